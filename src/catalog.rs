@@ -1,0 +1,120 @@
+//! Plain descriptions of locks, their parameters and their cost models. No behaviour.
+//!
+//! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
+//! check read them, so none of the three can disagree with the code.
+
+use crate::measure::RequestKind;
+
+/// Everything that is known of a lock strategy before it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct LockCard {
+    /// The name used in scenario files and in every output.
+    pub name: &'static str,
+    /// One line: how it works.
+    pub summary: &'static str,
+    /// Where it comes from: article, recipe or class.
+    pub source: &'static str,
+    /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
+    pub details: &'static str,
+    /// What it promises.
+    pub guarantees: Guarantees,
+    /// The parameters that a scenario may set for it.
+    pub params: &'static [Param],
+    /// The exact cost of one batch, where a proof gives it.
+    pub batch_cost: Option<fn(contenders: u64) -> BatchCost>,
+}
+
+/// What a lock promises, and how it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guarantees {
+    /// At most one holder at a time.
+    pub exclusive: bool,
+    /// Served in the order of arrival at the ensemble.
+    pub fifo: bool,
+    /// The same owner may take it again without waiting.
+    pub reentrant: bool,
+    /// Found again after a lost create response, so that no orphan blocks the queue.
+    pub protected: bool,
+    /// Waits by watches (true) or by looking again after a time (false).
+    pub watches: bool,
+}
+
+/// One parameter of a strategy.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    /// The key in the scenario file.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: ParamKind,
+    /// The default, as a scenario file would write it.
+    pub default: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// The values that a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A duration such as `"1s"`.
+    Duration,
+    /// `true` or `false`.
+    Bool,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+/// A parameter's value as given in a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParamValue {
+    /// For [`ParamKind::Duration`].
+    Duration(std::time::Duration),
+    /// For [`ParamKind::Bool`].
+    Bool(bool),
+    /// For [`ParamKind::OneOf`].
+    Word(String),
+}
+
+impl std::fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Duration(value) => write!(f, "{}", humantime::format_duration(*value)),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Word(value) => f.write_str(value),
+        }
+    }
+}
+
+/// The exact totals of one batch: all N queue up one after the other, then each acquires once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchCost {
+    /// Requests by kind; a kind that is missing is expected to be 0.
+    pub requests: Vec<(RequestKind, u64)>,
+    /// Notifications delivered to waiters because of releases.
+    pub to_waiters_by_release: u64,
+    /// Notifications delivered to the releasing holder itself, because its watch was still armed.
+    pub to_releaser: u64,
+    /// Notifications delivered because a newcomer's node appeared.
+    pub by_arrival: u64,
+    /// Names returned by getChildren, in all.
+    pub names_returned: u64,
+}
+
+impl BatchCost {
+    /// Requests in all.
+    #[must_use]
+    pub fn requests_total(&self) -> u64 {
+        self.requests.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Requests of one kind.
+    #[must_use]
+    pub fn requests_of(&self, kind: RequestKind) -> u64 {
+        self.requests.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum()
+    }
+
+    /// Notifications in all.
+    #[must_use]
+    pub fn notifications_total(&self) -> u64 {
+        self.to_waiters_by_release + self.to_releaser + self.by_arrival
+    }
+}

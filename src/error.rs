@@ -1,0 +1,67 @@
+//! The failure of a command, and the exit code that it means.
+
+/// Why a command could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line or the scenario is wrong; nothing was started. Exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The environment cannot do it: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
+    #[error("{0}")]
+    Environment(String),
+    /// The user interrupted; what was measured till then was kept. Exit code 130.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// A usage error from anything that prints.
+    pub fn usage(message: impl std::fmt::Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
+    /// An environment error from anything that prints.
+    pub fn environment(message: impl std::fmt::Display) -> Self {
+        Self::Environment(message.to_string())
+    }
+
+    /// The exit code that this error means.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Environment(_) => Exit::Environment,
+            Self::Interrupted => Exit::Interrupted,
+        }
+    }
+}
+
+/// Every exit code of the program, with its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything asked was done, and every promise held.
+    Held = 0,
+    /// A lock broke its promise (or, later, a gate failed).
+    Violated = 1,
+    /// Bad usage or a bad scenario; nothing was started.
+    Usage = 2,
+    /// The environment failed: no ZooKeeper, cannot connect, the ensemble went away.
+    Environment = 3,
+    /// Not enough evidence: a partial run, or nothing acquired.
+    Unknown = 4,
+    /// Interrupted by Ctrl-C or SIGTERM; partial results were kept.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// Every code with the sentence that the documentation prints.
+    pub const ALL: [(Exit, &'static str); 6] = [
+        (Exit::Held, "all that was asked was done, and every lock held"),
+        (Exit::Violated, "a lock let two contenders in at once"),
+        (Exit::Usage, "bad usage or a bad scenario file; nothing was started"),
+        (Exit::Environment, "no ZooKeeper found, cannot connect, or the ensemble was lost"),
+        (Exit::Unknown, "not enough evidence for a verdict (a partial or invalid run)"),
+        (Exit::Interrupted, "interrupted; partial results were kept and marked partial"),
+    ];
+}

@@ -1,0 +1,35 @@
+//! zklockbench: load-testing and benchmarking of ZooKeeper lock strategies on a real ensemble.
+//!
+//! A *scenario* is expanded into *trials*; in each trial *contenders* use a *strategy* over *metered
+//! sessions* against an *ensemble*; a *recorder* keeps what happened, a *checker* says whether the lock
+//! held its promise, and *results* on disk feed *reports*.
+//!
+//! Modules are listed in layer order: a module may import those of the layers above it in this list, and
+//! the measuring half (`zk`, `ensemble`, `lock`, `load`) never meets the reading half (`report`) except in
+//! [`results`] and [`cli`]. `tests/architecture.rs` enforces the rule.
+
+// Layer 0: words.
+pub mod catalog;
+pub mod clock;
+pub mod error;
+pub mod measure;
+pub mod units;
+pub mod verdict;
+// Layer 1: the question.
+pub mod scenario;
+// Layer 2: the world.
+pub mod ensemble;
+pub mod zk;
+// Layer 3: the subjects.
+pub mod lock;
+// Layer 4: the record.
+pub mod record;
+// Layer 5: doing, judging.
+pub mod check;
+pub mod load;
+// Layer 6: the bridge on disk.
+pub mod results;
+// Layer 7: reading.
+pub mod report;
+// Layer 8: the door.
+pub mod cli;

@@ -1,0 +1,5 @@
+//! The binary: parse, run, map the outcome to an exit code.
+
+fn main() -> std::process::ExitCode {
+    zklockbench::cli::main()
+}

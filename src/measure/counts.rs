@@ -1,0 +1,171 @@
+//! Exact counts: requests, notifications by cause, outcomes of an acquire.
+
+use super::request::PerRequest;
+
+/// How an acquire ended. Each is counted apart; none is ever folded into another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Outcome {
+    /// The lock was acquired.
+    Acquired,
+    /// The acquire timeout passed first.
+    TimedOut,
+    /// The suite asked the contender to stop waiting (drain, interrupt).
+    Cancelled,
+    /// The connection was lost in a way that left the outcome open.
+    ConnectionLost,
+    /// The session expired while waiting.
+    SessionExpired,
+    /// The session expired, or the own node vanished, while the lock was held.
+    LostWhileHeld,
+    /// Any other error; the trial's errors by kind say which.
+    Failed,
+}
+
+impl Outcome {
+    /// Every outcome, in the order in which outputs list them.
+    pub const ALL: [Outcome; 7] = [
+        Self::Acquired,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::ConnectionLost,
+        Self::SessionExpired,
+        Self::LostWhileHeld,
+        Self::Failed,
+    ];
+
+    /// The name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::ConnectionLost => "connection_lost",
+            Self::SessionExpired => "session_expired",
+            Self::LostWhileHeld => "lost_while_held",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One number for each outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
+
+impl OutcomeCounts {
+    /// The number of one outcome.
+    #[must_use]
+    pub fn get(&self, outcome: Outcome) -> u64 {
+        self.0[outcome as usize]
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, outcome: Outcome, amount: u64) {
+        self.0[outcome as usize] += amount;
+    }
+
+    /// Adds another set of numbers.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, theirs) in self.0.iter_mut().zip(other.0) {
+            *own += theirs;
+        }
+    }
+}
+
+/// Notifications delivered, by what the server said and by what caused them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Notifications {
+    /// NodeCreated events.
+    pub node_created: u64,
+    /// NodeDeleted events.
+    pub node_deleted: u64,
+    /// NodeDataChanged events.
+    pub data_changed: u64,
+    /// NodeChildrenChanged events.
+    pub children_changed: u64,
+    /// Caused by a release, and the woken contender then acquired without waiting again.
+    pub by_release_useful: u64,
+    /// Caused by a release, but the woken contender had to wait on (or was the releaser itself).
+    pub by_release_spurious: u64,
+    /// Of `by_release_spurious`: delivered to the releaser itself.
+    pub to_releaser: u64,
+    /// Caused by a newcomer's create.
+    pub by_arrival: u64,
+    /// Caused by a waiter that left the queue without having held.
+    pub by_departure: u64,
+    /// Several changes came at once, and which of them fired the watch could not be told.
+    pub cause_unknown: u64,
+}
+
+impl Notifications {
+    /// All notifications delivered.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.node_created + self.node_deleted + self.data_changed + self.children_changed
+    }
+
+    /// All that a release caused: the fan-out's numerator.
+    #[must_use]
+    pub fn by_release(&self) -> u64 {
+        self.by_release_useful + self.by_release_spurious
+    }
+
+    /// Adds another set of numbers.
+    pub fn merge(&mut self, other: &Self) {
+        self.node_created += other.node_created;
+        self.node_deleted += other.node_deleted;
+        self.data_changed += other.data_changed;
+        self.children_changed += other.children_changed;
+        self.by_release_useful += other.by_release_useful;
+        self.by_release_spurious += other.by_release_spurious;
+        self.to_releaser += other.to_releaser;
+        self.by_arrival += other.by_arrival;
+        self.by_departure += other.by_departure;
+        self.cause_unknown += other.cause_unknown;
+    }
+}
+
+/// Everything that is counted over one span of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests sent.
+    pub requests: PerRequest,
+    /// Requests that the server answered with success.
+    pub succeeded: PerRequest,
+    /// Notifications delivered.
+    pub notifications: Notifications,
+    /// How acquires ended.
+    pub outcomes: OutcomeCounts,
+    /// Locks released (the release call was made).
+    pub releases: u64,
+    /// Names returned by getChildren.
+    pub names_returned: u64,
+    /// Bytes of requests, computed from the wire format (the client does not expose its socket).
+    pub bytes_sent: u64,
+    /// Bytes of replies and notifications, computed likewise.
+    pub bytes_received: u64,
+    /// Acquisitions that a later arrival was served before.
+    pub overtaken: u64,
+}
+
+impl Counts {
+    /// Locks acquired.
+    #[must_use]
+    pub fn acquired(&self) -> u64 {
+        self.outcomes.get(Outcome::Acquired)
+    }
+
+    /// Adds another set of numbers.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests.merge(&other.requests);
+        self.succeeded.merge(&other.succeeded);
+        self.notifications.merge(&other.notifications);
+        self.outcomes.merge(&other.outcomes);
+        self.releases += other.releases;
+        self.names_returned += other.names_returned;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.overtaken += other.overtaken;
+    }
+}

@@ -1,0 +1,104 @@
+//! The table of measures and counts: every output iterates these, so that none can forget one.
+
+mod counts;
+mod histogram;
+mod request;
+mod sheet;
+
+pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
+pub use histogram::{HIGHEST_US, Histogram, new_histogram};
+pub use request::{PerRequest, RequestKind};
+pub use sheet::{Second, Sheet, Window};
+
+/// One measured quantity, always in microseconds; one row of the table of measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// From when the acquire should have started to its return.
+    Wait,
+    /// An acquire that nobody else delayed: call to return.
+    Uncontended,
+    /// From the previous holder's release call to the next holder's return from acquire.
+    Handoff,
+    /// From the release call to its return.
+    Release,
+    /// How much longer than intended the lock was held, because of the generator's timer.
+    HoldOvershoot,
+    /// From a release call to the arrival of each notification that it caused.
+    Notification,
+    /// From the arrival of a reply or notification in this process to the contender that awaited it
+    /// running again: the generator's own lag.
+    DispatchLag,
+    /// From a request's call to its reply.
+    Request(RequestKind),
+}
+
+impl Measure {
+    /// Every measure, in the order in which outputs list them.
+    #[must_use]
+    pub fn all() -> Vec<Measure> {
+        let own = [
+            Self::Wait,
+            Self::Uncontended,
+            Self::Handoff,
+            Self::Release,
+            Self::HoldOvershoot,
+            Self::Notification,
+            Self::DispatchLag,
+        ];
+        own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
+    }
+
+    /// How many measures there are.
+    pub const COUNT: usize = 7 + RequestKind::ALL.len();
+
+    /// The position in [`Measure::all`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Self::Wait => 0,
+            Self::Uncontended => 1,
+            Self::Handoff => 2,
+            Self::Release => 3,
+            Self::HoldOvershoot => 4,
+            Self::Notification => 5,
+            Self::DispatchLag => 6,
+            Self::Request(kind) => 7 + kind as usize,
+        }
+    }
+
+    /// The name in files: column prefix and `.hlog` tag.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Wait => "wait".into(),
+            Self::Uncontended => "uncontended".into(),
+            Self::Handoff => "handoff".into(),
+            Self::Release => "release".into(),
+            Self::HoldOvershoot => "hold_overshoot".into(),
+            Self::Notification => "notification".into(),
+            Self::DispatchLag => "dispatch_lag".into(),
+            Self::Request(kind) => format!("request_{}", kind.name()),
+        }
+    }
+
+    /// The measure of that name, as read from a file.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Measure> {
+        Self::all().into_iter().find(|measure| measure.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_measure_knows_its_own_place_and_name() {
+        let all = Measure::all();
+        assert_eq!(all.len(), Measure::COUNT);
+        for (position, measure) in all.into_iter().enumerate() {
+            assert_eq!(measure.index(), position);
+            assert_eq!(Measure::from_name(&measure.name()), Some(measure));
+        }
+    }
+}

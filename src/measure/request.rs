@@ -1,0 +1,115 @@
+//! The kinds of request that a session can send, and one value for each of them.
+
+/// One kind of request. A read that sets a watch is a kind of its own, because it costs the server more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum RequestKind {
+    /// create, of any mode.
+    Create,
+    /// delete.
+    Delete,
+    /// getChildren without a watch.
+    GetChildren,
+    /// getChildren that sets a child watch.
+    GetChildrenWatch,
+    /// getData without a watch.
+    GetData,
+    /// getData that sets a data watch.
+    GetDataWatch,
+    /// exists without a watch.
+    Exists,
+    /// exists that sets a watch.
+    ExistsWatch,
+    /// setData.
+    SetData,
+    /// A multi, counted as one request.
+    Multi,
+    /// sync.
+    Sync,
+    /// removeWatches, which the client sends when an armed watch is given up.
+    RemoveWatches,
+}
+
+impl RequestKind {
+    /// Every kind, in the order in which outputs list them.
+    pub const ALL: [RequestKind; 12] = [
+        Self::Create,
+        Self::Delete,
+        Self::GetChildren,
+        Self::GetChildrenWatch,
+        Self::GetData,
+        Self::GetDataWatch,
+        Self::Exists,
+        Self::ExistsWatch,
+        Self::SetData,
+        Self::Multi,
+        Self::Sync,
+        Self::RemoveWatches,
+    ];
+
+    /// The name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::GetChildren => "get_children",
+            Self::GetChildrenWatch => "get_children_watch",
+            Self::GetData => "get_data",
+            Self::GetDataWatch => "get_data_watch",
+            Self::Exists => "exists",
+            Self::ExistsWatch => "exists_watch",
+            Self::SetData => "set_data",
+            Self::Multi => "multi",
+            Self::Sync => "sync",
+            Self::RemoveWatches => "remove_watches",
+        }
+    }
+
+    /// Whether the request goes through the leader and a quorum.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Delete | Self::SetData | Self::Multi)
+    }
+}
+
+/// One number for each kind of request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PerRequest([u64; RequestKind::ALL.len()]);
+
+impl PerRequest {
+    /// The number of one kind.
+    #[must_use]
+    pub fn get(&self, kind: RequestKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Adds to the number of one kind.
+    pub fn add(&mut self, kind: RequestKind, amount: u64) {
+        self.0[kind as usize] += amount;
+    }
+
+    /// The sum over all kinds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The sum over the writes, or over the reads.
+    #[must_use]
+    pub fn total_where(&self, holds: impl Fn(RequestKind) -> bool) -> u64 {
+        self.iter().filter(|(kind, _)| holds(*kind)).map(|(_, count)| count).sum()
+    }
+
+    /// Kind and number, in the order of [`RequestKind::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (RequestKind, u64)> + '_ {
+        RequestKind::ALL.into_iter().map(|kind| (kind, self.get(kind)))
+    }
+
+    /// Adds another set of numbers.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, theirs) in self.0.iter_mut().zip(other.0) {
+            *own += theirs;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The sheet on which one generator thread writes everything that it measures.
+//!
+//! A sheet belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
+//! nor an atomic, and all its memory is allocated before the clock starts. Sheets are merged afterwards.
+
+use super::{Counts, Histogram, Measure, new_histogram};
+use crate::clock::Stamp;
+
+/// The span of time whose samples count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// First stamp that counts.
+    pub start: Stamp,
+    /// First stamp that no longer counts; `Stamp::MAX` while the window is open.
+    pub end: Stamp,
+}
+
+impl Window {
+    /// Before the measured phase: nothing counts.
+    pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
+
+    /// Whether a sample taken at that time counts.
+    #[must_use]
+    pub fn contains(&self, at: Stamp) -> bool {
+        at >= self.start && at < self.end
+    }
+}
+
+/// What happened within one second of the measured phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Locks acquired.
+    pub acquisitions: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Notifications delivered.
+    pub notifications: u64,
+}
+
+/// Histograms, counts and timeline of one generator thread.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    histograms: Vec<Histogram>,
+    window: Window,
+    /// Counts of the measured phase.
+    pub measured: Counts,
+    /// Counts of the whole trial, from the first request to the last: what the servers' counters see.
+    pub whole: Counts,
+    timeline: Vec<Second>,
+}
+
+impl Sheet {
+    /// An empty sheet with room for a timeline of that many seconds; later seconds go into the last one.
+    #[must_use]
+    pub fn new(seconds: usize) -> Self {
+        Self {
+            histograms: (0..Measure::COUNT).map(|_| new_histogram()).collect(),
+            window: Window::CLOSED,
+            measured: Counts::default(),
+            whole: Counts::default(),
+            timeline: vec![Second::default(); seconds.max(1)],
+        }
+    }
+
+    /// Says which samples count from now on.
+    pub fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
+    /// The window in force.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Records one sample that ended at that time; outside the window it is dropped.
+    #[inline]
+    pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
+        if self.window.contains(ended) {
+            self.histograms[measure.index()].saturating_record(value_us.max(1));
+        }
+    }
+
+    /// Applies a change to the whole trial's counts and, if the time is within the window, to the measured.
+    #[inline]
+    pub fn count(&mut self, at: Stamp, change: impl Fn(&mut Counts)) {
+        change(&mut self.whole);
+        if self.window.contains(at) {
+            change(&mut self.measured);
+        }
+    }
+
+    /// The timeline's second for that time, if it lies within the window.
+    #[inline]
+    pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
+        if !self.window.contains(at) {
+            return None;
+        }
+        let index = usize::try_from((at - self.window.start) / 1_000_000).unwrap_or(usize::MAX);
+        let last = self.timeline.len() - 1;
+        self.timeline.get_mut(index.min(last))
+    }
+
+    /// The histogram of one measure.
+    #[must_use]
+    pub fn histogram(&self, measure: Measure) -> &Histogram {
+        &self.histograms[measure.index()]
+    }
+
+    /// The timeline so far.
+    #[must_use]
+    pub fn timeline(&self) -> &[Second] {
+        &self.timeline
+    }
+
+    /// Adds all that another thread's sheet holds.
+    #[allow(clippy::expect_used)] // All sheets use the same bounds, so adding cannot fail.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            own.add(theirs).expect("sheets share their bounds");
+        }
+        self.measured.merge(&other.measured);
+        self.whole.merge(&other.whole);
+        for (own, theirs) in self.timeline.iter_mut().zip(&other.timeline) {
+            own.acquisitions += theirs.acquisitions;
+            own.requests += theirs.requests;
+            own.notifications += theirs.notifications;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::HIGHEST_US;
+
+    #[test]
+    fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
+        let mut sheet = Sheet::new(2);
+        sheet.count(5, |counts| counts.releases += 1);
+        sheet.set_window(Window { start: 10, end: 3_000_010 });
+        sheet.record(Measure::Wait, 9, 1);
+        sheet.record(Measure::Wait, 10, 1);
+        sheet.count(11, |counts| counts.releases += 1);
+        assert_eq!(sheet.histogram(Measure::Wait).len(), 1);
+        assert_eq!((sheet.measured.releases, sheet.whole.releases), (1, 2));
+    }
+
+    #[test]
+    fn a_second_past_the_timeline_goes_into_the_last_one() {
+        let mut sheet = Sheet::new(2);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        sheet.second(9_000_000).unwrap().acquisitions += 1;
+        assert_eq!(sheet.timeline()[1].acquisitions, 1);
+        assert!(sheet.second(0).is_some());
+    }
+
+    #[test]
+    fn a_value_above_the_range_is_kept_as_the_highest() {
+        let mut sheet = Sheet::new(1);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        sheet.record(Measure::Wait, 1, u64::MAX);
+        assert!(sheet.histogram(Measure::Wait).max() >= HIGHEST_US);
+    }
+}

@@ -1,0 +1,180 @@
+//! All that one trial yields.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use super::{Health, Violation};
+use crate::measure::{Counts, Histogram, Measure, Second};
+use crate::verdict::Verdict;
+
+/// Whether the trial ran to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completeness {
+    /// It did.
+    Complete,
+    /// It was cut short; why.
+    Partial(String),
+}
+
+/// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it took, in microseconds.
+    pub took_us: u64,
+}
+
+/// What one contender did in the measured phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Locks acquired.
+    pub acquired: u64,
+    /// The longest single wait, in microseconds.
+    pub longest_wait_us: u64,
+}
+
+/// The sessions of a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sessions {
+    /// Sessions opened before the clock started.
+    pub opened: u64,
+    /// How long it took until all of them were connected, in microseconds.
+    pub connect_us: u64,
+    /// The session timeout that the server granted, in milliseconds.
+    pub negotiated_timeout_ms: u64,
+    /// Sessions that expired during the trial.
+    pub expired: u64,
+    /// Sessions opened anew by contenders that had lost theirs.
+    pub rejoined: u64,
+}
+
+/// One line of the three-way check: client, cost model, servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accounting {
+    /// What is counted, e.g. `reads`, `notifications: node deleted`.
+    pub what: &'static str,
+    /// As the client counted it.
+    pub client: Option<u64>,
+    /// As the cost model predicts it, where one applies.
+    pub expected: Option<u64>,
+    /// As the servers counted it, where they could be asked.
+    pub servers: Option<u64>,
+}
+
+impl Accounting {
+    /// Whether all the numbers that are there agree; `None` when there is only one.
+    #[must_use]
+    pub fn agrees(&self) -> Option<bool> {
+        let known: Vec<u64> = [self.client, self.expected, self.servers].into_iter().flatten().collect();
+        (known.len() > 1).then(|| known.windows(2).all(|pair| pair[0] == pair[1]))
+    }
+}
+
+/// One server's counters (`mntr`) around a trial.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServerCounters {
+    /// `host:port`.
+    pub address: String,
+    /// `leader`, `follower`, `standalone`.
+    pub role: String,
+    /// The selected keys before the first request.
+    pub before: BTreeMap<String, i64>,
+    /// The same after the last.
+    pub after: BTreeMap<String, i64>,
+}
+
+/// All that one trial (one strategy, one load, one repetition) yields.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// Position in the order in which the trials ran, from 0.
+    pub index: usize,
+    /// The strategy's name.
+    pub strategy: String,
+    /// The strategy as outputs call it: its name, plus the parameters that differ from the default.
+    pub label: String,
+    /// The parameters in force.
+    pub params: BTreeMap<String, String>,
+    /// Contenders, one session each.
+    pub contenders: usize,
+    /// Independent lock paths.
+    pub locks: usize,
+    /// Repetition, from 1.
+    pub repetition: u32,
+    /// `closed` or `batch`.
+    pub load: &'static str,
+    /// Wall time of the first request; a label.
+    pub started_at: SystemTime,
+    /// Length of the measured phase in microseconds.
+    pub measured_us: u64,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+    /// One histogram for each measure that has samples.
+    pub histograms: BTreeMap<Measure, Histogram>,
+    /// Counts of the measured phase.
+    pub measured: Counts,
+    /// Counts of the whole trial.
+    pub whole: Counts,
+    /// The measured phase, second by second.
+    pub timeline: Vec<Second>,
+    /// What each contender did.
+    pub tallies: Vec<Tally>,
+    /// The sessions.
+    pub sessions: Sessions,
+    /// Errors by kind, e.g. `create: connection loss`.
+    pub errors: BTreeMap<String, u64>,
+    /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
+    pub violations: Vec<Violation>,
+    /// All violations found, over the whole trial.
+    pub violation_count: u64,
+    /// Client, cost model and servers side by side.
+    pub accounting: Vec<Accounting>,
+    /// The servers' own counters.
+    pub servers: Vec<ServerCounters>,
+    /// Whether the generator held up.
+    pub health: Health,
+    /// Whether the trial ran to its end.
+    pub completeness: Completeness,
+    /// Whether the lock excluded.
+    pub exclusion: Verdict,
+}
+
+impl Trial {
+    /// How many violations are kept in detail; all are counted.
+    pub const VIOLATIONS_KEPT: usize = 20;
+
+    /// Acquisitions per second of the measured phase; `None` for an empty phase.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn throughput(&self) -> Option<f64> {
+        (self.measured_us > 0).then(|| self.measured.acquired() as f64 / (self.measured_us as f64 / 1e6))
+    }
+
+    /// Notifications caused by a release, per release; `None` when nothing was released.
+    #[must_use]
+    pub fn fan_out(&self) -> Option<f64> {
+        ratio(self.measured.notifications.by_release(), self.measured.releases)
+    }
+
+    /// Something of the measured phase per acquisition; `None` when nothing was acquired.
+    #[must_use]
+    pub fn per_acquisition(&self, amount: u64) -> Option<f64> {
+        ratio(amount, self.measured.acquired())
+    }
+
+    /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got
+    /// all. `None` when nothing was acquired.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn fairness(&self) -> Option<f64> {
+        let shares: Vec<f64> = self.tallies.iter().map(|tally| tally.acquired as f64).collect();
+        let sum: f64 = shares.iter().sum();
+        let squares: f64 = shares.iter().map(|share| share * share).sum();
+        (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(amount: u64, per: u64) -> Option<f64> {
+    (per > 0).then(|| amount as f64 / per as f64)
+}

@@ -1,0 +1,145 @@
+//! What a scenario file says, once it has been read and found right.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::distribution::Distribution;
+use crate::catalog::ParamValue;
+
+/// Which ensemble a scenario runs against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnsembleChoice {
+    /// A local one, started and stopped by the suite.
+    Local {
+        /// 1, 3 or 5 servers.
+        servers: usize,
+        /// Where their data goes; `None` for the default.
+        data_dir: Option<PathBuf>,
+    },
+    /// An existing one.
+    Connect(String),
+}
+
+/// One strategy as a scenario names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrategyChoice {
+    /// Its name in the catalog.
+    pub name: String,
+    /// The parameters in force: the catalog's defaults, overridden by the scenario.
+    pub params: BTreeMap<String, ParamValue>,
+    /// Name plus the parameters that the scenario set, e.g. `predecessor-watch watch=exists`.
+    pub label: String,
+}
+
+/// How contenders arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Each contender again and again, with think time.
+    Closed,
+    /// The first holds until all are queued, then each acquires once.
+    Batch,
+}
+
+impl Load {
+    /// The word in the scenario file and in outputs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Batch => "batch",
+        }
+    }
+}
+
+/// When the measured phase ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// After this time.
+    After(Duration),
+    /// When each contender has acquired so many times.
+    Acquisitions(u64),
+}
+
+/// In which order the trials run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Every repetition holds every combination once, shuffled by the seed.
+    Shuffled,
+    /// As written, repetition by repetition.
+    AsWritten,
+}
+
+/// A scenario, complete and consistent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Short name; the results directory begins with it.
+    pub name: String,
+    /// What question it answers.
+    pub description: String,
+    /// The ensemble.
+    pub ensemble: EnsembleChoice,
+    /// The strategies compared.
+    pub strategies: Vec<StrategyChoice>,
+    /// Contender counts: the matrix.
+    pub contenders: Vec<usize>,
+    /// How many independent lock paths the contenders share.
+    pub locks: usize,
+    /// How long a lock is held.
+    pub hold: Distribution,
+    /// Time between a release and the next acquire.
+    pub think: Distribution,
+    /// The load model.
+    pub load: Load,
+    /// When the measured phase ends.
+    pub stop: Stop,
+    /// Over what time the contenders start.
+    pub ramp_up: Duration,
+    /// Load before the measured phase, not recorded.
+    pub warm_up: Duration,
+    /// How often each combination runs.
+    pub repetitions: u32,
+    /// The order of trials.
+    pub order: Order,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The session timeout asked for.
+    pub session_timeout: Duration,
+    /// How long an acquire may take; `None` for ever.
+    pub acquire_timeout: Option<Duration>,
+    /// Factor on hold, think, poll interval, duration, ramp-up and warm-up; 1 leaves them as written.
+    pub time_scale: f64,
+}
+
+/// One trial, ready to run: all times already scaled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialSpec {
+    /// Position in the order of running, from 0.
+    pub index: usize,
+    /// The strategy.
+    pub strategy: StrategyChoice,
+    /// How many contenders.
+    pub contenders: usize,
+    /// Repetition, from 1.
+    pub repetition: u32,
+    /// Lock paths shared.
+    pub locks: usize,
+    /// Hold time.
+    pub hold: Distribution,
+    /// Think time.
+    pub think: Distribution,
+    /// Load model.
+    pub load: Load,
+    /// End of the measured phase.
+    pub stop: Stop,
+    /// Ramp-up.
+    pub ramp_up: Duration,
+    /// Warm-up.
+    pub warm_up: Duration,
+    /// Session timeout asked for.
+    pub session_timeout: Duration,
+    /// Limit of an acquire.
+    pub acquire_timeout: Option<Duration>,
+    /// The trial's own seed, derived from the scenario's.
+    pub seed: u64,
+}

@@ -1,0 +1,66 @@
+//! Quantities as people write them: parse and print, nothing else.
+
+use std::time::Duration;
+
+/// Parses a duration such as `20ms`, `1s` or `1m 30s`.
+///
+/// A bare number is refused, because its unit would be a guess; only `0` needs none.
+///
+/// # Errors
+/// A sentence that says what was wrong and shows the expected form.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    if trimmed == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if !trimmed.is_empty() && trimmed.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("`{trimmed}` has no unit; write `{trimmed}ms` or `{trimmed}s`"));
+    }
+    humantime::parse_duration(trimmed).map_err(|error| {
+        format!("`{trimmed}` is not a duration ({error}); write e.g. `20ms`, `1s` or `2m 30s`")
+    })
+}
+
+/// Prints a duration with the unit that keeps it readable: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    format_micros(crate::clock::micros(duration))
+}
+
+/// Prints microseconds with the unit that keeps three significant digits readable.
+#[must_use]
+pub fn format_micros(us: u64) -> String {
+    #[allow(clippy::cast_precision_loss)]
+    let value = us as f64;
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{} ms", three_digits(value / 1e3)),
+        1_000_000..120_000_000 => format!("{} s", three_digits(value / 1e6)),
+        _ => humantime::format_duration(Duration::from_secs(us / 1_000_000)).to_string(),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_is_refused_with_the_two_likely_readings() {
+        assert!(parse_duration("20").unwrap_err().contains("`20ms` or `20s`"));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn three_significant_digits_at_every_scale() {
+        let shown: Vec<_> =
+            [7, 999, 1_000, 1_234, 20_000, 123_456, 1_500_000, 125_000_000].map(format_micros).into();
+        assert_eq!(shown, ["7 µs", "999 µs", "1 ms", "1.23 ms", "20 ms", "123 ms", "1.5 s", "2m 5s"]);
+    }
+}
