@@ -3,6 +3,8 @@
 //! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
 //! check read them, so none of the three can disagree with the code.
 
+use std::collections::BTreeMap;
+
 use crate::measure::RequestKind;
 
 /// Everything that is known of a lock strategy before it runs.
@@ -20,8 +22,8 @@ pub struct LockCard {
     pub guarantees: Guarantees,
     /// The parameters that a scenario may set for it.
     pub params: &'static [Param],
-    /// The exact cost of one batch, where a proof gives it.
-    pub batch_cost: Option<fn(contenders: u64) -> BatchCost>,
+    /// The exact cost of one batch of that many contenders, where a proof gives it.
+    pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
 /// What a lock promises, and how it waits.
@@ -84,6 +86,9 @@ impl std::fmt::Display for ParamValue {
     }
 }
 
+/// The parameters in force for a strategy, by name.
+pub type Params = BTreeMap<String, ParamValue>;
+
 /// The exact totals of one batch: all N queue up one after the other, then each acquires once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchCost {
@@ -95,8 +100,11 @@ pub struct BatchCost {
     pub to_releaser: u64,
     /// Notifications delivered because a newcomer's node appeared.
     pub by_arrival: u64,
-    /// Names returned by getChildren, in all.
-    pub names_returned: u64,
+    /// Names returned by getChildren, in all; `None` where that depends on timing.
+    pub names_returned: Option<u64>,
+    /// The number of getChildren follows from how long each contender waited: one look for each poll
+    /// interval. The accounting check then computes it from the measured waits.
+    pub looks_follow_waits: bool,
 }
 
 impl BatchCost {

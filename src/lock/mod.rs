@@ -1,1 +1,116 @@
-//! (to come)
+//! The subjects: one way to lock a file, written over the metered session and nothing else.
+//!
+//! A strategy knows nothing of recording, load or charts. A new one is a file and a line in [`registry`].
+
+mod ancestors;
+mod cost;
+mod curator_mutex;
+mod no_lock;
+mod parent_watch;
+mod polling;
+mod predecessor_watch;
+pub mod queue_node;
+mod registry;
+mod retry;
+mod wait;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::catalog::{ParamValue, Params};
+use crate::zk::{Failure, Session};
+
+pub use queue_node::QueueNode;
+pub use registry::{Entry, STRATEGIES, cards, find};
+pub use wait::{Ended, Patience, WaitGauge};
+
+/// One contender's lock object.
+#[async_trait(?Send)]
+pub trait Strategy {
+    /// Waits until the lock is held.
+    ///
+    /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
+    /// caller then ends the session, which takes the node with it.
+    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError>;
+
+    /// Lets the lock go. An error leaves it open whether the node is gone.
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure>;
+}
+
+/// Proof that a lock is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The own node; `None` for a lock without one.
+    pub node: Option<QueueNode>,
+}
+
+impl Held {
+    /// Held by virtue of that node.
+    #[must_use]
+    pub fn by(node: QueueNode) -> Self {
+        Self { node: Some(node) }
+    }
+}
+
+/// Why an acquire did not end with the lock held.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// The acquire timeout passed.
+    #[error("timed out")]
+    TimedOut,
+    /// The contender was asked to stop waiting.
+    #[error("cancelled")]
+    Cancelled,
+    /// A request failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl From<Ended> for AcquireError {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::TimedOut => Self::TimedOut,
+            Ended::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// What a strategy is built from: the lock's path and its parameters.
+#[derive(Debug, Clone)]
+pub struct LockConfig {
+    /// The lock's directory, which is there already.
+    pub path: String,
+    /// The parameters in force.
+    pub params: Params,
+}
+
+impl LockConfig {
+    /// A parameter that is a duration; the caller's default where it is not set.
+    #[must_use]
+    pub fn duration(&self, name: &str, default: Duration) -> Duration {
+        match self.params.get(name) {
+            Some(ParamValue::Duration(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// Whether a parameter has been set to that word.
+    #[must_use]
+    pub fn is(&self, name: &str, word: &str) -> bool {
+        has_word(&self.params, name, word)
+    }
+}
+
+/// Whether a parameter has been set to that word.
+fn has_word(params: &Params, name: &str, word: &str) -> bool {
+    matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
+}
+
+/// Releases a lock that is nothing but its queue node.
+async fn leave(session: &Session, held: Held) -> Result<(), Failure> {
+    match held.node {
+        Some(node) => node.leave(session).await,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,26 @@
+//! Making the missing parents of a lock.
+
+use crate::zk::{Failure, NodeKind, Session};
+
+/// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
+/// empty: looks from the leaf upwards, then creates downwards.
+///
+/// Source: Curator, `ZKPaths.mkdirs` with `asContainers`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_containers(session: &Session, directory: &str) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    let mut path = directory;
+    while !path.is_empty() && session.exists(path).await?.is_none() {
+        missing.push(path);
+        path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    for path in missing.into_iter().rev() {
+        match session.create(path, &[], NodeKind::Container).await {
+            Ok(_) | Err(Failure::NodeExists) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}

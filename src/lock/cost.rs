@@ -1,0 +1,19 @@
+//! Cost models that several strategies share, as exact functions of the number of contenders.
+//!
+//! The batch: contenders arrive one after the other, each arrival settles; then each holds once and
+//! releases when all watches are set again.
+
+use crate::catalog::BatchCost;
+use crate::measure::RequestKind::{Create, Delete, GetChildren};
+use crate::measure::RequestKind;
+
+/// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
+pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildren, 2 * n - 1), (watch, n - 1)],
+        to_waiters_by_release: n - 1,
+        // Arrival k lists k names; the one that is woken with m left lists m.
+        names_returned: Some(n * n),
+        ..BatchCost::default()
+    }
+}

@@ -1,0 +1,170 @@
+//! `parent-watch`: every waiter watches the whole queue.
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::queue_node::Standing;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Param, ParamKind, Params};
+use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
+use crate::zk::{Failure, Session, Watch};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "parent-watch",
+        summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
+        source: "watch-lock article, first lock; three-strategy comparison article, second lock",
+        details: "\
+Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; the own node is the
+lowest -> held; NodeChildrenChanged -> getChildren with a watch again.
+Release: delete.
+
+Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out.
+Fan-out of a release: all waiters, and the releaser itself, whose last watch is still armed. A child watch
+fires on a create as well, so every newcomer wakes all waiters, too.
+Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+
+`while_holding = \"stop\"` (the textbook): a holder no longer looks. `while_holding = \"relist\"` (the article's
+class): its watcher goes on listing while it holds.
+
+Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
+Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",
+        guarantees: Guarantees {
+            exclusive: true,
+            fifo: true,
+            reentrant: false,
+            protected: false,
+            watches: true,
+        },
+        params: &[Param {
+            name: "while_holding",
+            kind: ParamKind::OneOf(&["stop", "relist"]),
+            default: "stop",
+            doc: "Whether a holder goes on listing the queue at each change, as the article's class does.",
+        }],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(ParentWatch {
+            lock: config.path.clone(),
+            relists: config.is("while_holding", "relist"),
+            relister: None,
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let pairs = n * (n - 1) / 2;
+    let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
+    let (by_arrival, to_releaser, names_at_arrivals) = if has_word(params, "while_holding", "relist") {
+        // Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
+        (pairs, n, n * (n + 1) * (2 * n + 1) / 6)
+    } else if n == 1 {
+        (0, 1, 1)
+    } else {
+        // The first holder's watch is fired by the second arrival and not set again.
+        (pairs - (n - 1) + 1, n - 1, 1 + (n - 1) * n * (n + 1) / 3)
+    };
+    let notifications = by_arrival + pairs + to_releaser;
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, notifications)],
+        to_waiters_by_release: pairs,
+        to_releaser,
+        by_arrival,
+        names_returned: Some(names_at_arrivals + squares_below_n),
+        looks_follow_waits: false,
+    }
+}
+
+struct ParentWatch {
+    lock: String,
+    relists: bool,
+    relister: Option<CancellationToken>,
+}
+
+#[async_trait(?Send)]
+impl Strategy for ParentWatch {
+    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+        let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
+        match self.wait_until_first(session, &node, patience).await {
+            Ok(watch) => {
+                self.keep(session, watch);
+                Ok(Held::by(node))
+            }
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        if let Some(relister) = self.relister.take() {
+            relister.cancel();
+        }
+        super::leave(session, held).await
+    }
+}
+
+impl ParentWatch {
+    /// Returns the watch that is still armed when the lock is held.
+    async fn wait_until_first(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Result<Watch, AcquireError> {
+        loop {
+            let (names, mut watch) = session.get_children_and_watch(&self.lock).await?;
+            if node.standing(&names)? == Standing::First {
+                return Ok(watch);
+            }
+            patience.wait(watch.changed()).await?;
+        }
+    }
+
+    /// The holder's watch stays armed; in the article's class the watcher behind it goes on listing.
+    fn keep(&mut self, session: &Session, mut watch: Watch) {
+        if !self.relists {
+            return;
+        }
+        let stop = CancellationToken::new();
+        self.relister = Some(stop.clone());
+        let (session, lock) = (session.clone(), self.lock.clone());
+        tokio::task::spawn_local(async move {
+            while stop.run_until_cancelled(watch.changed()).await.is_some() {
+                match session.get_children_and_watch(&lock).await {
+                    Ok((_, next)) => watch = next,
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::ParamValue;
+
+    fn article() -> Params {
+        Params::from([("while_holding".into(), ParamValue::Word("relist".into()))])
+    }
+
+    #[test]
+    fn the_articles_class_costs_n_squared_lists_and_notifications() {
+        for n in [1, 2, 10, 20, 50] {
+            let cost = batch_cost(&article(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
+            assert_eq!(cost.notifications_total(), n * n);
+            assert_eq!(cost.names_returned, Some(n * (2 * n * n + 1) / 3));
+        }
+    }
+
+    #[test]
+    fn the_textbook_saves_the_holders_lists() {
+        for n in [1, 2, 10, 50] {
+            let cost = batch_cost(&Params::new(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);
+            assert_eq!(cost.notifications_total(), n * n - n + 1);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Opening sessions: connect string, chroot, digest authentication and TLS.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zookeeper_client::{Client, Connector, TlsOptions};
+
+use super::outcome::Failure;
+use super::session::{Observed, Session};
+use crate::error::Error;
+
+/// PEM files for TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate authority that signed the servers' certificates.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, where servers ask for one.
+    pub cert: Option<PathBuf>,
+    /// The client's key.
+    pub key: Option<PathBuf>,
+}
+
+/// How the suite identifies itself to an ensemble.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// `user:password` of digest authentication; nodes are then created for this identity alone.
+    pub digest: Option<String>,
+    /// TLS, with the given files, read once.
+    pub tls: Option<TlsOptions>,
+}
+
+impl Access {
+    /// Reads the TLS files, where there are any.
+    ///
+    /// # Errors
+    /// Names the file that cannot be read or is not what it should be.
+    pub fn new(digest: Option<String>, files: Option<&TlsFiles>) -> Result<Self, Error> {
+        if let Some(digest) = digest.as_deref().filter(|digest| !digest.contains(':')) {
+            return Err(Error::usage(format!("`{digest}` is no digest identity; write `user:password`")));
+        }
+        Ok(Self { digest, tls: files.map(tls_options).transpose()? })
+    }
+}
+
+fn tls_options(files: &TlsFiles) -> Result<TlsOptions, Error> {
+    let mut options = TlsOptions::default();
+    if let Some(ca) = &files.ca {
+        options = options.with_pem_ca(&read(ca)?).map_err(|error| not_pem(ca, &error))?;
+    }
+    match (&files.cert, &files.key) {
+        (Some(cert), Some(key)) => {
+            options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| not_pem(cert, &error))
+        }
+        (None, None) => Ok(options),
+        _ => Err(Error::usage("a client certificate and its key belong together; give both or neither")),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+}
+
+fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
+    Error::usage(format!("{}: not usable as PEM: {error}", path.display()))
+}
+
+/// An ensemble that sessions can be opened to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// `host:port,host:port/chroot`.
+    pub connect: String,
+    /// Identity.
+    pub access: Access,
+}
+
+impl Target {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// [`Failure`] when no server grants one within the deadline.
+    pub async fn open(
+        &self,
+        session_timeout: Duration,
+        deadline: Duration,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        let client = tokio::time::timeout(deadline, self.client(session_timeout))
+            .await
+            .map_err(|_| Failure::NotConnected(format!("no session within {deadline:?}")))??;
+        Ok(Session::new(client, observed, self.access.digest.is_some()))
+    }
+
+    /// Opens a plain client, for work that is not measured.
+    ///
+    /// # Errors
+    /// [`Failure`] when no server grants a session.
+    pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
+        let mut connector: Connector = Client::connector().with_session_timeout(session_timeout);
+        if let Some(digest) = &self.access.digest {
+            connector = connector.with_auth("digest", digest.as_bytes());
+        }
+        let client = match &self.access.tls {
+            Some(tls) => connector.with_tls(tls.clone()).secure_connect(&self.connect).await,
+            None => connector.connect(&self.connect).await,
+        };
+        client.map_err(|error| match Failure::from(error) {
+            Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
+            other => other,
+        })
+    }
+}

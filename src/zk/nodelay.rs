@@ -1,0 +1,55 @@
+//! Sets `TCP_NODELAY` on the client library's sockets.
+//!
+//! The library does not set it and gives no access to its sockets; Java clients and the servers do set it.
+//! Without it a second small request waits for the first one's acknowledgement. On Linux the process can
+//! duplicate its own descriptors and set the option on the duplicates, which share the socket.
+
+/// Sets the option on every TCP socket of this process that is connected to one of these ports.
+///
+/// Returns how many sockets were set; 0 where the system offers no way.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn apply(server_ports: &[u16]) -> usize {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+    let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return 0 };
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return 0 };
+    entries
+        .flatten()
+        .filter(|entry| {
+            std::fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy().starts_with("socket:"))
+        })
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|number| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).ok())
+        .filter(|duplicate| set_if_connected(duplicate, server_ports))
+        .count()
+}
+
+/// Other systems offer no safe way to the library's sockets.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn apply(_server_ports: &[u16]) -> usize {
+    0
+}
+
+#[cfg(target_os = "linux")]
+fn set_if_connected(descriptor: &std::os::fd::OwnedFd, server_ports: &[u16]) -> bool {
+    let socket = socket2::SockRef::from(descriptor);
+    let port = socket.peer_addr().ok().and_then(|peer| peer.as_socket()).map(|peer| peer.port());
+    port.is_some_and(|port| server_ports.contains(&port)) && socket.set_tcp_nodelay(true).is_ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn only_sockets_to_the_given_ports_are_set() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(false).unwrap();
+        assert_eq!(super::apply(&[1]), 0);
+        assert!(!stream.nodelay().unwrap());
+        assert_eq!(super::apply(&[port]), 1);
+        assert!(stream.nodelay().unwrap());
+    }
+}

@@ -1,0 +1,104 @@
+//! How a request can fail, and whether the failure proves that nothing happened.
+
+use zookeeper_client::Error as ClientError;
+
+/// Why a request did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The node is not there.
+    #[error("no node")]
+    NoNode,
+    /// The node is there already.
+    #[error("node exists")]
+    NodeExists,
+    /// The node still has children.
+    #[error("not empty")]
+    NotEmpty,
+    /// The session may not do that.
+    #[error("not authorized")]
+    NoAuth,
+    /// Another answer of the server that says no.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The connection broke while the request was out: it may have happened.
+    #[error("connection loss")]
+    ConnectionLoss,
+    /// No reply within the request's own deadline: it may have happened. The client library lets requests
+    /// wait for a reconnect for as long as the session may live, which can be longer than anyone wants.
+    #[error("no reply")]
+    NoReply,
+    /// The session is over; its ephemeral nodes are gone or going.
+    #[error("session expired")]
+    SessionExpired,
+    /// The client could not connect or its session was closed.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// The own queue node is not in the list although the session lives.
+    #[error("own node missing")]
+    OwnNodeMissing,
+}
+
+impl Failure {
+    /// Whether the request certainly did not happen.
+    #[must_use]
+    pub fn is_definite(&self) -> bool {
+        !matches!(self, Self::ConnectionLoss | Self::NoReply | Self::SessionExpired | Self::NotConnected(_))
+    }
+
+    /// Whether the session can still be used after this.
+    #[must_use]
+    pub fn session_survives(&self) -> bool {
+        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply)
+    }
+
+    /// The kind alone, for counting.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NoNode => "no node",
+            Self::NodeExists => "node exists",
+            Self::NotEmpty => "not empty",
+            Self::NoAuth => "not authorized",
+            Self::Refused(_) => "refused",
+            Self::ConnectionLoss => "connection loss",
+            Self::NoReply => "no reply",
+            Self::SessionExpired => "session expired",
+            Self::NotConnected(_) => "not connected",
+            Self::OwnNodeMissing => "own node missing",
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::NoNode => Self::NoNode,
+            ClientError::NodeExists => Self::NodeExists,
+            ClientError::NotEmpty => Self::NotEmpty,
+            ClientError::NoAuth | ClientError::AuthFailed => Self::NoAuth,
+            ClientError::SessionExpired | ClientError::SessionMoved => Self::SessionExpired,
+            ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
+                Self::NotConnected(error.to_string())
+            }
+            // A reset or a read timeout arrives as `Custom`; anything that is no answer of the server may
+            // or may not have happened, so it is treated as a lost connection.
+            ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
+                Self::ConnectionLoss
+            }
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_of_the_server_is_definite() {
+        assert!(Failure::from(ClientError::NoNode).is_definite());
+        assert!(Failure::from(ClientError::BadVersion).is_definite());
+        assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());
+        assert!(!Failure::NoReply.is_definite());
+    }
+}

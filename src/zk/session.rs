@@ -1,0 +1,431 @@
+//! A metered session: the only thing that a strategy may call.
+//!
+//! One method per request. Each is sent when it is *called*, not when it is awaited, so that two calls
+//! before the first `await` travel in one flush. Every request, reply and notification is counted and timed.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, StateWatcher, Stat};
+
+use super::changes::ChangeLog;
+use super::outcome::Failure;
+use super::stamp::{Pulse, StampWaker};
+use super::watch::{Arm, Armed, Arrival, EventKind, Watch};
+use super::wire;
+use crate::clock::{self, Stamp};
+use crate::measure::{Measure, RequestKind, Sheet};
+
+/// Where a session writes what it sees. Shared by the sessions of one generator thread.
+#[derive(Clone)]
+pub struct Observed {
+    /// The thread's sheet.
+    pub sheet: Rc<RefCell<Sheet>>,
+    /// Moves with everything sent or received.
+    pub pulse: Pulse,
+    /// When the ensemble last answered anybody.
+    pub last_reply: Arc<AtomicU64>,
+    /// The change log of each lock path.
+    pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
+}
+
+/// The kinds of node that locks create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Gone with its session.
+    Ephemeral,
+    /// Gone with its session, and numbered by its parent.
+    EphemeralSequential,
+    /// Stays.
+    Persistent,
+    /// Goes when its last child has gone.
+    Container,
+}
+
+/// A node that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// Its full path, number included.
+    pub path: String,
+    /// Its number, for a sequential node.
+    pub sequence: Option<i64>,
+    /// The transaction that created it: the fencing token.
+    pub czxid: i64,
+}
+
+/// A metered session. Clones are the same session.
+#[derive(Clone)]
+pub struct Session(Rc<Inner>);
+
+pub(super) struct Inner {
+    // Dropped before `parked`: a watch dropped after its client sends nothing.
+    client: Client,
+    observed: Observed,
+    owned: bool,
+    request_timeout: Duration,
+    parked: RefCell<Vec<Armed>>,
+    arrivals: RefCell<Vec<Arrival>>,
+    wakers: RefCell<Vec<Arc<StampWaker>>>,
+    lag_us: Cell<u64>,
+}
+
+impl Session {
+    /// Wraps a connected client. `owned` nodes may be touched by the session's own identity only.
+    pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
+        // Until the server has expired the session a request can still be answered after a reconnect.
+        let request_timeout = client.session_timeout();
+        Self(Rc::new(Inner {
+            client,
+            observed,
+            owned,
+            request_timeout,
+            parked: RefCell::default(),
+            arrivals: RefCell::new(Vec::with_capacity(16)),
+            wakers: RefCell::default(),
+            lag_us: Cell::new(0),
+        }))
+    }
+
+    /// The session's identifier.
+    #[must_use]
+    pub fn id(&self) -> i64 {
+        self.0.client.session_id().0
+    }
+
+    /// The session timeout that the server granted.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.0.client.session_timeout()
+    }
+
+    /// Creates a node; a sequential one gets its number appended to `path`.
+    pub fn create<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+        kind: NodeKind,
+    ) -> impl Future<Output = Result<Created, Failure>> + 'a {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let mode = match kind {
+            NodeKind::Ephemeral => CreateMode::Ephemeral,
+            NodeKind::EphemeralSequential => CreateMode::EphemeralSequential,
+            NodeKind::Persistent => CreateMode::Persistent,
+            NodeKind::Container => CreateMode::Container,
+        };
+        let sent = self.sending(RequestKind::Create, wire::create(path, data));
+        let reply = self.metered(sent, self.0.client.create(path, data, &mode.with_acls(acls)), move |_| {
+            wire::created(path) + if kind == NodeKind::EphemeralSequential { 10 } else { 0 }
+        });
+        async move {
+            let (stat, number) = reply.await?;
+            let sequence = (kind == NodeKind::EphemeralSequential).then(|| number.into_i64());
+            let path = if sequence.is_some() { format!("{path}{number}") } else { path.to_owned() };
+            Ok(Created { path, sequence, czxid: stat.czxid })
+        }
+    }
+
+    /// Deletes a node, whatever its version.
+    pub fn delete<'a>(&'a self, path: &str) -> impl Future<Output = Result<(), Failure>> + 'a {
+        let sent = self.sending(RequestKind::Delete, wire::delete(path));
+        self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY)
+    }
+
+    /// The names of a node's children.
+    pub fn get_children<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<Vec<String>, Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetChildren, wire::read(path));
+        let reply = self.metered(sent, self.0.client.list_children(path), |names| wire::children(names));
+        async move {
+            let names = reply.await?;
+            self.0.listed(path, &names);
+            Ok(names)
+        }
+    }
+
+    /// The names of a node's children, and a watch on their next change.
+    pub fn get_children_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Vec<String>, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetChildrenWatch, wire::read(path));
+        let reply = self.metered(sent, self.0.client.list_and_watch_children(path), |(names, _)| {
+            wire::children(names)
+        });
+        async move {
+            let (names, watcher) = reply.await?;
+            let arm = self.0.listed(path, &names);
+            Ok((names, self.arm(watcher, path, Some(arm))))
+        }
+    }
+
+    /// A node's data.
+    pub fn get_data<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Vec<u8>, Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetData, wire::read(path));
+        let reply = self.metered(sent, self.0.client.get_data(path), |(data, _)| wire::data(data));
+        async move { reply.await.map(|(data, _)| data) }
+    }
+
+    /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
+    pub fn get_data_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetDataWatch, wire::read(path));
+        let reply =
+            self.metered(sent, self.0.client.get_and_watch_data(path), |(data, _, _)| wire::data(data));
+        async move {
+            let (data, _, watcher) = reply.await?;
+            Ok((data, self.arm(watcher, path, None)))
+        }
+    }
+
+    /// The czxid of a node, if it is there.
+    pub fn exists<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Option<i64>, Failure>> + 'a {
+        let sent = self.sending(RequestKind::Exists, wire::read(path));
+        let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
+        async move { reply.await.map(|stat| stat.map(|stat| stat.czxid)) }
+    }
+
+    /// Whether a node is there, and a watch on it; on an absent node the watch waits for its creation.
+    pub fn exists_and_watch<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(bool, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::ExistsWatch, wire::read(path));
+        let reply =
+            self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
+        async move {
+            let (stat, watcher) = reply.await?;
+            Ok((stat.is_some(), self.arm(watcher, path, None)))
+        }
+    }
+
+    /// Follows the session's state from now on.
+    #[must_use]
+    pub fn states(&self) -> StateWatcher {
+        let mut states = self.0.client.state_watcher();
+        states.state();
+        states
+    }
+
+    /// Returns once the session is over: expired, closed, or refused.
+    pub async fn over(&self) {
+        let mut states = self.states();
+        let mut state = states.peek_state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+        }
+    }
+
+    /// Whether the session is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.client.state().is_terminated()
+    }
+
+    /// Takes out the notifications that arrived since the last call, also those of watches left behind.
+    pub fn take_arrivals(&self, into: &mut Vec<Arrival>) {
+        self.0.reap();
+        into.append(&mut self.0.arrivals.borrow_mut());
+    }
+
+    /// Takes the generator's own lag since this session was last woken by a notification, in microseconds.
+    #[must_use]
+    pub fn take_lag_us(&self) -> u64 {
+        self.0.lag_us.take()
+    }
+
+    /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
+    ///
+    /// Gives up after the deadline: the server then expires the session by itself.
+    pub async fn close(self, deadline: Duration) {
+        let Ok(inner) = Rc::try_unwrap(self.0) else { return };
+        inner.reap();
+        let mut states = inner.client.state_watcher();
+        // The client goes first: watches that are dropped after it send nothing.
+        drop(inner.client);
+        let _ = tokio::time::timeout(deadline, async {
+            let mut state = states.state();
+            while !state.is_terminated() {
+                state = states.changed().await;
+            }
+        })
+        .await;
+    }
+
+    fn sending(&self, kind: RequestKind, bytes: u64) -> (RequestKind, Stamp) {
+        let now = clock::now();
+        self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
+        let mut sheet = self.0.observed.sheet.borrow_mut();
+        sheet.count(now, |counts| {
+            counts.requests.add(kind, 1);
+            counts.bytes_sent += bytes;
+        });
+        if let Some(second) = sheet.second(now) {
+            second.requests += 1;
+        }
+        (kind, now)
+    }
+
+    /// Awaits a reply that has been asked for already.
+    fn metered<'a, T: 'a, F, S>(
+        &'a self,
+        (kind, sent): (RequestKind, Stamp),
+        request: F,
+        size: S,
+    ) -> impl Future<Output = Result<T, Failure>> + use<'a, T, F, S>
+    where
+        F: Future<Output = Result<T, ClientError>> + 'a,
+        S: Fn(&T) -> u64 + 'a,
+    {
+        async move {
+            let waker = self.0.take_waker();
+            let reply = {
+                let mut request = pin!(request);
+                let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
+                tokio::time::timeout(self.0.request_timeout, stamped).await
+            };
+            self.0.replied(kind, sent, &waker);
+            self.0.return_waker(waker);
+            let reply = reply.map_err(|_| Failure::NoReply)?;
+            let bytes = reply.as_ref().map_or(wire::EMPTY_REPLY, size);
+            let succeeded = reply.is_ok();
+            self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
+                counts.succeeded.add(kind, u64::from(succeeded));
+                counts.bytes_received += bytes;
+            });
+            reply.map_err(Failure::from)
+        }
+    }
+
+    fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {
+        let stamp = StampWaker::new(Some(Arc::clone(&self.0.observed.pulse)));
+        let armed = Armed::new(watcher, stamp, Rc::from(path), arm);
+        self.0.supersede(&armed);
+        Watch::new(armed, Rc::clone(&self.0))
+    }
+}
+
+#[allow(clippy::ref_option)] // The shape in which the client library answers.
+fn stat_size(stat: &Option<Stat>) -> u64 {
+    if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
+}
+
+impl Inner {
+    fn take_waker(&self) -> Arc<StampWaker> {
+        self.wakers
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| StampWaker::new(Some(Arc::clone(&self.observed.pulse))))
+    }
+
+    /// Keeps a waker for the next request, unless the library still holds it and could wake it late.
+    fn return_waker(&self, waker: Arc<StampWaker>) {
+        if Arc::strong_count(&waker) == 1 {
+            waker.reset();
+            self.wakers.borrow_mut().push(waker);
+        }
+    }
+
+    fn replied(&self, kind: RequestKind, sent: Stamp, waker: &StampWaker) {
+        let now = clock::now();
+        let arrived = waker.arrived().unwrap_or(now);
+        self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
+        let lag = now.saturating_sub(arrived);
+        self.lag_us.set(self.lag_us.get() + lag);
+        let mut sheet = self.observed.sheet.borrow_mut();
+        sheet.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
+        sheet.record(Measure::DispatchLag, now, lag);
+    }
+
+    fn listed(&self, path: &str, names: &[String]) -> Arm {
+        let arm = Arm::of_list(names);
+        self.observed
+            .sheet
+            .borrow_mut()
+            .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
+        if let Some((_, log)) = self.observed.changes.iter().find(|(lock, _)| &**lock == path) {
+            log.note(&arm);
+        }
+        arm
+    }
+
+    /// The contender was woken: its own lag on the way to the lock begins here.
+    pub(super) fn woken_by(&self, arrival: &Arrival) {
+        let now = clock::now();
+        let lag = now.saturating_sub(arrival.at);
+        self.lag_us.set(lag);
+        self.observed.sheet.borrow_mut().record(Measure::DispatchLag, now, lag);
+    }
+
+    /// Counts a notification and keeps it for whoever finds out what caused it.
+    pub(super) fn deliver(&self, arrival: Arrival) {
+        if arrival.kind == EventKind::SessionOver {
+            return;
+        }
+        let mut sheet = self.observed.sheet.borrow_mut();
+        sheet.count(arrival.at, |counts| {
+            let seen = &mut counts.notifications;
+            match arrival.kind {
+                EventKind::NodeCreated => seen.node_created += 1,
+                EventKind::NodeDeleted => seen.node_deleted += 1,
+                EventKind::DataChanged => seen.data_changed += 1,
+                EventKind::ChildrenChanged => seen.children_changed += 1,
+                EventKind::SessionOver => {}
+            }
+            counts.bytes_received += wire::event(&arrival.path);
+        });
+        if let Some(second) = sheet.second(arrival.at) {
+            second.notifications += 1;
+        }
+        drop(sheet);
+        self.arrivals.borrow_mut().push(arrival);
+    }
+
+    /// Keeps a watch that nobody waits for any more; it stays armed on the server.
+    pub(super) fn park(&self, armed: Armed) {
+        self.parked.borrow_mut().push(armed);
+        self.reap();
+    }
+
+    /// Delivers what has arrived at parked watches.
+    fn reap(&self) {
+        let mut parked = self.parked.borrow_mut();
+        let mut position = 0;
+        while position < parked.len() {
+            let armed = &mut parked[position];
+            match armed.has_arrived().then(|| armed.poll(&mut Context::from_waker(Waker::noop()), false)) {
+                Some(Poll::Ready(arrival)) => {
+                    parked.swap_remove(position);
+                    self.deliver(arrival);
+                }
+                _ => position += 1,
+            }
+        }
+    }
+
+    /// The server keeps one watch for each path and kind in a session, so a watch set anew takes the place
+    /// of one left behind: one notification will come, and it must be counted once.
+    fn supersede(&self, fresh: &Armed) {
+        self.reap();
+        self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
+    }
+
+    pub(super) fn count_removal(&self, path: &str) {
+        let now = clock::now();
+        self.observed.sheet.borrow_mut().count(now, |counts| {
+            counts.requests.add(RequestKind::RemoveWatches, 1);
+            counts.succeeded.add(RequestKind::RemoveWatches, 1);
+            counts.bytes_sent += wire::delete(path);
+            counts.bytes_received += wire::EMPTY_REPLY;
+        });
+    }
+}

@@ -1,0 +1,51 @@
+//! Bytes on the wire, computed from the protocol's record layout, frame length included.
+//!
+//! The client library does not expose its socket. The sizes follow from ZooKeeper's jute records
+//! (`zookeeper.jute`); the servers' own byte counters are the cross-check.
+
+/// Size of a reply that carries no body: an error, or the answer to a delete.
+pub const EMPTY_REPLY: u64 = 20;
+/// Size of a serialized `Stat`.
+const STAT: u64 = 68;
+
+fn len(text: &str) -> u64 {
+    text.len() as u64
+}
+
+/// A create request with one ACL entry for anyone.
+pub fn create(path: &str, data: &[u8]) -> u64 {
+    51 + len(path) + data.len() as u64
+}
+
+/// The reply to a create that returns the new path and its stat.
+pub fn created(path: &str) -> u64 {
+    24 + len(path) + STAT
+}
+
+/// A delete request.
+pub fn delete(path: &str) -> u64 {
+    20 + len(path)
+}
+
+/// A read request: getChildren, getData or exists.
+pub fn read(path: &str) -> u64 {
+    17 + len(path)
+}
+
+/// The reply to getChildren.
+pub fn children(names: &[String]) -> u64 {
+    24 + names.iter().map(|name| 4 + len(name)).sum::<u64>()
+}
+
+/// The reply to getData.
+pub fn data(data: &[u8]) -> u64 {
+    24 + data.len() as u64 + STAT
+}
+
+/// The reply to exists on a node that is there.
+pub const STAT_REPLY: u64 = 20 + STAT;
+
+/// A notification.
+pub fn event(path: &str) -> u64 {
+    32 + len(path)
+}
