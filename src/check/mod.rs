@@ -1,1 +1,5 @@
-//! (to come)
+//! Judging: pure functions of records.
+
+mod exclusion;
+
+pub use exclusion::{exclusion, of_run};

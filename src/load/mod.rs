@@ -1,1 +1,20 @@
-//! (to come)
+//! Doing: contenders on generator threads, the load models, the phases of a trial.
+
+mod accounting;
+mod assemble;
+mod attribution;
+mod batch;
+mod contender;
+mod event;
+mod health;
+mod pace;
+mod scene;
+mod servers;
+mod shared;
+mod trial;
+mod worker;
+mod workspace;
+
+pub use event::{Event, Sink};
+pub use trial::{Environment, run_trial};
+pub use workspace::Workspace;

@@ -4,8 +4,8 @@
 //! releases when all watches are set again.
 
 use crate::catalog::BatchCost;
-use crate::measure::RequestKind::{Create, Delete, GetChildren};
 use crate::measure::RequestKind;
+use crate::measure::RequestKind::{Create, Delete, GetChildren};
 
 /// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {

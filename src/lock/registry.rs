@@ -13,13 +13,8 @@ pub struct Entry {
 }
 
 /// Every strategy, in the order in which lists show them.
-pub const STRATEGIES: &[Entry] = &[
-    polling::ENTRY,
-    parent_watch::ENTRY,
-    predecessor_watch::ENTRY,
-    curator_mutex::ENTRY,
-    no_lock::ENTRY,
-];
+pub const STRATEGIES: &[Entry] =
+    &[polling::ENTRY, parent_watch::ENTRY, predecessor_watch::ENTRY, curator_mutex::ENTRY, no_lock::ENTRY];
 
 /// The descriptions of all strategies.
 #[must_use]

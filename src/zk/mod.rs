@@ -1,5 +1,6 @@
 //! The only door to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
+pub mod admin;
 pub mod changes;
 mod connect;
 pub mod nodelay;

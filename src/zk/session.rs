@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, StateWatcher, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, Stat, StateWatcher};
 
 use super::changes::ChangeLog;
 use super::outcome::Failure;
@@ -156,9 +156,8 @@ impl Session {
         path: &'a str,
     ) -> impl Future<Output = Result<(Vec<String>, Watch), Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildrenWatch, wire::read(path));
-        let reply = self.metered(sent, self.0.client.list_and_watch_children(path), |(names, _)| {
-            wire::children(names)
-        });
+        let reply = self
+            .metered(sent, self.0.client.list_and_watch_children(path), |(names, _)| wire::children(names));
         async move {
             let (names, watcher) = reply.await?;
             let arm = self.0.listed(path, &names);
@@ -200,8 +199,7 @@ impl Session {
         path: &'a str,
     ) -> impl Future<Output = Result<(bool, Watch), Failure>> + 'a {
         let sent = self.sending(RequestKind::ExistsWatch, wire::read(path));
-        let reply =
-            self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
+        let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
             let (stat, watcher) = reply.await?;
             Ok((stat.is_some(), self.arm(watcher, path, None)))

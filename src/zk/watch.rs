@@ -78,7 +78,8 @@ pub fn sequence_of(name: &str) -> Option<i64> {
     }
     let number: i64 = digits.parse().ok()?;
     // `%010d` gives a negative number eleven characters as soon as it has ten digits.
-    let longer = !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
+    let longer =
+        !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
     let wrapped = longer && name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
     Some(if negative || wrapped { -number } else { number })
 }
@@ -110,7 +111,12 @@ pub(super) struct Armed {
 }
 
 impl Armed {
-    pub(super) fn new(watcher: OneshotWatcher, stamp: Arc<StampWaker>, path: Rc<str>, arm: Option<Arm>) -> Self {
+    pub(super) fn new(
+        watcher: OneshotWatcher,
+        stamp: Arc<StampWaker>,
+        path: Rc<str>,
+        arm: Option<Arm>,
+    ) -> Self {
         let mut armed =
             Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
         // The first poll leaves the waker with the delivery, so that it is stamped from now on. A delivery

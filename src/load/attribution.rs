@@ -1,0 +1,116 @@
+//! Finds out what caused each notification: a release, a newcomer, a waiter that left.
+
+use super::scene::Scene;
+use crate::clock::Stamp;
+use crate::measure::{Measure, Notifications, Sheet};
+use crate::zk::changes::Change;
+use crate::zk::{Arm, Arrival, EventKind, sequence_of};
+
+/// How many notifications may wait for their cause to become known.
+const UNRESOLVED_AT_MOST: usize = 4096;
+
+enum Cause {
+    /// The release of that queue number, at that time.
+    Release {
+        number: i64,
+        called: Stamp,
+    },
+    Arrival,
+    Departure,
+    Unknown,
+}
+
+/// A notification whose cause nobody has seen yet.
+struct Unresolved {
+    at: Stamp,
+    arm: Arm,
+    useful: bool,
+}
+
+/// One contender's notifications on the way to their causes. Allocates only until its buffers have grown to
+/// the size of the largest herd.
+pub struct Attribution {
+    /// Filled by the session, emptied by [`Attribution::settle`].
+    pub inbox: Vec<Arrival>,
+    unresolved: Vec<Unresolved>,
+    /// The queue number that this contender itself released last.
+    pub own_release: Option<i64>,
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        Self { inbox: Vec::with_capacity(64), unresolved: Vec::with_capacity(16), own_release: None }
+    }
+}
+
+impl Attribution {
+    /// Books everything in the inbox. With `acquired`, the last notification that was awaited is the one that
+    /// let this contender in: useful, if a release caused it; every other one was spurious.
+    pub fn settle(&mut self, scene: &Scene, sheet: &mut Sheet, acquired: bool) {
+        let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
+        for (position, arrival) in self.inbox.iter().enumerate() {
+            let useful = last_awaited == Some(position);
+            let cause = cause_of(scene, arrival);
+            match arrival.armed.filter(|_| matches!(cause, Cause::Unknown)) {
+                Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
+                    self.unresolved.push(Unresolved { at: arrival.at, arm, useful });
+                }
+                _ => book(sheet, arrival.at, &cause, useful, self.own_release),
+            }
+        }
+        self.inbox.clear();
+    }
+
+    /// Books the notifications whose cause was open; by now somebody has listed after the change.
+    pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet) {
+        for late in self.unresolved.drain(..) {
+            book(sheet, late.at, &cause_of_change(scene, &late.arm), late.useful, self.own_release);
+        }
+    }
+}
+
+fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
+    match (arrival.kind, &arrival.armed) {
+        (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
+            Some(number) => release_or_departure(scene, number),
+            None => Cause::Unknown,
+        },
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm),
+        (EventKind::NodeCreated, _) => Cause::Arrival,
+        _ => Cause::Unknown,
+    }
+}
+
+fn cause_of_change(scene: &Scene, arm: &Arm) -> Cause {
+    match (scene.changes.fired(arm), arm.lowest) {
+        (Change::Created, _) => Cause::Arrival,
+        (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
+        (Change::OtherDeleted, _) => Cause::Departure,
+        _ => Cause::Unknown,
+    }
+}
+
+/// A node that was deleted without a release call was a waiter's, or went with its session.
+fn release_or_departure(scene: &Scene, number: i64) -> Cause {
+    scene.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
+}
+
+fn book(sheet: &mut Sheet, at: Stamp, cause: &Cause, useful: bool, own_release: Option<i64>) {
+    if let Cause::Release { called, .. } = cause {
+        sheet.record(Measure::Notification, at, at.saturating_sub(*called));
+    }
+    sheet.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
+}
+
+fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Option<i64>) {
+    match cause {
+        Cause::Release { .. } if useful => seen.by_release_useful += 1,
+        Cause::Release { number, .. } => {
+            seen.by_release_spurious += 1;
+            seen.to_releaser += u64::from(own_release == Some(*number));
+        }
+        Cause::Arrival => seen.by_arrival += 1,
+        Cause::Departure => seen.by_departure += 1,
+        Cause::Unknown => seen.cause_unknown += 1,
+    }
+}

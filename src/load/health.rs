@@ -1,0 +1,126 @@
+//! Watches the generator itself during the measured phase, and says when it was not fit to measure.
+//!
+//! The rule: a trial is invalid when more than [`LAG_SHARE_AT_MOST`] of what it reports as handoff (as wait,
+//! for locks that are not handed over) was the generator's own dispatch lag: the time between a reply or
+//! notification having been read in this process and the contender that awaited it running again. That lag
+//! is measured on every sample, not estimated. An ensemble on the same host takes processor time, too; that
+//! is stated beside every figure and is not the generator's fault.
+
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+
+use super::worker::ThreadRecord;
+use crate::clock::{self, Stamp};
+use crate::measure::{Histogram, Measure, Sheet};
+use crate::record::Health;
+
+/// The largest share of a result that may be the generator's own lag.
+pub const LAG_SHARE_AT_MOST: f64 = 0.2;
+
+/// Processor time at one moment.
+pub struct Vitals {
+    at: Stamp,
+    process_us: u64,
+    host: Option<HostTimes>,
+}
+
+#[derive(Clone, Copy)]
+struct HostTimes {
+    idle: u64,
+    steal: u64,
+    total: u64,
+}
+
+impl Vitals {
+    /// Takes them now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { at: clock::now(), process_us: process().map_or(0, |(cpu_us, _)| cpu_us), host: host_times() }
+    }
+}
+
+/// Processor time in microseconds and resident bytes of this process.
+fn process() -> Option<(u64, u64)> {
+    let pid = Pid::from_u32(std::process::id());
+    let mut system = System::new();
+    let what = ProcessRefreshKind::nothing().with_cpu().with_memory();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, what);
+    system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
+}
+
+/// Processor time of the whole host, where the system tells (Linux).
+fn host_times() -> Option<HostTimes> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guest time is part of user.
+    let first_eight = fields.get(..8)?;
+    Some(HostTimes {
+        idle: first_eight[3] + first_eight[4],
+        steal: first_eight[7],
+        total: first_eight.iter().sum(),
+    })
+}
+
+/// Judges the generator over the span between the two.
+#[must_use]
+pub fn judge(begin: &Vitals, sheet: &Sheet, threads: &[ThreadRecord], end: &Vitals) -> Health {
+    let timer_lag = merged_timer_lag(threads);
+    let wall_us = end.at.saturating_sub(begin.at).max(1);
+    let cpu_us = end.process_us.saturating_sub(begin.process_us);
+    let lag_us: u64 = threads.iter().map(|thread| thread.log.lag_us).sum();
+    let basis_us: u64 = threads.iter().map(|thread| thread.log.lag_basis_us).sum();
+    let lag_share = (basis_us > 0).then(|| lag_us as f64 / basis_us as f64);
+    let host = begin.host.zip(end.host).filter(|(b, e)| e.total > b.total);
+    let share_of = |part: fn(&HostTimes) -> u64| {
+        host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
+    };
+    Health {
+        timer_lag_p99_us: timer_lag.value_at_quantile(0.99),
+        timer_lag_max_us: timer_lag.max(),
+        dispatch_lag_p99_us: sheet.histogram(Measure::DispatchLag).value_at_quantile(0.99),
+        lag_share,
+        cpu_us,
+        cpu_share: cpu_us as f64 / wall_us as f64,
+        host_idle_share: share_of(|times| times.idle),
+        host_steal_share: share_of(|times| times.steal),
+        resident_bytes: process().map(|(_, bytes)| bytes),
+        invalid: lag_share.and_then(invalid_by_lag),
+    }
+}
+
+fn merged_timer_lag(threads: &[ThreadRecord]) -> Histogram {
+    let mut merged = crate::measure::new_histogram();
+    for thread in threads {
+        // Same bounds everywhere: adding cannot fail.
+        let _ = merged.add(&thread.timer_lag);
+    }
+    merged
+}
+
+fn invalid_by_lag(share: f64) -> Option<String> {
+    (share > LAG_SHARE_AT_MOST).then(|| {
+        format!(
+            "{:.0} % of the reported handoff was the generator's own lag (limit {:.0} %); \
+             use fewer contenders, more generator threads (--threads) or another host",
+            share * 100.0,
+            LAG_SHARE_AT_MOST * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_material_lag_makes_the_trial_invalid_and_says_what_to_do() {
+        assert_eq!(invalid_by_lag(0.05), None);
+        let why = invalid_by_lag(0.4).unwrap();
+        assert!(why.contains("40 %") && why.contains("--threads"), "{why}");
+    }
+
+    #[test]
+    fn the_process_knows_its_own_size() {
+        assert!(process().is_some_and(|(_, bytes)| bytes > 0));
+    }
+}

@@ -1,0 +1,188 @@
+//! One lock path as the contenders of this process share it: the exclusion oracle, arrival order, and the
+//! release stamps that handoffs and notifications are measured from. Atomics only; nobody ever blocks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use crate::clock::Stamp;
+use crate::lock::Held;
+use crate::zk::changes::ChangeLog;
+
+/// Release stamps remembered; a notification is never later than so many releases.
+const REMEMBERED: usize = 1 << 14;
+/// Stands for a lock without a queue node.
+const NO_NUMBER: i64 = i64::MIN;
+
+/// One contender's place in the oracle.
+#[derive(Debug)]
+struct Seat {
+    inside: AtomicBool,
+    entered: AtomicU64,
+    sequence: AtomicI64,
+    czxid: AtomicI64,
+}
+
+/// Who was found inside, as raw facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupant {
+    /// The contender.
+    pub contender: usize,
+    /// Its queue node's number.
+    pub sequence: Option<i64>,
+    /// Its node's czxid.
+    pub czxid: Option<i64>,
+    /// When it entered.
+    pub entered: Stamp,
+}
+
+/// The shared state of one lock path.
+#[derive(Debug)]
+pub struct Scene {
+    /// Path of the lock's directory.
+    pub path: String,
+    /// The order of creates and deletes, as lists tell it.
+    pub changes: Arc<ChangeLog>,
+    seats: Vec<Seat>,
+    inside: AtomicUsize,
+    last_release: AtomicU64,
+    arrivals: AtomicU64,
+    latest_served: AtomicU64,
+    released: Box<[(AtomicI64, AtomicU64)]>,
+}
+
+impl Scene {
+    /// A lock that nobody holds yet.
+    #[must_use]
+    pub fn new(path: String, contenders: usize) -> Self {
+        let seat = || Seat {
+            inside: AtomicBool::new(false),
+            entered: AtomicU64::new(0),
+            sequence: AtomicI64::new(NO_NUMBER),
+            czxid: AtomicI64::new(NO_NUMBER),
+        };
+        Self {
+            path,
+            changes: Arc::default(),
+            seats: (0..contenders).map(|_| seat()).collect(),
+            inside: AtomicUsize::new(0),
+            last_release: AtomicU64::new(0),
+            arrivals: AtomicU64::new(0),
+            latest_served: AtomicU64::new(0),
+            released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
+        }
+    }
+
+    /// An acquire begins; returns its place in the order of arrival, from 1.
+    pub fn arrive(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// An acquire was served; returns whether a later arrival had been served before it.
+    pub fn serve(&self, arrival: u64) -> bool {
+        self.latest_served.fetch_max(arrival, Ordering::AcqRel) > arrival
+    }
+
+    /// A contender enters its critical section; returns whoever is still inside.
+    pub fn enter(&self, contender: usize, held: &Held, now: Stamp) -> Option<Occupant> {
+        let seat = &self.seats[contender];
+        let node = held.node.as_ref();
+        seat.entered.store(now, Ordering::Relaxed);
+        seat.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
+        seat.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+        seat.inside.store(true, Ordering::Release);
+        // The count decides; the seats only say who. A count above zero is never missed.
+        if self.inside.fetch_add(1, Ordering::AcqRel) == 0 {
+            return None;
+        }
+        let other =
+            |(index, seat): &(usize, &Seat)| *index != contender && seat.inside.load(Ordering::Acquire);
+        let (index, _) = self.seats.iter().enumerate().find(other)?;
+        Some(self.occupant(index))
+    }
+
+    /// What the oracle knows of a contender's present or latest stay.
+    #[must_use]
+    pub fn occupant(&self, contender: usize) -> Occupant {
+        let seat = &self.seats[contender];
+        let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
+        Occupant {
+            contender,
+            sequence: number(&seat.sequence),
+            czxid: number(&seat.czxid),
+            entered: seat.entered.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A contender leaves its critical section and is about to release.
+    pub fn exit(&self, contender: usize, held: &Held, now: Stamp) {
+        self.seats[contender].inside.store(false, Ordering::Release);
+        self.inside.fetch_sub(1, Ordering::AcqRel);
+        self.last_release.fetch_max(now, Ordering::AcqRel);
+        if let Some(node) = &held.node {
+            let (sequence, stamp) = &self.released[slot(node.sequence)];
+            stamp.store(now, Ordering::Release);
+            sequence.store(node.sequence, Ordering::Release);
+        }
+    }
+
+    /// When anybody last called release; 0 for never.
+    #[must_use]
+    pub fn last_release(&self) -> Stamp {
+        self.last_release.load(Ordering::Acquire)
+    }
+
+    /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
+    #[must_use]
+    pub fn release_of(&self, number: i64) -> Option<Stamp> {
+        let (sequence, stamp) = &self.released[slot(number)];
+        (sequence.load(Ordering::Acquire) == number).then(|| stamp.load(Ordering::Acquire))
+    }
+}
+
+fn slot(sequence: i64) -> usize {
+    usize::try_from(sequence.rem_euclid(REMEMBERED.cast_signed() as i64)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::QueueNode;
+
+    fn held(sequence: i64) -> Held {
+        Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
+    }
+
+    #[test]
+    fn a_second_holder_is_seen_with_both_names() {
+        let scene = Scene::new("/l".into(), 3);
+        assert_eq!(scene.enter(0, &held(7), 10), None);
+        let inside = scene.enter(2, &held(8), 20).unwrap();
+        assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
+    }
+
+    #[test]
+    fn a_third_holder_is_seen_although_the_second_has_left() {
+        let scene = Scene::new("/l".into(), 3);
+        assert_eq!(scene.enter(0, &held(1), 1), None);
+        assert!(scene.enter(1, &held(2), 2).is_some());
+        scene.exit(1, &held(2), 3);
+        assert_eq!(scene.enter(2, &held(3), 4).map(|inside| inside.contender), Some(0));
+    }
+
+    #[test]
+    fn holders_one_after_the_other_are_no_violation() {
+        let scene = Scene::new("/l".into(), 2);
+        assert_eq!(scene.enter(0, &held(1), 1), None);
+        scene.exit(0, &held(1), 5);
+        assert_eq!(scene.enter(1, &held(2), 6), None);
+        assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
+    }
+
+    #[test]
+    fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
+        let scene = Scene::new("/l".into(), 1);
+        let (first, second) = (scene.arrive(), scene.arrive());
+        assert!(!scene.serve(second));
+        assert!(scene.serve(first));
+    }
+}

@@ -1,0 +1,142 @@
+//! What the contenders of one trial share with the conductor: atomics and signals, no locks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::scene::Scene;
+use crate::clock::Stamp;
+use crate::lock::{Entry, LockConfig, WaitGauge};
+use crate::measure::Window;
+use crate::scenario::TrialSpec;
+use crate::zk::Target;
+
+/// The conductor's signals, as the contenders see them.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    /// When contenders may start, in process time; `None` before.
+    pub start: watch::Sender<Option<Stamp>>,
+    /// Which samples count.
+    pub window: watch::Sender<Window>,
+    /// Batch: contenders with a lower number may arrive.
+    pub arrivals: watch::Sender<usize>,
+    /// Batch: so many releases are allowed.
+    pub releases: watch::Sender<u64>,
+    /// Stop acquiring: waits are cancelled, holders release.
+    pub drain: CancellationToken,
+    /// Close the sessions and end.
+    pub close: CancellationToken,
+    /// Give up at once, whatever is under way.
+    pub abort: CancellationToken,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            start: watch::Sender::new(None),
+            window: watch::Sender::new(Window::CLOSED),
+            arrivals: watch::Sender::new(0),
+            releases: watch::Sender::new(0),
+            drain: CancellationToken::new(),
+            close: CancellationToken::new(),
+            abort: CancellationToken::new(),
+        }
+    }
+}
+
+/// What contenders tell the conductor.
+#[derive(Debug, Default)]
+pub struct Board {
+    /// Contenders whose session is open.
+    pub connected: AtomicUsize,
+    /// Contenders that could not open one.
+    pub unconnected: AtomicUsize,
+    /// Contenders that have ended their loop.
+    pub finished: AtomicUsize,
+    /// Locks acquired in all.
+    pub acquired: AtomicU64,
+    /// Locks whose release has returned.
+    pub released: AtomicU64,
+    /// The negotiated session timeout in milliseconds.
+    pub negotiated_ms: AtomicU64,
+}
+
+impl Board {
+    /// Reads a counter.
+    #[must_use]
+    pub fn read(counter: &AtomicUsize) -> usize {
+        counter.load(Ordering::Acquire)
+    }
+}
+
+/// Everything that a trial's contenders share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The trial.
+    pub spec: TrialSpec,
+    /// Its strategy.
+    pub entry: Entry,
+    /// Where sessions are opened.
+    pub target: Target,
+    /// Limits the sessions that are being opened at the same time.
+    pub opening: tokio::sync::Semaphore,
+    /// The lock paths.
+    pub scenes: Vec<Scene>,
+    /// Who waits.
+    pub gauge: WaitGauge,
+    /// Moves with everything sent or received.
+    pub pulse: Arc<AtomicU64>,
+    /// When the ensemble last answered.
+    pub last_reply: Arc<AtomicU64>,
+    /// Signals to the contenders.
+    pub signals: Signals,
+    /// What they tell.
+    pub board: Board,
+}
+
+/// Sessions that are being opened at the same time. A server accepts one connection after the other, and a
+/// thousand at once would only queue there, against their own connection timeout.
+const OPENING_AT_ONCE: usize = 64;
+
+impl Shared {
+    /// The shared state of a trial that has not begun.
+    #[must_use]
+    pub fn new(spec: TrialSpec, entry: Entry, target: Target, root: &str) -> Self {
+        let scenes =
+            (0..spec.locks).map(|lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders)).collect();
+        Self {
+            spec,
+            entry,
+            target,
+            opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
+            scenes,
+            gauge: WaitGauge::default(),
+            pulse: Arc::default(),
+            last_reply: Arc::default(),
+            signals: Signals::default(),
+            board: Board::default(),
+        }
+    }
+
+    /// The lock path that a contender uses.
+    #[must_use]
+    pub fn scene_of(&self, contender: usize) -> usize {
+        contender % self.scenes.len()
+    }
+
+    /// What a contender's lock object is built from.
+    #[must_use]
+    pub fn lock_config(&self, contender: usize) -> LockConfig {
+        let path = self.scenes[self.scene_of(contender)].path.clone();
+        LockConfig { path, params: self.spec.strategy.params.clone() }
+    }
+
+    /// How long opening a session may take.
+    #[must_use]
+    pub fn open_deadline(&self) -> Duration {
+        self.spec.session_timeout.max(Duration::from_secs(10))
+    }
+}

@@ -1,0 +1,148 @@
+//! The only part of the ensemble's tree that the suite touches: `/zklockbench/<run id>`.
+
+use std::time::Duration;
+
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
+
+use crate::error::Error;
+use crate::zk::{Failure, Target};
+
+/// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
+/// each top-level node for ever.
+pub const TOP: &str = "/zklockbench";
+
+const SESSION: Duration = Duration::from_secs(20);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
+
+/// A run's own root on the ensemble.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    target: Target,
+    root: String,
+}
+
+impl Workspace {
+    /// Makes the run's root.
+    ///
+    /// # Errors
+    /// When the ensemble cannot be reached, when the chroot is missing, and when the root is there already:
+    /// another run may be using it.
+    pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
+        let workspace = Self { root: format!("{TOP}/{run_id}"), target };
+        let client = workspace.client().await?;
+        match workspace.make(&client, TOP).await {
+            Ok(()) | Err(ClientError::NodeExists) => {}
+            Err(ClientError::NoNode) => return Err(workspace.missing_chroot()),
+            Err(error) => return Err(workspace.cannot("create", TOP, &error)),
+        }
+        match workspace.make(&client, &workspace.root).await {
+            Ok(()) => Ok(workspace),
+            Err(ClientError::NodeExists) => Err(Error::environment(format!(
+                "{} exists on {}: another run may be using it. Choose another --run-id, or delete the node if \
+                 no run is under way",
+                workspace.root, workspace.target.connect
+            ))),
+            Err(error) => Err(workspace.cannot("create", &workspace.root, &error)),
+        }
+    }
+
+    /// The run's root.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Makes a trial's directories; returns the trial's root.
+    ///
+    /// # Errors
+    /// When the ensemble refuses or cannot be reached.
+    pub async fn prepare(&self, trial: usize, locks: usize) -> Result<String, Error> {
+        let client = self.client().await?;
+        let root = format!("{}/t{trial:03}", self.root);
+        let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/lock-{lock}")));
+        for path in paths {
+            self.make(&client, &path).await.map_err(|error| self.cannot("create", &path, &error))?;
+        }
+        Ok(root)
+    }
+
+    /// Removes a trial's root and all below it.
+    ///
+    /// # Errors
+    /// When the ensemble refuses or cannot be reached.
+    pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
+        let client = self.client().await?;
+        remove_tree(&client, trial_root).await.map_err(|error| self.cannot("delete", trial_root, &error))
+    }
+
+    /// Removes the run's root and all below it, and the top-level node when no other run is using it.
+    ///
+    /// # Errors
+    /// When the ensemble refuses or cannot be reached; the error names what stays behind.
+    pub async fn close(&self) -> Result<(), Error> {
+        let client = self.client().await?;
+        remove_tree(&client, &self.root).await.map_err(|error| self.cannot("delete", &self.root, &error))?;
+        match client.delete(TOP, None).await {
+            Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
+            Err(error) => Err(self.cannot("delete", TOP, &error)),
+        }
+    }
+
+    async fn client(&self) -> Result<Client, Error> {
+        let opened = tokio::time::timeout(CONNECT_DEADLINE, self.target.client(SESSION)).await;
+        match opened {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(failure)) => Err(self.cannot_connect(&failure.to_string())),
+            Err(_) => Err(self.cannot_connect(&format!("no session within {CONNECT_DEADLINE:?}"))),
+        }
+    }
+
+    async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
+        let owned = self.target.access.digest.is_some() && path != TOP;
+        let acls = if owned { Acls::creator_all() } else { Acls::anyone_all() };
+        client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await.map(drop)
+    }
+
+    fn cannot_connect(&self, why: &str) -> Error {
+        Error::environment(format!(
+            "cannot open a session to {}: {why}. Is the ensemble running, and do its servers form a quorum?",
+            self.target.connect
+        ))
+    }
+
+    fn missing_chroot(&self) -> Error {
+        let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
+        Error::environment(format!(
+            "the chroot {chroot} does not exist on {}: create it first, or leave it out",
+            self.target.connect
+        ))
+    }
+
+    fn cannot(&self, what: &str, path: &str, error: &ClientError) -> Error {
+        let failure = Failure::from(error.clone());
+        Error::environment(format!("cannot {what} {path} on {}: {failure}", self.target.connect))
+    }
+}
+
+/// Deletes a node and all below it; what is gone already is no error.
+async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
+    let mut stack = vec![root.to_owned()];
+    while let Some(path) = stack.last().cloned() {
+        let children = match client.list_children(&path).await {
+            Ok(children) => children,
+            Err(ClientError::NoNode) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        if !children.is_empty() {
+            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            continue;
+        }
+        match client.delete(&path, None).await {
+            Ok(()) | Err(ClientError::NoNode) => drop(stack.pop()),
+            // Somebody added a child meanwhile: list again.
+            Err(ClientError::NotEmpty) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
