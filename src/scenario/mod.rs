@@ -1,7 +1,26 @@
 //! The scenario file: text in, a plan or diagnostics out. Pure; knows nothing of ZooKeeper.
 
+mod advice;
+mod diagnostic;
 mod distribution;
+mod estimate;
+pub mod fields;
+mod keys;
 mod model;
+mod nearest;
+mod parse;
+mod plan;
+mod read;
+mod rules;
+mod strategies;
+mod values;
 
+pub use advice::{Advice, of as advice};
+pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
+pub use estimate::BASIS as ESTIMATE_BASIS;
 pub use model::{EnsembleChoice, Load, Order, Scenario, Stop, StrategyChoice, TrialSpec};
+pub use nearest::nearest;
+pub use parse::{Parsed, parse};
+pub use plan::Plan;
+pub use strategies::default_value;
