@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::{ENSEMBLE, Field, Kind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
-use super::read::{Sink, Table, Value, shortened};
+use super::read::{Entry, Sink, Table, Value, shortened};
 
 /// Where a key and its value stand.
 #[derive(Debug, Clone)]
@@ -19,21 +19,12 @@ pub(super) struct Place {
 /// Where each key that was given stands.
 pub(super) type Places = BTreeMap<&'static str, Place>;
 
-/// What is left to say when every key of a section has been asked for.
-#[derive(Default)]
-pub(super) struct Leftover {
-    /// Required keys that are not there, unless a misspelt key explains why.
-    pub(super) missing: Vec<&'static Field>,
-    /// Valid names that were suggested for unknown keys.
-    pub(super) suggested: Vec<&'static str>,
-}
-
 /// The keys of one section.
 pub(super) struct Keys<'a, 's, 't> {
     table: Table<'a>,
     section: Section,
     sink: &'s Sink<'t>,
-    missing: Vec<&'static Field>,
+    misspelt: Vec<(&'static str, Entry<'a>)>,
     places: &'s mut Places,
 }
 
@@ -44,7 +35,14 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
         sink: &'s Sink<'t>,
         places: &'s mut Places,
     ) -> Self {
-        Self { table: Table::new(entries), section, sink, missing: Vec::new(), places }
+        let table = Table::new(entries);
+        let misspelt = table
+            .entries()
+            .into_iter()
+            .filter(|entry| entry.key != ENSEMBLE && field(section, entry.key).is_none())
+            .filter_map(|entry| meant(entry.key, section).map(|name| (name, entry)))
+            .collect();
+        Self { table, section, sink, misspelt, places }
     }
 
     /// Reads a key, or its default when it is not there.
@@ -57,56 +55,63 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
         read: impl Fn(&Value<'_>, &Kind, &Sink<'_>) -> Option<T>,
     ) -> Option<T> {
         let field = field(self.section, name)?;
-        if let Some(entry) = self.table.take(name) {
+        if let Some(entry) = self.take(name) {
             self.places.insert(field.name, Place { key: entry.key_span(), value: entry.value.span() });
             return read(entry.value, &field.kind, self.sink);
         }
         match field.need {
-            Need::Required => self.missing.push(field),
+            Need::Required => self.report_missing(field),
             Need::Default(text) => return read(&DeValue::parse(text).ok()?, &field.kind, &Sink::new(text)),
             Need::Absent(_) => {}
         }
         None
     }
 
-    /// Takes a key that is read in another way.
-    pub(super) fn take(&mut self, name: &str) -> Option<&'a Value<'a>> {
-        self.table.take(name).map(|entry| entry.value)
+    /// Takes a key out. Where only a misspelt form of it is there, that is read in its stead, so that what
+    /// is wrong with its value is said at once; the misspelling itself is reported by `finish`.
+    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
+        let misspelt = || self.misspelt.iter().find(|(meant, _)| *meant == name).map(|(_, entry)| *entry);
+        self.table.take(name).or_else(misspelt)
     }
 
     /// Reports every key that nobody asked for.
-    pub(super) fn finish(self) -> Leftover {
-        let mut leftover = Leftover::default();
+    pub(super) fn finish(self) {
         for entry in self.table.finish() {
-            let (suggested, help) = advise(entry.key, self.section);
-            leftover.suggested.extend(suggested);
             let place = if self.section == Section::Ensemble { " in `[ensemble]`" } else { "" };
             let message = format!("unknown key `{}`{place}", shortened(entry.key));
-            self.sink.error(entry.key_span(), message, help);
+            self.sink.error(entry.key_span(), message, advice(entry.key, self.section));
         }
-        let explained = |field: &&Field| leftover.suggested.contains(&field.name);
-        leftover.missing = self.missing.into_iter().filter(|field| !explained(field)).collect();
-        leftover
+    }
+
+    /// Points at the first key: a place for what is not there.
+    fn report_missing(&self, field: &Field) {
+        // Where the text is not TOML, what seems to be missing may only be unreadable.
+        if self.sink.has_broken_lines() {
+            return;
+        }
+        let at = self.table.entries().first().map_or(0, |entry| entry.key_span().start);
+        let help = format!("add a line such as {}", field.example);
+        self.sink.error(at..at, format!("`{}` is missing", field.name), help);
     }
 }
 
-/// The name that was probably meant by an unknown key, and what to do about it.
-fn advise(key: &str, section: Section) -> (Option<&'static str>, String) {
+/// What to do about an unknown key.
+fn advice(key: &str, section: Section) -> String {
     let other = if section == Section::Top { Section::Ensemble } else { Section::Top };
     if let Some(field) = field(other, key) {
-        return (None, belongs(field));
+        return belongs(field);
     }
     if let Some(name) = meant(key, section) {
-        return (Some(name), format!("did you mean `{name}`?"));
+        return format!("did you mean `{name}`?");
     }
     if let Some(field) = meant(key, other).and_then(|name| field(other, name)) {
-        return (None, format!("did you mean `{}`? {}", field.name, belongs(field)));
+        return format!("did you mean `{}`? {}", field.name, belongs(field));
     }
     let mut names: Vec<_> = fields_of(section).map(|field| field.name).collect();
     if section == Section::Top {
         names.push(ENSEMBLE);
     }
-    (None, format!("the keys here are {}", listed(names)))
+    format!("the keys here are {}", listed(names))
 }
 
 fn belongs(field: &Field) -> String {
@@ -117,6 +122,10 @@ fn belongs(field: &Field) -> String {
 }
 
 fn meant(key: &str, section: Section) -> Option<&'static str> {
+    let elsewhere = if section == Section::Top { Section::Ensemble } else { Section::Top };
+    if field(elsewhere, key).is_some() {
+        return None;
+    }
     let other_word = fields_of(section).find(|field| field.also.contains(&key));
     let table = (section == Section::Top).then_some(ENSEMBLE);
     let names = || fields_of(section).map(|field| field.name).chain(table);

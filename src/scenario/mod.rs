@@ -10,9 +10,13 @@ mod model;
 mod nearest;
 mod parse;
 mod plan;
+mod preview;
 mod read;
+mod reference;
 mod rules;
+mod schema;
 mod strategies;
+mod syntax;
 mod values;
 
 pub use advice::{Advice, of as advice};
@@ -23,4 +27,7 @@ pub use model::{EnsembleChoice, Load, Order, Scenario, Stop, StrategyChoice, Tri
 pub use nearest::nearest;
 pub use parse::{Parsed, parse};
 pub use plan::Plan;
+pub use preview::{Preview, TrialPreview};
+pub use reference::reference;
+pub use schema::schema;
 pub use strategies::default_value;

@@ -1,20 +1,20 @@
 //! From the text of a scenario file to a scenario, or to everything that is wrong with it.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
 use super::advice;
-use super::diagnostic::{Diagnostic, Diagnostics};
+use super::diagnostic::Diagnostics;
 use super::distribution::Distribution;
 use super::fields::{ENSEMBLE, POLL_INTERVAL_PARAM, Section};
-use super::keys::{Keys, Leftover, Places};
+use super::keys::{Keys, Places};
 use super::model::{EnsembleChoice, Load, Order, Scenario, Stop};
 use super::read::{Sink, Value, wrong_type};
 use super::rules;
 use super::strategies::{Listed, apply_poll_interval, strategies};
+use super::syntax;
 use super::values;
 use crate::catalog::LockCard;
 
@@ -32,18 +32,16 @@ pub struct Parsed {
 /// # Errors
 /// Every mistake of the file at once.
 pub fn parse(file_name: &str, text: &str, cards: &[LockCard]) -> Result<Parsed, Diagnostics> {
-    let sink = Sink::new(text);
+    let mut sink = Sink::new(text);
     let (root, syntax) = DeTable::parse_recoverable(text);
-    let broken: Vec<_> = syntax.iter().map(|error| report_syntax(error, text, &sink)).collect();
+    syntax::report(&syntax, text, &mut sink);
     let draft = Draft::read(root.get_ref(), cards, &sink);
-    // Where the text is not TOML, what seems to be missing may only be unreadable.
-    if broken.is_empty() {
-        draft.report_missing(&sink);
+    if syntax.is_empty() {
         rules::check(&draft, cards, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };
     let Some(scenario) = scenario else {
-        return Err(Diagnostics::new(file_name, text, without_echoes(sink.into_list(), text, &broken)));
+        return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };
     let advice = Sink::new(text);
     for hint in advice::of(&scenario) {
@@ -59,7 +57,6 @@ pub(super) struct Draft<'c> {
     /// Where the first key stands: a place to point at for what is not there.
     pub(super) start: usize,
     pub(super) places: Places,
-    pub(super) leftover: Leftover,
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
     pub(super) strategies: Option<Vec<Listed<'c>>>,
@@ -110,8 +107,8 @@ impl<'c> Draft<'c> {
         draft.session_timeout = keys.read("session_timeout", values::duration);
         draft.acquire_timeout = keys.read("acquire_timeout", values::duration);
         draft.time_scale = keys.read("time_scale", values::factor);
-        let ensemble = keys.take(ENSEMBLE);
-        draft.leftover = keys.finish();
+        let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
+        keys.finish();
         draft.read_ensemble(ensemble, &mut places, sink);
         draft.places = places;
         if let (Some(listed), Some(interval)) = (&mut draft.strategies, draft.poll_interval) {
@@ -135,15 +132,6 @@ impl<'c> Draft<'c> {
         self.data_dir = keys.read("data_dir", values::path);
         self.connect = keys.read("connect", values::connect);
         keys.finish();
-    }
-
-    /// Reports required keys that are not there, at the first line that holds a key.
-    fn report_missing(&self, sink: &Sink<'_>) {
-        let at = self.start;
-        for field in &self.leftover.missing {
-            let message = format!("`{}` is missing", field.name);
-            sink.error(at..at, message, format!("add a line such as {}", field.example));
-        }
     }
 
     /// The scenario, if nothing is missing.
@@ -190,47 +178,4 @@ fn load(word: &str) -> Load {
 
 fn order(word: &str) -> Order {
     if word == "as-written" { Order::AsWritten } else { Order::Shuffled }
-}
-
-fn report_syntax(error: &toml::de::Error, text: &str, sink: &Sink<'_>) -> Range<usize> {
-    let span = error.span().unwrap_or(0..0);
-    let line = lines_of(text, &span);
-    let help = match unquoted(text.get(line.clone()).unwrap_or_default()) {
-        Some((key, word)) => format!("text and durations stand in quotes: {key} = \"{word}\""),
-        None => String::new(),
-    };
-    sink.error(span, format!("not TOML: {}", error.message()), help);
-    line
-}
-
-/// The whole lines that a span touches.
-fn lines_of(text: &str, span: &Range<usize>) -> Range<usize> {
-    let bytes = text.as_bytes();
-    let start = span.start.min(bytes.len());
-    let end = span.end.clamp(start, bytes.len());
-    let from = bytes[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let to = bytes[end..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| end + at);
-    from..to
-}
-
-/// A key and a bare word or duration after it, where quotes were forgotten.
-fn unquoted(line: &str) -> Option<(&str, &str)> {
-    let (key, rest) = line.split_once('=')?;
-    let word = rest.split('#').next().unwrap_or_default().trim();
-    let bare = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_. ".contains(c));
-    (bare && word.chars().any(char::is_alphabetic)).then_some((key.trim(), word))
-}
-
-/// Leaves out what was only said because the line is not TOML, and a second message about the same place.
-fn without_echoes(list: Vec<Diagnostic>, text: &str, broken: &[Range<usize>]) -> Vec<Diagnostic> {
-    let echo = |index: usize, diagnostic: &Diagnostic| {
-        let line = lines_of(text, &diagnostic.span);
-        let first = list.iter().take(index).any(|earlier| lines_of(text, &earlier.span) == line);
-        if index < broken.len() {
-            first
-        } else {
-            broken.iter().any(|b| b.start < line.end.max(1) && line.start <= b.end)
-        }
-    };
-    list.iter().enumerate().filter(|(index, one)| !echo(*index, one)).map(|(_, one)| one.clone()).collect()
 }

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Severity};
-use super::nearest::listed;
+use super::nearest::{did_you_mean, listed};
 use crate::units::parse_duration;
 
 /// A value with its place.
@@ -21,11 +21,12 @@ pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 pub(super) struct Sink<'a> {
     text: &'a str,
     list: RefCell<Vec<Diagnostic>>,
+    broken: Vec<Range<usize>>,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, list: RefCell::new(Vec::new()) }
+        Self { text, list: RefCell::new(Vec::new()), broken: Vec::new() }
     }
 
     /// Reports an error and what to do about it.
@@ -38,7 +39,22 @@ impl<'a> Sink<'a> {
         self.add(Severity::Warning, span, message.into(), help.into());
     }
 
+    /// Reports lines that are not TOML.
+    pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
+        self.broken.push(lines);
+        self.list.get_mut().push(syntax);
+    }
+
+    /// Whether some of the text could not be read at all.
+    pub(super) fn has_broken_lines(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
     fn add(&self, severity: Severity, span: Range<usize>, message: String, help: String) {
+        // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
+        if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
+            return;
+        }
         let help = (!help.is_empty()).then_some(help);
         self.list.borrow_mut().push(Diagnostic { severity, span, message, help });
     }
@@ -230,7 +246,7 @@ pub(super) fn expect_word<'w>(value: &Value<'_>, words: &[&'w str], sink: &Sink<
     let found = words.iter().copied().find(|word| *word == text);
     if found.is_none() {
         let message = format!("`{}` is not one of {all}", shortened(text));
-        sink.error(value.span(), message, super::nearest::did_you_mean(text, words.iter().copied(), ""));
+        sink.error(value.span(), message, did_you_mean(text, words.iter().copied(), "write one of them"));
     }
     found
 }

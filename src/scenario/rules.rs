@@ -38,7 +38,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
                 "keep one of them",
             );
         }
-        (Some(Load::Closed), None, None) if !explained(draft) => {
+        (Some(Load::Closed), None, None) => {
             let at = draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone());
             sink.error(
                 at,
@@ -62,11 +62,6 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
             "leave the key out, or use load = \"closed\"",
         );
     }
-}
-
-/// A misspelt key already explains why there is no end.
-fn explained(draft: &Draft<'_>) -> bool {
-    draft.leftover.suggested.iter().any(|name| ["duration", "acquisitions"].contains(name))
 }
 
 fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
