@@ -1,0 +1,168 @@
+//! What can be run but may not be what the writer wants.
+
+use std::time::Duration;
+
+use super::distribution::Distribution;
+use super::fields::POLL_INTERVAL_PARAM;
+use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
+use super::plan::Plan;
+use super::read::written;
+use crate::units::format_duration;
+
+/// One piece of advice about one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// The key that it is about.
+    pub key: &'static str,
+    /// What will happen.
+    pub message: String,
+    /// What to do if that is not wanted.
+    pub help: String,
+}
+
+/// Too few to say anything of a 99th percentile, or even of a median.
+const ACQUISITIONS_FEW: f64 = 20.0;
+/// A queue that arrives at once lists as many names as it has members, each.
+const BURST: usize = 2_000;
+
+/// All advice on a scenario.
+#[must_use]
+pub fn of(scenario: &Scenario) -> Vec<Advice> {
+    let mut once = scenario.clone();
+    once.repetitions = 1;
+    let trials = Plan::of(&once).trials;
+    let all = [
+        repetitions(scenario),
+        short_hold(scenario),
+        warm_up(scenario),
+        few_acquisitions(&trials),
+        impatience(&trials),
+        idle_locks(scenario),
+        session_timeout(scenario),
+        burst(scenario),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn advice(key: &'static str, message: String, help: &str) -> Option<Advice> {
+    Some(Advice { key, message, help: help.to_owned() })
+}
+
+fn people(contenders: usize) -> String {
+    if contenders == 1 { "1 contender".to_owned() } else { format!("{contenders} contenders") }
+}
+
+fn repetitions(scenario: &Scenario) -> Option<Advice> {
+    if scenario.repetitions > 1 {
+        return None;
+    }
+    advice(
+        "repetitions",
+        "one repetition shows no spread, so no difference can be told from noise".to_owned(),
+        "repeat at least 3 times to compare times; counts of a batch are exact anyway",
+    )
+}
+
+fn short_hold(scenario: &Scenario) -> Option<Advice> {
+    let mean = scenario.hold.scaled(scenario.time_scale).mean();
+    if mean.is_zero() || mean >= Duration::from_millis(1) {
+        return None;
+    }
+    advice(
+        "hold",
+        format!("a hold of {} is not timed exactly: timers tick in milliseconds", format_duration(mean)),
+        "hold for 0ms or at least 1ms; the overshoot is recorded",
+    )
+}
+
+fn warm_up(scenario: &Scenario) -> Option<Advice> {
+    if !matches!(scenario.stop, Stop::After(_)) || !scenario.warm_up.is_zero() {
+        return None;
+    }
+    advice(
+        "duration",
+        "without a warm-up the first, slower acquisitions are measured too".to_owned(),
+        "add a line such as warm_up = \"1s\"",
+    )
+}
+
+fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
+    let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
+    let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
+    let (count, trial) =
+        few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
+    advice(
+        "duration",
+        format!(
+            "`{}` with {} will acquire only about {count:.0} times in the measured phase",
+            trial.strategy.label,
+            people(trial.contenders)
+        ),
+        &format!("measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"),
+    )
+}
+
+fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
+    let waiting = trials.iter().max_by_key(|trial| trial.estimated_wait())?;
+    let timeout = waiting.acquire_timeout?;
+    let wait = waiting.estimated_wait();
+    if wait <= timeout {
+        return None;
+    }
+    advice(
+        "acquire_timeout",
+        format!(
+            "`{}` with {} will often time out: it waits about {}",
+            waiting.strategy.label,
+            people(waiting.contenders),
+            format_duration(wait)
+        ),
+        "give a longer `acquire_timeout`, unless timing out is the question",
+    )
+}
+
+fn idle_locks(scenario: &Scenario) -> Option<Advice> {
+    let fewest = scenario.contenders.iter().min()?;
+    if scenario.locks <= *fewest {
+        return None;
+    }
+    advice(
+        "locks",
+        format!("with {} only {fewest} of {} locks are used", people(*fewest), scenario.locks),
+        "list larger contender counts, or fewer locks",
+    )
+}
+
+fn session_timeout(scenario: &Scenario) -> Option<Advice> {
+    let timeout = scenario.session_timeout;
+    let usual = Duration::from_secs(4)..=Duration::from_secs(40);
+    if matches!(scenario.ensemble, EnsembleChoice::Connect(_)) && !usual.contains(&timeout) {
+        return advice(
+            "session_timeout",
+            format!("a server with the default tickTime grants 4s to 40s, not {}", written(timeout)),
+            "ask for a timeout between the two, or raise the servers' maxSessionTimeout",
+        );
+    }
+    if timeout >= Duration::from_secs(2) {
+        return None;
+    }
+    advice(
+        "session_timeout",
+        format!("a pause of {} of a server's JVM or of this host expires sessions", written(timeout)),
+        "ask for at least 2s, unless expiry is the question",
+    )
+}
+
+fn burst(scenario: &Scenario) -> Option<Advice> {
+    let most = scenario.contenders.iter().max()?;
+    let queue = most.div_ceil(scenario.locks.max(1));
+    let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero();
+    if queue <= BURST || !together || scenario.think != Distribution::ZERO {
+        return None;
+    }
+    advice(
+        "contenders",
+        format!("{queue} contenders that arrive together each list {queue} names: sessions may time out"),
+        "add a line such as ramp_up = \"10s\"",
+    )
+}

@@ -1,0 +1,222 @@
+//! What is wrong in a scenario file, where, and what to do about it.
+//!
+//! A [`Diagnostic`] is a place and two sentences; [`Diagnostics`] is all of them for one file, with the text
+//! that they point into, so that they can be shown to a person or given to a program.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file cannot be run.
+    Error,
+    /// The file can be run, but the result may not be what its writer wants.
+    Warning,
+}
+
+/// One thing to say about one place of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The offending text, as bytes of the file; empty where something is missing.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// A place as editors count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// A diagnostic for programs: what `--json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MachineDiagnostic {
+    /// The file's name as it was given.
+    pub file: String,
+    /// Where it begins.
+    #[serde(flatten)]
+    pub position: Position,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The offending text; empty where something is missing.
+    pub text: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Everything there is to say about one file, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    file: String,
+    text: String,
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Sorts by place, drops repetitions and keeps every span inside the text.
+    #[must_use]
+    pub fn new(file: &str, text: &str, mut list: Vec<Diagnostic>) -> Self {
+        for diagnostic in &mut list {
+            diagnostic.span = inside(text, &diagnostic.span);
+        }
+        list.sort_by(|a, b| {
+            (a.span.start, a.span.end, a.severity).cmp(&(b.span.start, b.span.end, b.severity))
+        });
+        list.dedup();
+        Self { file: file.to_owned(), text: text.to_owned(), list }
+    }
+
+    /// Every diagnostic, in the order of the file.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Where a diagnostic of this file begins.
+    #[must_use]
+    pub fn position(&self, diagnostic: &Diagnostic) -> Position {
+        position(&self.text, diagnostic.span.start)
+    }
+
+    /// The form for programs.
+    #[must_use]
+    pub fn machine(&self) -> Vec<MachineDiagnostic> {
+        self.list
+            .iter()
+            .map(|diagnostic| MachineDiagnostic {
+                file: self.file.clone(),
+                position: self.position(diagnostic),
+                severity: diagnostic.severity,
+                text: self.text.get(diagnostic.span.clone()).unwrap_or_default().to_owned(),
+                message: diagnostic.message.clone(),
+                help: diagnostic.help.clone(),
+            })
+            .collect()
+    }
+
+    /// The form for people: each diagnostic with the line it points at.
+    #[must_use]
+    pub fn render(&self, coloured: bool) -> String {
+        let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+        let shown: Vec<_> =
+            self.list.iter().map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
+        shown.join("\n\n")
+    }
+
+    fn render_one(&self, diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let snippet = Snippet::source(self.text.as_str())
+            .path(self.file.as_str())
+            .annotation(AnnotationKind::Primary.span(diagnostic.span.clone()));
+        let mut group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+        if let Some(help) = &diagnostic.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        renderer.render(&[group])
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The span, moved inside the text and onto whole characters: a parser may point one past the end.
+fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
+    let floor = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = floor(span.start);
+    start..floor(span.end).max(start)
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = &text[..inside(text, &(offset..offset)).start];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str, span: Range<usize>) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            severity: Severity::Error,
+            span,
+            message: "wrong".to_owned(),
+            help: Some("do this".to_owned()),
+        };
+        Diagnostics::new("a.toml", text, vec![diagnostic])
+    }
+
+    #[test]
+    fn columns_count_characters_and_lines_count_from_one() {
+        let text = "a = 1\nµ = \"é\"\n";
+        let at = text.find('"').unwrap();
+        let machine = one(text, at..at + 4).machine();
+        assert_eq!(machine[0].position, Position { line: 2, column: 5 });
+        assert_eq!(machine[0].text, "\"é\"");
+    }
+
+    #[test]
+    fn a_span_past_the_end_or_inside_a_character_is_moved_into_the_text() {
+        let diagnostics = one("é", 1..99);
+        assert_eq!(diagnostics.iter().next().unwrap().span, 0..2);
+        assert!(diagnostics.render(false).contains("wrong"));
+    }
+
+    #[test]
+    fn a_person_sees_file_line_column_text_and_what_to_do() {
+        let shown = one("name = \"x\"\nhold = 20\n", 18..20).render(false);
+        for expected in ["error: wrong", "a.toml:2:8", "hold = 20", "^^", "help: do this"] {
+            assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
+        }
+        assert!(!shown.contains('\x1b'));
+        assert!(one("hold = 20\n", 7..9).render(true).contains('\x1b'));
+    }
+
+    #[test]
+    fn the_machine_form_is_flat() {
+        let json = serde_json::to_value(one("hold = 20\n", 7..9).machine()).unwrap();
+        assert_eq!(json[0]["line"], 1);
+        assert_eq!(json[0]["column"], 8);
+        assert_eq!(json[0]["severity"], "error");
+    }
+}

@@ -1,0 +1,389 @@
+//! The one table of what a scenario file may say.
+//!
+//! The reader takes its bounds and defaults from here, the schema and the reference page are generated from
+//! it, and the nearest-name suggestions search it: none of the four can disagree with the others.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Where a key stands in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// At the top, before any `[header]`.
+    Top,
+    /// Under `[ensemble]`.
+    Ensemble,
+}
+
+/// What values a key takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// Lower-case letters, digits and hyphens.
+    Name,
+    /// Any text.
+    Text,
+    /// A list of strategies.
+    Strategies,
+    /// One whole number or a list of them, each within the bounds.
+    Counts(RangeInclusive<u64>),
+    /// One whole number within the bounds.
+    Count(RangeInclusive<u64>),
+    /// One of these whole numbers.
+    OneOfCounts(&'static [u64]),
+    /// A duration within the bounds.
+    Duration(RangeInclusive<Duration>),
+    /// A duration or a distribution of durations, up to the longest.
+    Distribution(Duration),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A number within the bounds.
+    Factor(RangeInclusive<f64>),
+    /// A path of a directory.
+    Path,
+    /// A connect string with an optional chroot.
+    Connect,
+}
+
+/// What happens when a key is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It must be there.
+    Required,
+    /// This TOML value holds.
+    Default(&'static str),
+    /// Nothing holds; the sentence says what that means.
+    Absent(&'static str),
+}
+
+/// One key of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Where it stands.
+    pub section: Section,
+    /// The key.
+    pub name: &'static str,
+    /// Its values.
+    pub kind: Kind,
+    /// What if it is not there.
+    pub need: Need,
+    /// A line that uses it.
+    pub example: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Other words that people try for it.
+    pub also: &'static [&'static str],
+}
+
+/// One shape of a distribution other than a fixed time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Its key.
+    pub name: &'static str,
+    /// The keys inside that are durations.
+    pub durations: &'static [&'static str],
+    /// The keys inside that are plain numbers, within [`SIGMA`].
+    pub numbers: &'static [&'static str],
+    /// A value that uses it.
+    pub example: &'static str,
+    /// What it draws.
+    pub doc: &'static str,
+}
+
+/// The shapes.
+pub const SHAPES: &[Shape] = &[
+    Shape {
+        name: "uniform",
+        durations: &["min", "max"],
+        numbers: &[],
+        example: r#"{ uniform = { min = "1ms", max = "5ms" } }"#,
+        doc: "evenly between the two",
+    },
+    Shape {
+        name: "exponential",
+        durations: &["mean"],
+        numbers: &[],
+        example: r#"{ exponential = { mean = "5ms" } }"#,
+        doc: "memoryless, with this mean",
+    },
+    Shape {
+        name: "log-normal",
+        durations: &["median"],
+        numbers: &["sigma"],
+        example: r#"{ log-normal = { median = "5ms", sigma = 0.5 } }"#,
+        doc: "half below the median, with a tail that `sigma` (of the logarithm) makes longer",
+    },
+];
+
+/// Bounds of a log-normal's `sigma`: at 3 the 99th percentile is a thousand times the median.
+pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
+
+/// Most contenders of a trial, and most locks.
+pub const CONTENDERS_MAX: u64 = 100_000;
+
+/// Most trials of a plan.
+pub const TRIALS_MAX: usize = 10_000;
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = seconds(3600);
+const DAY: Duration = seconds(24 * 3600);
+const WEEK: Duration = seconds(7 * 24 * 3600);
+
+/// Bounds of every poll interval: shorter would measure a busy loop.
+pub const POLL_INTERVAL: RangeInclusive<Duration> = MILLISECOND..=HOUR;
+
+/// Bounds of a strategy's other durations.
+pub const STRATEGY_DURATION: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+
+/// The parameter of strategies that `poll_interval` at the top gives a default to.
+pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
+
+const WORDS_LOAD: &[&str] = &["closed", "batch"];
+const WORDS_ORDER: &[&str] = &["shuffled", "as-written"];
+
+/// Every key, in the order in which the reference shows them.
+pub const FIELDS: &[Field] = &[
+    Field {
+        section: Section::Top,
+        name: "name",
+        kind: Kind::Name,
+        need: Need::Required,
+        example: r#"name = "quick""#,
+        doc: "Short name: lower-case letters, digits and hyphens. The results directory begins with it.",
+        also: &["title", "id"],
+    },
+    Field {
+        section: Section::Top,
+        name: "description",
+        kind: Kind::Text,
+        need: Need::Default(r#""""#),
+        example: r#"description = "Does a herd slow the handoff?""#,
+        doc: "The question that the scenario answers.",
+        also: &["purpose", "summary", "about", "desc"],
+    },
+    Field {
+        section: Section::Top,
+        name: "strategies",
+        kind: Kind::Strategies,
+        need: Need::Required,
+        example: r#"strategies = ["polling", { name = "predecessor-watch", watch = "exists" }]"#,
+        doc: "The strategies compared: names, or tables of a name and parameters.",
+        also: &["strategy", "algorithms", "recipes"],
+    },
+    Field {
+        section: Section::Top,
+        name: "contenders",
+        kind: Kind::Counts(1..=CONTENDERS_MAX),
+        need: Need::Required,
+        example: "contenders = [1, 5, 20]",
+        doc: "How many contenders, each with its own session: one number, or a list that makes the matrix.",
+        also: &["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"],
+    },
+    Field {
+        section: Section::Top,
+        name: "locks",
+        kind: Kind::Count(1..=CONTENDERS_MAX),
+        need: Need::Default("1"),
+        example: "locks = 1",
+        doc: "How many independent lock paths the contenders share.",
+        also: &["lock", "lock_count", "paths"],
+    },
+    Field {
+        section: Section::Top,
+        name: "hold",
+        kind: Kind::Distribution(DAY),
+        need: Need::Default(r#""0ms""#),
+        example: r#"hold = "20ms""#,
+        doc: "How long a lock is held: a duration or a distribution.",
+        also: &["hold_time", "work", "critical_section"],
+    },
+    Field {
+        section: Section::Top,
+        name: "think",
+        kind: Kind::Distribution(DAY),
+        need: Need::Default(r#""0ms""#),
+        example: r#"think = { exponential = { mean = "5ms" } }"#,
+        doc: "Time between a release and the next acquire: a duration or a distribution. Closed load only.",
+        also: &["think_time", "pause", "idle"],
+    },
+    Field {
+        section: Section::Top,
+        name: POLL_INTERVAL_PARAM,
+        kind: Kind::Duration(POLL_INTERVAL),
+        need: Need::Absent("each polling strategy has its own default"),
+        example: r#"poll_interval = "1s""#,
+        doc: "How often a polling strategy looks; holds for every listed strategy that polls and does not \
+              set its own.",
+        also: &["poll", "polling_interval", "interval"],
+    },
+    Field {
+        section: Section::Top,
+        name: "load",
+        kind: Kind::Word(WORDS_LOAD),
+        need: Need::Default(r#""closed""#),
+        example: r#"load = "closed""#,
+        doc: "`closed`: each contender again and again. `batch`: the first holds until all are queued, then \
+              each acquires once, which makes totals exact.",
+        also: &["load_model", "mode", "arrival"],
+    },
+    Field {
+        section: Section::Top,
+        name: "duration",
+        kind: Kind::Duration(MILLISECOND..=WEEK),
+        need: Need::Absent("a closed load needs either this or `acquisitions`"),
+        example: r#"duration = "5s""#,
+        doc: "How long the measured phase lasts. Closed load only.",
+        also: &["time", "run_time", "length", "measure"],
+    },
+    Field {
+        section: Section::Top,
+        name: "acquisitions",
+        kind: Kind::Count(1..=1_000_000_000),
+        need: Need::Absent("a closed load needs either this or `duration`; in a batch it is 1"),
+        example: "acquisitions = 10",
+        doc: "How often each contender acquires before the measured phase ends.",
+        also: &["acquires", "iterations", "count", "acquisition"],
+    },
+    Field {
+        section: Section::Top,
+        name: "ramp_up",
+        kind: Kind::Duration(Duration::ZERO..=DAY),
+        need: Need::Default(r#""0s""#),
+        example: r#"ramp_up = "2s""#,
+        doc: "Over what time the contenders start. Closed load only.",
+        also: &["ramp", "stagger"],
+    },
+    Field {
+        section: Section::Top,
+        name: "warm_up",
+        kind: Kind::Duration(Duration::ZERO..=DAY),
+        need: Need::Default(r#""0s""#),
+        example: r#"warm_up = "1s""#,
+        doc: "Load before the measured phase, not recorded. Closed load only.",
+        also: &["warm", "burn_in"],
+    },
+    Field {
+        section: Section::Top,
+        name: "repetitions",
+        kind: Kind::Count(1..=1000),
+        need: Need::Default("3"),
+        example: "repetitions = 3",
+        doc: "How often each combination of strategy and contenders runs.",
+        also: &["repeat", "repeats", "runs", "reps", "rounds"],
+    },
+    Field {
+        section: Section::Top,
+        name: "order",
+        kind: Kind::Word(WORDS_ORDER),
+        need: Need::Default(r#""shuffled""#),
+        example: r#"order = "shuffled""#,
+        doc: "Order of the trials within each repetition: `shuffled` by the seed, so that drift of the \
+              machine favours no strategy, or `as-written`.",
+        also: &["shuffle", "sequence"],
+    },
+    Field {
+        section: Section::Top,
+        name: "seed",
+        kind: Kind::Count(0..=i64::MAX as u64),
+        need: Need::Default("1"),
+        example: "seed = 1",
+        doc: "Seed of everything random: the order, hold and think times.",
+        also: &["random_seed", "rng"],
+    },
+    Field {
+        section: Section::Top,
+        name: "session_timeout",
+        kind: Kind::Duration(Duration::from_millis(200)..=seconds(600)),
+        need: Need::Default(r#""10s""#),
+        example: r#"session_timeout = "10s""#,
+        doc: "The session timeout that contenders ask for.",
+        also: &["timeout", "session"],
+    },
+    Field {
+        section: Section::Top,
+        name: "acquire_timeout",
+        kind: Kind::Duration(MILLISECOND..=WEEK),
+        need: Need::Absent("an acquire waits for ever"),
+        example: r#"acquire_timeout = "30s""#,
+        doc: "How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.",
+        also: &["lock_timeout", "wait_timeout", "max_wait"],
+    },
+    Field {
+        section: Section::Top,
+        name: "time_scale",
+        kind: Kind::Factor(1e-6..=1000.0),
+        need: Need::Default("1.0"),
+        example: "time_scale = 0.1",
+        doc: "Factor on hold, think, strategies' intervals, duration, ramp-up and warm-up; timeouts stay.",
+        also: &["scale", "speed"],
+    },
+    Field {
+        section: Section::Ensemble,
+        name: "servers",
+        kind: Kind::OneOfCounts(&[1, 3, 5]),
+        need: Need::Default("3"),
+        example: "servers = 3",
+        doc: "How many servers the suite starts on this host: 1, 3 or 5. Excludes `connect`.",
+        also: &["size", "nodes", "replicas"],
+    },
+    Field {
+        section: Section::Ensemble,
+        name: "data_dir",
+        kind: Kind::Path,
+        need: Need::Absent("the suite chooses, and the results say what it chose"),
+        example: r#"data_dir = "/dev/shm""#,
+        doc: "Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
+              Excludes `connect`.",
+        also: &["dir", "directory", "datadir", "path"],
+    },
+    Field {
+        section: Section::Ensemble,
+        name: "connect",
+        kind: Kind::Connect,
+        need: Need::Absent("the suite starts its own ensemble"),
+        example: r#"connect = "zk1:2181,zk2:2181/chroot""#,
+        doc: "An existing ensemble instead: `host:port` pairs and an optional chroot.",
+        also: &["connection", "connect_string", "hosts", "address", "url"],
+    },
+];
+
+/// The key of the ensemble's table.
+pub const ENSEMBLE: &str = "ensemble";
+
+/// The field of that name in that section.
+#[must_use]
+pub fn field(section: Section, name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.section == section && field.name == name)
+}
+
+/// The fields of a section.
+pub fn fields_of(section: Section) -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().filter(move |field| field.section == section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_and_every_other_word_for_it_means_one_thing() {
+        for section in [Section::Top, Section::Ensemble] {
+            let mut words: Vec<_> =
+                fields_of(section).flat_map(|field| field.also.iter().copied().chain([field.name])).collect();
+            words.sort_unstable();
+            let count = words.len();
+            words.dedup();
+            assert_eq!(words.len(), count);
+        }
+    }
+
+    #[test]
+    fn every_example_uses_the_key_that_it_explains() {
+        for field in FIELDS {
+            assert!(field.example.starts_with(&format!("{} = ", field.name)), "{}", field.name);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A spanned walk of the TOML: every value is read with its place, and every mistake is collected.
+//!
+//! Serde stops at the first mistake and forgets where values stood as soon as an enum is involved; this
+//! reader keeps both. A function that returns `None` has reported why.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Diagnostic, Severity};
+use super::nearest::{did_you_mean, listed};
+use crate::units::parse_duration;
+
+/// A value with its place.
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+
+/// Where diagnostics are collected.
+pub(super) struct Sink<'a> {
+    text: &'a str,
+    list: RefCell<Vec<Diagnostic>>,
+    broken: Vec<Range<usize>>,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, list: RefCell::new(Vec::new()), broken: Vec::new() }
+    }
+
+    /// Reports an error and what to do about it.
+    pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.add(Severity::Error, span, message.into(), help.into());
+    }
+
+    /// Reports advice.
+    pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.add(Severity::Warning, span, message.into(), help.into());
+    }
+
+    /// Reports lines that are not TOML.
+    pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
+        self.broken.push(lines);
+        self.list.get_mut().push(syntax);
+    }
+
+    /// Whether some of the text could not be read at all.
+    pub(super) fn has_broken_lines(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    fn add(&self, severity: Severity, span: Range<usize>, message: String, help: String) {
+        // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
+        if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
+            return;
+        }
+        let help = (!help.is_empty()).then_some(help);
+        self.list.borrow_mut().push(Diagnostic { severity, span, message, help });
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.list.borrow().iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    pub(super) fn into_list(self) -> Vec<Diagnostic> {
+        self.list.into_inner()
+    }
+
+    /// The offending text as the file has it, shortened to one readable line.
+    pub(super) fn quoted(&self, span: &Range<usize>) -> String {
+        let text = self.text.get(span.clone()).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let short: String = line.chars().take(40).collect();
+        if short.len() < text.len() { format!("{short}…") } else { short }
+    }
+}
+
+/// A table of which each key is taken once.
+pub(super) struct Table<'a> {
+    entries: &'a DeTable<'a>,
+    taken: Vec<&'a str>,
+}
+
+/// A key and its value.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) key: &'a str,
+    key_span: (usize, usize),
+    pub(super) value: &'a Value<'a>,
+}
+
+impl Entry<'_> {
+    pub(super) fn key_span(&self) -> Range<usize> {
+        self.key_span.0..self.key_span.1
+    }
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(entries: &'a DeTable<'a>) -> Self {
+        Self { entries, taken: Vec::new() }
+    }
+
+    /// Takes a key out, if it is there.
+    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
+        let entry = self.entries().into_iter().find(|entry| entry.key == name)?;
+        self.taken.push(entry.key);
+        Some(entry)
+    }
+
+    /// Every key that nobody took, in the order of the file.
+    pub(super) fn finish(self) -> Vec<Entry<'a>> {
+        self.entries().into_iter().filter(|entry| !self.taken.contains(&entry.key)).collect()
+    }
+
+    /// Every entry in the order of the file.
+    pub(super) fn entries(&self) -> Vec<Entry<'a>> {
+        let mut entries: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(key, value)| Entry {
+                key: key.get_ref().as_ref(),
+                key_span: (key.span().start, key.span().end),
+                value,
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.key_span);
+        entries
+    }
+}
+
+/// Reports a value of the wrong type: what was expected, what was found, and how to write it.
+pub(super) fn wrong_type(value: &Value<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
+    let found = value.get_ref().type_str();
+    let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
+    let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
+    sink.error(value.span(), message, help);
+}
+
+/// A text.
+pub(super) fn expect_text<'a>(
+    value: &'a Value<'a>,
+    expected: &str,
+    help: &str,
+    sink: &Sink<'_>,
+) -> Option<&'a str> {
+    let text = value.get_ref().as_str();
+    if text.is_none() {
+        wrong_type(value, expected, help, sink);
+    }
+    text
+}
+
+/// A whole number within bounds.
+pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink: &Sink<'_>) -> Option<u64> {
+    let DeValue::Integer(integer) = value.get_ref() else {
+        let help = match value.get_ref() {
+            DeValue::String(text) if text.trim().parse::<u64>().is_ok() => {
+                format!("write {} without quotes", text.trim())
+            }
+            _ => format!("write a whole number from {} to {}", bounds.start(), bounds.end()),
+        };
+        wrong_type(value, "a whole number", &help, sink);
+        return None;
+    };
+    let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    if let Some(number) = number.filter(|number| bounds.contains(number)) {
+        return Some(number);
+    }
+    let message = format!("`{}` is out of bounds", sink.quoted(&value.span()));
+    sink.error(
+        value.span(),
+        message,
+        format!("write a whole number from {} to {}", bounds.start(), bounds.end()),
+    );
+    None
+}
+
+/// A number within bounds.
+pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sink: &Sink<'_>) -> Option<f64> {
+    let help = format!("write a number from {} to {}", bounds.start(), bounds.end());
+    let number = match value.get_ref() {
+        DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+        DeValue::Integer(integer) => integer.as_str().parse::<f64>().ok().filter(|_| integer.radix() == 10),
+        _ => {
+            wrong_type(value, "a number", &help, sink);
+            return None;
+        }
+    };
+    let number = number.filter(|number| bounds.contains(number));
+    if number.is_none() {
+        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help);
+    }
+    number
+}
+
+/// `true` or `false`.
+pub(super) fn expect_bool(value: &Value<'_>, sink: &Sink<'_>) -> Option<bool> {
+    let found = value.get_ref().as_bool();
+    if found.is_none() {
+        wrong_type(value, "`true` or `false`", "write true or false, without quotes", sink);
+    }
+    found
+}
+
+/// A duration within bounds.
+pub(super) fn expect_duration(
+    value: &Value<'_>,
+    bounds: &RangeInclusive<Duration>,
+    sink: &Sink<'_>,
+) -> Option<Duration> {
+    let text = match value.get_ref() {
+        DeValue::String(text) => text,
+        DeValue::Integer(_) | DeValue::Float(_) => {
+            let number = sink.quoted(&value.span());
+            let help = format!("write \"{number}ms\" or \"{number}s\", in quotes and with a unit");
+            wrong_type(value, "a duration", &help, sink);
+            return None;
+        }
+        _ => {
+            wrong_type(value, "a duration", "write it as text with a unit, such as \"20ms\" or \"1s\"", sink);
+            return None;
+        }
+    };
+    match parse_duration(text) {
+        Err(reason) => {
+            let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
+            sink.error(value.span(), message, help);
+            None
+        }
+        Ok(duration) if !bounds.contains(&duration) => {
+            let limits = (written(*bounds.start()), written(*bounds.end()));
+            let message = format!("`{}` is out of bounds", text.trim());
+            sink.error(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1));
+            None
+        }
+        Ok(duration) => Some(duration),
+    }
+}
+
+/// One of these words; reports the nearest.
+pub(super) fn expect_word<'w>(value: &Value<'_>, words: &[&'w str], sink: &Sink<'_>) -> Option<&'w str> {
+    let all = listed(words.iter().copied());
+    let text = expect_text(value, &format!("one of {all}"), "write one of these words in quotes", sink)?;
+    let found = words.iter().copied().find(|word| *word == text);
+    if found.is_none() {
+        let message = format!("`{}` is not one of {all}", shortened(text));
+        sink.error(value.span(), message, did_you_mean(text, words.iter().copied(), "write one of them"));
+    }
+    found
+}
+
+/// A duration as a scenario file writes it.
+pub(super) fn written(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+/// A name short enough for a message.
+pub(super) fn shortened(name: &str) -> String {
+    if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
+}

@@ -1,0 +1,142 @@
+//! The reference page of the scenario file, generated from the tables that the reader uses.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::fields::{Field, Kind, Need, SHAPES, SIGMA, Section, fields_of};
+use super::nearest::listed;
+use super::read::written;
+use crate::catalog::{LockCard, ParamKind};
+
+/// Markdown for `docs/scenario.md`.
+#[must_use]
+pub fn reference(cards: &[LockCard]) -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("## Keys at the top\n\n");
+    page.push_str(&keys(Section::Top));
+    page.push_str("## Keys under `[ensemble]`\n\n");
+    page.push_str(&keys(Section::Ensemble));
+    page.push_str(&distributions());
+    page.push_str(&strategies(cards));
+    page.push_str(COMBINATIONS);
+    page
+}
+
+const INTRODUCTION: &str = "# The scenario file\n\n\
+    A scenario is a TOML file. `zklockbench validate FILE` shows the trials it expands to, how long they take \
+    and everything that is wrong with it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
+    Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
+
+const COMBINATIONS: &str = "## What goes together\n\n\
+    - A closed load needs exactly one of `duration` and `acquisitions`; a batch takes no `duration`, and \
+    each contender acquires once.\n\
+    - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
+    - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
+    - `poll_interval` at the top needs a listed strategy that polls.\n\
+    - There are at most as many locks as the largest number of contenders.\n\
+    - `connect` excludes `servers` and `data_dir`.\n\
+    - No contender count and no strategy with the same parameters is listed twice: `repetitions` is for that.\n\
+    - After `time_scale`, poll intervals and `duration` are at least 1ms.\n";
+
+fn keys(section: Section) -> String {
+    let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
+    for field in fields_of(section) {
+        let _ = writeln!(
+            table,
+            "| `{}` | {} | {} | {} |",
+            field.name,
+            cell(&kind(&field.kind)),
+            need(field),
+            cell(field.doc)
+        );
+    }
+    table.push('\n');
+    table
+}
+
+fn need(field: &Field) -> String {
+    match field.need {
+        Need::Required => "required".to_owned(),
+        Need::Default(text) => format!("`{}`", cell(text)),
+        Need::Absent(meaning) => format!("absent: {}", cell(meaning)),
+    }
+}
+
+fn kind(kind: &Kind) -> String {
+    match kind {
+        Kind::Name => "name".to_owned(),
+        Kind::Text => "text".to_owned(),
+        Kind::Strategies => "list of [strategies](#strategies)".to_owned(),
+        Kind::Counts(bounds) => format!("{}, or a list of them", count(bounds)),
+        Kind::Count(bounds) => count(bounds),
+        Kind::OneOfCounts(choices) => choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        Kind::Duration(bounds) => duration(bounds),
+        Kind::Distribution(longest) => {
+            format!("duration or [distribution](#distributions) up to {}", written(*longest))
+        }
+        Kind::Word(words) => {
+            words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ")
+        }
+        Kind::Factor(bounds) => format!("number from {} to {}", bounds.start(), bounds.end()),
+        Kind::Path => "directory".to_owned(),
+        Kind::Connect => "connect string".to_owned(),
+    }
+}
+
+fn count(bounds: &RangeInclusive<u64>) -> String {
+    // The largest number that TOML can hold is no bound worth reading.
+    if *bounds.end() == i64::MAX as u64 {
+        return format!("whole number from {}", bounds.start());
+    }
+    format!("whole number from {} to {}", bounds.start(), bounds.end())
+}
+
+fn duration(bounds: &RangeInclusive<Duration>) -> String {
+    format!("duration from {} to {}", written(*bounds.start()), written(*bounds.end()))
+}
+
+fn distributions() -> String {
+    let mut section = String::from("## Distributions\n\nA plain duration is fixed. Otherwise:\n\n");
+    section.push_str("| distribution | draws |\n|---|---|\n");
+    for shape in SHAPES {
+        let _ = writeln!(section, "| `{}` | {} |", shape.example, shape.doc);
+    }
+    let _ = writeln!(section, "\n`sigma` is a number from {} to {}.\n", SIGMA.start(), SIGMA.end());
+    section
+}
+
+fn strategies(cards: &[LockCard]) -> String {
+    let mut section = String::from(
+        "## Strategies\n\nA strategy is its name, or a table of its `name` and parameters: \
+         `{ name = \"polling\", poll_interval = \"500ms\" }`.\n\n\
+         | strategy | parameter | value | default | meaning |\n|---|---|---|---|---|\n",
+    );
+    for card in cards {
+        if card.params.is_empty() {
+            let _ = writeln!(section, "| `{}` | | | | {} |", card.name, cell(card.summary));
+        }
+        for param in card.params {
+            let values = match param.kind {
+                ParamKind::Duration => "duration".to_owned(),
+                ParamKind::Bool => "`true` or `false`".to_owned(),
+                ParamKind::OneOf(words) => listed(words.iter().copied()),
+            };
+            let _ = writeln!(
+                section,
+                "| `{}` | `{}` | {values} | `{}` | {} |",
+                card.name,
+                param.name,
+                param.default,
+                cell(param.doc)
+            );
+        }
+    }
+    section.push('\n');
+    section
+}
+
+/// A text that stays inside its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

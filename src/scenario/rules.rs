@@ -1,0 +1,200 @@
+//! Combinations that cannot be: each key is fine by itself, together they are not.
+
+use std::time::Duration;
+
+use super::distribution::Distribution;
+use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
+use super::keys::Place;
+use super::model::Load;
+use super::nearest::listed;
+use super::parse::Draft;
+use super::read::{Sink, written};
+use super::strategies::{Listed, takers};
+use crate::catalog::{LockCard, ParamValue};
+
+/// Reports every impossible combination of what could be read.
+pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
+    stop(draft, sink);
+    if draft.load == Some(Load::Batch) {
+        batch(draft, sink);
+        batch_patience(draft, sink);
+    }
+    identical(draft, sink);
+    pollers(draft, cards, sink);
+    locks(draft, sink);
+    ensemble(draft, sink);
+    scaled(draft, sink);
+    size(draft, sink);
+}
+
+fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (duration, acquisitions) = (draft.places.get("duration"), draft.places.get("acquisitions"));
+    match (draft.load, duration, acquisitions) {
+        (Some(Load::Closed), Some(one), Some(other)) => {
+            let later = if one.key.start > other.key.start { one } else { other };
+            sink.error(
+                later.key.clone(),
+                "both `duration` and `acquisitions` say when the measured phase ends",
+                "keep one of them",
+            );
+        }
+        (Some(Load::Closed), None, None) => {
+            let at = draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone());
+            sink.error(
+                at,
+                "nothing says when the measured phase ends",
+                "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
+            );
+        }
+        (Some(Load::Batch), Some(place), _) => sink.error(
+            place.key.clone(),
+            "a batch has no `duration`: it ends when each contender has acquired once",
+            "leave the key out, or use load = \"closed\"",
+        ),
+        _ => {}
+    }
+    if let (Some(Load::Batch), Some(count @ 2..), Some(place)) =
+        (draft.load, draft.acquisitions, acquisitions)
+    {
+        sink.error(
+            place.value.clone(),
+            format!("in a batch each contender acquires once, not {count} times"),
+            "leave the key out, or use load = \"closed\"",
+        );
+    }
+}
+
+fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let refuse = |name: &str, why: &str| {
+        if let Some(Place { value, .. }) = draft.places.get(name) {
+            let message = format!("a batch has no `{name}`: {why}");
+            sink.error(value.clone(), message, "leave the key out, or use load = \"closed\"");
+        }
+    };
+    let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
+    if positive(draft.warm_up) {
+        refuse("warm_up", "every acquisition of it is measured");
+    }
+    if positive(draft.ramp_up) {
+        refuse("ramp_up", "contenders queue up one after the other before the clock starts");
+    }
+    if draft.think.is_some_and(|think| think != Distribution::ZERO) {
+        refuse("think", "each contender acquires only once");
+    }
+    if draft.locks.is_some_and(|locks| locks > 1) {
+        refuse("locks", "all contenders queue for the same one");
+    }
+    for strategy in draft.strategies.iter().flatten().filter(|strategy| never_waits(strategy)) {
+        let message = format!("`{}` lets everybody in, so a batch of it never queues up", strategy.card.name);
+        sink.error(strategy.span.clone(), message, "use load = \"closed\" for it");
+    }
+}
+
+fn never_waits(strategy: &Listed<'_>) -> bool {
+    !strategy.card.guarantees.exclusive && !strategy.card.guarantees.watches
+}
+
+/// The last of a batch waits for the holds of all others; a shorter timeout cannot be met.
+fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (Some(timeout), Some(place)) = (draft.acquire_timeout, draft.places.get("acquire_timeout")) else {
+        return;
+    };
+    let shortest = match draft.hold {
+        Some(Distribution::Fixed(hold)) => hold,
+        Some(Distribution::Uniform { min, .. }) => min,
+        _ => return,
+    };
+    let Some(most) = draft.contenders.iter().flatten().max() else { return };
+    let others = u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX);
+    let wait = shortest.mul_f64(draft.time_scale.unwrap_or(1.0)).saturating_mul(others);
+    if wait > timeout {
+        sink.error(
+            place.value.clone(),
+            format!("the last of a batch of {most} waits at least {}", written(wait)),
+            "give `acquire_timeout` more than that, or leave it out to wait for ever",
+        );
+    }
+}
+
+fn identical(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let listed: Vec<_> = draft.strategies.iter().flatten().collect();
+    for (index, strategy) in listed.iter().enumerate() {
+        let same = |other: &&Listed<'_>| {
+            other.choice.name == strategy.choice.name && other.choice.params == strategy.choice.params
+        };
+        if listed.iter().copied().take(index).any(|other| same(&other)) {
+            let message = format!("`{}` with these parameters is listed twice", strategy.choice.name);
+            sink.error(strategy.span.clone(), message, "use `repetitions` to run it again");
+        }
+    }
+}
+
+fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
+    let (Some(place), Some(listed_strategies)) = (draft.places.get(POLL_INTERVAL_PARAM), &draft.strategies)
+    else {
+        return;
+    };
+    if !listed_strategies.iter().any(Listed::polls) {
+        let help = format!(
+            "leave the key out; the strategies that poll: {}",
+            listed(takers(cards, POLL_INTERVAL_PARAM))
+        );
+        sink.error(place.key.clone(), "no listed strategy polls, so `poll_interval` means nothing", help);
+    }
+}
+
+fn locks(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (Some(locks), Some(place)) = (draft.locks, draft.places.get("locks")) else { return };
+    let Some(most) = draft.contenders.iter().flatten().max() else { return };
+    if locks > *most {
+        let message = format!("{locks} locks are more than the {most} contenders that share them");
+        sink.error(place.value.clone(), message, format!("write at most {most}"));
+    }
+}
+
+fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
+    if !draft.places.contains_key("connect") {
+        return;
+    }
+    for name in ["servers", "data_dir"] {
+        if let Some(place) = draft.places.get(name) {
+            sink.error(
+                place.key.clone(),
+                format!(
+                    "`{name}` is for an ensemble that the suite starts, but `connect` names an existing one"
+                ),
+                format!("keep either `connect` or `{name}`"),
+            );
+        }
+    }
+}
+
+/// What is long enough as written may not be once it is scaled.
+fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (Some(scale), Some(place)) = (draft.time_scale, draft.places.get("time_scale")) else { return };
+    let shortest = *POLL_INTERVAL.start();
+    let intervals = draft.strategies.iter().flatten().filter_map(|strategy| {
+        match strategy.choice.params.get(POLL_INTERVAL_PARAM) {
+            Some(ParamValue::Duration(interval)) => Some((POLL_INTERVAL_PARAM, *interval)),
+            _ => None,
+        }
+    });
+    let smallest = intervals.min_by_key(|(_, interval)| *interval);
+    for (name, time) in smallest.into_iter().chain(draft.duration.map(|duration| ("duration", duration))) {
+        if time.mul_f64(scale) < shortest {
+            let message =
+                format!("`time_scale` makes `{name}` {} shorter than {}", written(time), written(shortest));
+            sink.error(place.value.clone(), message, format!("scale less, or give a longer `{name}`"));
+        }
+    }
+}
+
+fn size(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (Some(strategies), Some(contenders)) = (&draft.strategies, &draft.contenders) else { return };
+    let repetitions = draft.repetitions.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+    let trials = strategies.len().saturating_mul(contenders.len()).saturating_mul(repetitions);
+    if let (true, Some(place)) = (trials > TRIALS_MAX, draft.places.get("contenders")) {
+        let message = format!("the plan has {trials} trials, more than {TRIALS_MAX}");
+        sink.error(place.value.clone(), message, "list fewer contender counts or strategies, or repeat less");
+    }
+}

@@ -1,0 +1,153 @@
+//! The JSON Schema (draft 2020-12) of the scenario file, for editors that complete and check TOML.
+//!
+//! It says what one key may hold and the commonest impossible combinations; `validate` says everything.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value, json};
+
+use super::fields::{ENSEMBLE, Field, Kind, Need, SHAPES, SIGMA, Section, Shape, fields_of};
+use crate::catalog::{LockCard, Param, ParamKind};
+
+/// Durations as [`crate::units::parse_duration`] reads them.
+const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
+const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
+
+/// The schema, with the strategies that exist.
+#[must_use]
+pub fn schema(cards: &[LockCard]) -> Value {
+    let mut properties = properties(Section::Top, cards);
+    properties.insert(ENSEMBLE.to_owned(), ensemble(cards));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "zklockbench scenario",
+        "type": "object",
+        "properties": properties,
+        "required": required(Section::Top),
+        "additionalProperties": false,
+        "if": { "properties": { "load": { "const": "batch" } }, "required": ["load"] },
+        "then": { "not": { "required": ["duration"] } },
+        "else": { "oneOf": [{ "required": ["duration"] }, { "required": ["acquisitions"] }] },
+        "$defs": {
+            "duration": {
+                "type": "string",
+                "pattern": DURATION_PATTERN,
+                "examples": ["20ms", "1s", "2m 30s"],
+            },
+            "distribution": distribution(),
+        },
+    })
+}
+
+fn ensemble(cards: &[LockCard]) -> Value {
+    let own: Vec<_> = ["servers", "data_dir"].map(|name| json!({ "required": [name] })).into();
+    json!({
+        "type": "object",
+        "description": "An ensemble that the suite starts, or an existing one.",
+        "properties": properties(Section::Ensemble, cards),
+        "additionalProperties": false,
+        "if": { "required": ["connect"] },
+        "then": { "not": { "anyOf": own } },
+    })
+}
+
+fn properties(section: Section, cards: &[LockCard]) -> Map<String, Value> {
+    fields_of(section).map(|field| (field.name.to_owned(), property(field, cards))).collect()
+}
+
+fn required(section: Section) -> Vec<&'static str> {
+    fields_of(section).filter(|field| field.need == Need::Required).map(|field| field.name).collect()
+}
+
+fn property(field: &Field, cards: &[LockCard]) -> Value {
+    let mut value = kind(&field.kind, cards);
+    value["description"] = json!(field.doc);
+    if let Need::Default(text) = field.need {
+        // Every default is written so that JSON reads it as TOML does.
+        value["default"] = serde_json::from_str(text).unwrap_or(Value::Null);
+    }
+    value
+}
+
+fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
+    match kind {
+        Kind::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Path | Kind::Connect => json!({ "type": "string", "minLength": 1 }),
+        Kind::Strategies => strategies(cards),
+        Kind::Count(bounds) => count(bounds),
+        Kind::Counts(bounds) => json!({ "anyOf": [
+            count(bounds),
+            { "type": "array", "items": count(bounds), "minItems": 1, "uniqueItems": true },
+        ] }),
+        Kind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
+        Kind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
+        Kind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
+        Kind::Word(words) => json!({ "type": "string", "enum": words }),
+        Kind::Factor(bounds) => number(bounds),
+    }
+}
+
+fn count(bounds: &RangeInclusive<u64>) -> Value {
+    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() })
+}
+
+fn number(bounds: &RangeInclusive<f64>) -> Value {
+    json!({ "type": "number", "minimum": bounds.start(), "maximum": bounds.end() })
+}
+
+fn distribution() -> Value {
+    let mut choices = vec![json!({ "$ref": "#/$defs/duration" })];
+    choices.extend(SHAPES.iter().map(shape));
+    json!({ "anyOf": choices })
+}
+
+fn shape(shape: &Shape) -> Value {
+    let durations = shape.durations.iter().map(|name| (*name, json!({ "$ref": "#/$defs/duration" })));
+    let numbers = shape.numbers.iter().map(|name| (*name, number(&SIGMA)));
+    let properties: Map<_, _> = durations.chain(numbers).map(|(name, v)| (name.to_owned(), v)).collect();
+    let inner = json!({
+        "type": "object",
+        "required": properties.keys().collect::<Vec<_>>(),
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    json!({
+        "type": "object",
+        "description": shape.doc,
+        "properties": { shape.name: inner },
+        "required": [shape.name],
+        "additionalProperties": false,
+    })
+}
+
+fn strategies(cards: &[LockCard]) -> Value {
+    let names: Vec<_> = cards.iter().map(|card| card.name).collect();
+    let mut choices = vec![json!({ "type": "string", "enum": names })];
+    choices.extend(cards.iter().map(with_params));
+    json!({ "type": "array", "items": { "anyOf": choices }, "minItems": 1 })
+}
+
+fn with_params(card: &LockCard) -> Value {
+    let mut properties = Map::new();
+    properties.insert("name".to_owned(), json!({ "const": card.name }));
+    properties.extend(card.params.iter().map(|param| (param.name.to_owned(), parameter(param))));
+    json!({
+        "type": "object",
+        "description": card.summary,
+        "properties": properties,
+        "required": ["name"],
+        "additionalProperties": false,
+    })
+}
+
+fn parameter(param: &Param) -> Value {
+    let (mut value, default) = match param.kind {
+        ParamKind::Duration => (json!({ "$ref": "#/$defs/duration" }), json!(param.default)),
+        ParamKind::Bool => (json!({ "type": "boolean" }), json!(param.default == "true")),
+        ParamKind::OneOf(words) => (json!({ "type": "string", "enum": words }), json!(param.default)),
+    };
+    value["description"] = json!(param.doc);
+    value["default"] = default;
+    value
+}

@@ -1,0 +1,191 @@
+//! The list of strategies, read against the cards of the locks that exist.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, STRATEGY_DURATION};
+use super::model::StrategyChoice;
+use super::nearest::{did_you_mean, listed};
+use super::read::{
+    Entry, Sink, Table, Value, expect_bool, expect_duration, expect_text, expect_word, shortened, wrong_type,
+};
+use crate::catalog::{LockCard, Param, ParamKind, ParamValue};
+use crate::units::parse_duration;
+
+/// A strategy of the list, where it stands, and its card.
+pub(super) struct Listed<'c> {
+    pub(super) card: &'c LockCard,
+    pub(super) choice: StrategyChoice,
+    pub(super) span: Range<usize>,
+}
+
+impl Listed<'_> {
+    /// Looks again after an interval instead of waiting for a notification.
+    pub(super) fn polls(&self) -> bool {
+        polls(self.card)
+    }
+}
+
+/// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
+#[must_use]
+pub fn default_value(param: &Param) -> Option<ParamValue> {
+    match param.kind {
+        ParamKind::Duration => parse_duration(param.default).ok().map(ParamValue::Duration),
+        ParamKind::Bool => param.default.parse().ok().map(ParamValue::Bool),
+        ParamKind::OneOf(words) => {
+            words.contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
+        }
+    }
+}
+
+/// Names of the strategies that take a parameter.
+pub(super) fn takers<'c>(cards: &'c [LockCard], param: &str) -> Vec<&'c str> {
+    cards.iter().filter(|card| card.params.iter().any(|p| p.name == param)).map(|card| card.name).collect()
+}
+
+fn polls(card: &LockCard) -> bool {
+    card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
+}
+
+/// Reads the list; strategies with mistakes are reported and left out, which makes the whole `None`.
+pub(super) fn strategies<'c>(
+    value: &Value<'_>,
+    cards: &'c [LockCard],
+    sink: &Sink<'_>,
+) -> Option<Vec<Listed<'c>>> {
+    let DeValue::Array(items) = value.get_ref() else {
+        let quoted = sink.quoted(&value.span());
+        wrong_type(
+            value,
+            "a list of strategies",
+            &format!("put it in brackets: strategies = [{quoted}]"),
+            sink,
+        );
+        return None;
+    };
+    if items.is_empty() {
+        sink.error(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
+        return None;
+    }
+    let read: Vec<_> = items.iter().map(|item| strategy(item, cards, sink)).collect();
+    read.into_iter().collect()
+}
+
+/// Gives the scenario's poll interval to every strategy that polls and did not set its own.
+pub(super) fn apply_poll_interval(listed: &mut [Listed<'_>], interval: Duration) {
+    for strategy in listed.iter_mut().filter(|strategy| strategy.polls()) {
+        if !strategy.choice.label.contains(&format!(" {POLL_INTERVAL_PARAM}=")) {
+            strategy.choice.params.insert(POLL_INTERVAL_PARAM.to_owned(), ParamValue::Duration(interval));
+        }
+    }
+}
+
+fn strategy<'c>(item: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<Listed<'c>> {
+    match item.get_ref() {
+        DeValue::String(name) => {
+            let card = card(name, item, cards, sink)?;
+            Some(Listed { card, choice: choice(card, &BTreeMap::new()), span: item.span() })
+        }
+        DeValue::Table(entries) => from_table(item, Table::new(entries), cards, sink),
+        _ => {
+            wrong_type(
+                item,
+                "a strategy",
+                "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }",
+                sink,
+            );
+            None
+        }
+    }
+}
+
+fn from_table<'c>(
+    item: &Value<'_>,
+    mut table: Table<'_>,
+    cards: &'c [LockCard],
+    sink: &Sink<'_>,
+) -> Option<Listed<'c>> {
+    let Some(entry) = table.take("name") else {
+        sink.error(item.span(), "the strategy has no `name`", format!("the strategies are {}", names(cards)));
+        return None;
+    };
+    let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;
+    let card = card(name, entry.value, cards, sink)?;
+    let mut set = BTreeMap::new();
+    let mut whole = true;
+    for entry in table.finish() {
+        match param(card, &entry, cards, sink) {
+            Some((name, value)) => {
+                set.insert(name, value);
+            }
+            None => whole = false,
+        }
+    }
+    whole.then(|| Listed { card, choice: choice(card, &set), span: item.span() })
+}
+
+fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
+    let found = cards.iter().find(|card| card.name == name);
+    if found.is_none() {
+        let otherwise = format!("the strategies are {}", names(cards));
+        let help = did_you_mean(name, cards.iter().map(|card| card.name), &otherwise);
+        sink.error(at.span(), format!("unknown strategy `{}`", shortened(name)), help);
+    }
+    found
+}
+
+fn param(
+    card: &LockCard,
+    entry: &Entry<'_>,
+    cards: &[LockCard],
+    sink: &Sink<'_>,
+) -> Option<(&'static str, ParamValue)> {
+    let Some(param) = card.params.iter().find(|param| param.name == entry.key) else {
+        let message = format!("`{}` has no parameter `{}`", card.name, shortened(entry.key));
+        sink.error(entry.key_span(), message, param_help(card, entry.key, cards));
+        return None;
+    };
+    let value = match param.kind {
+        ParamKind::Duration => {
+            let bounds = if param.name == POLL_INTERVAL_PARAM { POLL_INTERVAL } else { STRATEGY_DURATION };
+            ParamValue::Duration(expect_duration(entry.value, &bounds, sink)?)
+        }
+        ParamKind::Bool => ParamValue::Bool(expect_bool(entry.value, sink)?),
+        ParamKind::OneOf(words) => ParamValue::Word(expect_word(entry.value, words, sink)?.to_owned()),
+    };
+    Some((param.name, value))
+}
+
+fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
+    let others = takers(cards, key);
+    if !others.is_empty() {
+        return format!("it is a parameter of {}", listed(others));
+    }
+    if card.params.is_empty() {
+        return format!("`{}` takes no parameters", card.name);
+    }
+    let own = || card.params.iter().map(|param| param.name);
+    did_you_mean(key, own(), &format!("`{}` takes {}", card.name, listed(own())))
+}
+
+fn choice(card: &LockCard, set: &BTreeMap<&'static str, ParamValue>) -> StrategyChoice {
+    let mut params = BTreeMap::new();
+    let mut label = card.name.to_owned();
+    for param in card.params {
+        let given = set.get(param.name);
+        if let Some(value) = given {
+            label = format!("{label} {}={value}", param.name);
+        }
+        if let Some(value) = given.cloned().or_else(|| default_value(param)) {
+            params.insert(param.name.to_owned(), value);
+        }
+    }
+    StrategyChoice { name: card.name.to_owned(), params, label }
+}
+
+fn names(cards: &[LockCard]) -> String {
+    listed(cards.iter().map(|card| card.name))
+}

@@ -1,0 +1,282 @@
+//! How each kind of value in the table of fields is read.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::distribution::Distribution;
+use super::fields::{Kind, SHAPES, SIGMA, Shape};
+use super::nearest::{did_you_mean, listed, nearest};
+use super::read::{
+    Entry, Sink, Table, Value, expect_count, expect_duration, expect_number, expect_text, expect_word,
+    shortened, written, wrong_type,
+};
+
+/// Any text.
+pub(super) fn text(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+    expect_text(value, "text", "write it in quotes", sink).map(str::to_owned)
+}
+
+/// Lower-case letters, digits and hyphens: the name becomes part of a directory's.
+pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+    let text = expect_text(value, "a name", "write it in quotes", sink)?;
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !text.is_empty() && text.len() <= 60 && text.chars().all(fine) && !text.starts_with('-') {
+        return Some(text.to_owned());
+    }
+    let slug: String = text.to_lowercase().chars().map(|c| if fine(c) { c } else { '-' }).take(60).collect();
+    let slug = slug.trim_matches('-');
+    let help =
+        if slug.is_empty() { "for example `quick`".to_owned() } else { format!("for example `{slug}`") };
+    let message = format!(
+        "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not beginning with a hyphen",
+        shortened(text)
+    );
+    sink.error(value.span(), message, help);
+    None
+}
+
+/// A whole number.
+pub(super) fn count(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
+    let Kind::Count(bounds) = kind else { return None };
+    expect_count(value, bounds, sink)
+}
+
+/// One of a few whole numbers.
+pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
+    let Kind::OneOfCounts(choices) = kind else { return None };
+    let number = expect_count(value, &(0..=u64::MAX), sink)?;
+    if choices.contains(&number) {
+        return Some(number);
+    }
+    let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
+    sink.error(
+        value.span(),
+        format!("`{number}` is not one of {}", all.join(", ")),
+        "an ensemble needs an odd number of servers to gain anything from the last one",
+    );
+    None
+}
+
+/// One whole number or a list of different ones.
+pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Vec<usize>> {
+    let Kind::Counts(bounds) = kind else { return None };
+    let DeValue::Array(items) = value.get_ref() else {
+        return expect_count(value, bounds, sink)
+            .and_then(|count| usize::try_from(count).ok())
+            .map(|n| vec![n]);
+    };
+    if items.is_empty() {
+        sink.error(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
+        return None;
+    }
+    let mut counts = Vec::new();
+    let mut whole = true;
+    for item in items.iter() {
+        let Some(count) = expect_count(item, bounds, sink).and_then(|count| usize::try_from(count).ok())
+        else {
+            whole = false;
+            continue;
+        };
+        if counts.contains(&count) {
+            sink.error(
+                item.span(),
+                format!("`{count}` is listed twice"),
+                "use `repetitions` to run it again",
+            );
+            whole = false;
+        }
+        counts.push(count);
+    }
+    whole.then_some(counts)
+}
+
+/// A duration.
+pub(super) fn duration(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Duration> {
+    let Kind::Duration(bounds) = kind else { return None };
+    expect_duration(value, bounds, sink)
+}
+
+/// A word of the field's list.
+pub(super) fn word(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<&'static str> {
+    let Kind::Word(words) = kind else { return None };
+    expect_word(value, words, sink)
+}
+
+/// A number.
+pub(super) fn factor(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
+    let Kind::Factor(bounds) = kind else { return None };
+    expect_number(value, bounds, sink)
+}
+
+/// A directory.
+pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathBuf> {
+    let text = expect_text(value, "a directory", "write its path in quotes", sink)?;
+    if text.trim().is_empty() {
+        sink.error(value.span(), "the path is empty", "name a directory, or leave the key out");
+        return None;
+    }
+    Some(PathBuf::from(text))
+}
+
+/// A duration, or a table that names a shape.
+pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Distribution> {
+    let Kind::Distribution(longest) = kind else { return None };
+    let DeValue::Table(entries) = value.get_ref() else {
+        return expect_duration(value, &(Duration::ZERO..=*longest), sink).map(Distribution::Fixed);
+    };
+    let entries = Table::new(entries).entries();
+    let [entry] = entries.as_slice() else {
+        return not_one_shape(value, &entries, sink);
+    };
+    let Some(shape) = SHAPES.iter().find(|shape| shape.name == entry.key) else {
+        unknown_shape(entry, sink);
+        return None;
+    };
+    let DeValue::Table(inner) = entry.value.get_ref() else {
+        wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
+        return None;
+    };
+    shaped(shape, entry, Table::new(inner), *longest, sink)
+}
+
+fn shape_names() -> impl Iterator<Item = &'static str> {
+    SHAPES.iter().map(|shape| shape.name)
+}
+
+fn not_one_shape<T>(value: &Value<'_>, entries: &[Entry<'_>], sink: &Sink<'_>) -> Option<T> {
+    let parameter = |entry: &&Entry<'_>| {
+        SHAPES.iter().find(|shape| shape.durations.contains(&entry.key) || shape.numbers.contains(&entry.key))
+    };
+    match entries.iter().find_map(|entry| parameter(&entry)) {
+        Some(shape) => {
+            sink.error(value.span(), "the distribution has no name", format!("name it: {}", shape.example))
+        }
+        None => sink.error(
+            value.span(),
+            format!("expected one distribution, found {}", entries.len()),
+            format!("name one of {}, or write a fixed time such as \"20ms\"", listed(shape_names())),
+        ),
+    }
+    None
+}
+
+fn unknown_shape(entry: &Entry<'_>, sink: &Sink<'_>) {
+    let owner = SHAPES.iter().find(|s| s.durations.contains(&entry.key) || s.numbers.contains(&entry.key));
+    let help = match (entry.key, nearest(entry.key, shape_names()), owner) {
+        ("fixed" | "constant", _, _) => "a fixed time is just the duration in quotes: \"20ms\"".to_owned(),
+        (_, Some(near), _) => format!("did you mean `{near}`?"),
+        (_, None, Some(shape)) => format!("`{}` belongs to a distribution: {}", entry.key, shape.example),
+        (_, None, None) => format!("the distributions are {}", listed(shape_names())),
+    };
+    sink.error(entry.key_span(), format!("unknown distribution `{}`", shortened(entry.key)), help);
+}
+
+fn shaped(
+    shape: &Shape,
+    entry: &Entry<'_>,
+    mut table: Table<'_>,
+    longest: Duration,
+    sink: &Sink<'_>,
+) -> Option<Distribution> {
+    let mut durations = Vec::new();
+    let mut numbers = Vec::new();
+    let mut missing = Vec::new();
+    for name in shape.durations {
+        match table.take(name) {
+            Some(entry) => durations.push(expect_duration(entry.value, &(Duration::ZERO..=longest), sink)),
+            None => missing.push(*name),
+        }
+    }
+    for name in shape.numbers {
+        match table.take(name) {
+            Some(entry) => numbers.push(expect_number(entry.value, &SIGMA, sink)),
+            None => missing.push(*name),
+        }
+    }
+    let names = || shape.durations.iter().chain(shape.numbers).copied();
+    for unknown in table.finish() {
+        let message = format!("`{}` has no `{}`", shape.name, shortened(unknown.key));
+        let otherwise = format!("it takes {}", listed(names()));
+        sink.error(unknown.key_span(), message, did_you_mean(unknown.key, names(), &otherwise));
+    }
+    if !missing.is_empty() {
+        let message = format!("`{}` needs {}", shape.name, listed(missing));
+        sink.error(entry.key_span(), message, format!("for example {}", shape.example));
+    }
+    built(shape.name, &durations, &numbers, entry, sink)
+}
+
+fn built(
+    name: &str,
+    durations: &[Option<Duration>],
+    numbers: &[Option<f64>],
+    entry: &Entry<'_>,
+    sink: &Sink<'_>,
+) -> Option<Distribution> {
+    match (name, durations, numbers) {
+        ("uniform", [Some(min), Some(max)], _) if min > max => {
+            let message = format!("`min` {} is more than `max` {}", written(*min), written(*max));
+            sink.error(entry.value.span(), message, "exchange the two");
+            None
+        }
+        ("uniform", [Some(min), Some(max)], _) => Some(Distribution::Uniform { min: *min, max: *max }),
+        ("exponential", [Some(mean)], _) => Some(Distribution::Exponential { mean: *mean }),
+        ("log-normal", [Some(median)], [Some(sigma)]) => {
+            Some(Distribution::LogNormal { median: *median, sigma: *sigma })
+        }
+        _ => None,
+    }
+}
+
+/// A connect string: hosts with ports, and a chroot after the last.
+pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+    let help = "write host:port pairs with commas between, and a chroot only after the last: \
+                \"zk1:2181,zk2:2181/chroot\"";
+    let text = expect_text(value, "a connect string", help, sink)?;
+    match connect_problem(text) {
+        None => Some(text.to_owned()),
+        Some(problem) => {
+            sink.error(value.span(), problem, help);
+            None
+        }
+    }
+}
+
+fn connect_problem(text: &str) -> Option<String> {
+    let (hosts, chroot) = split_chroot(text);
+    if text.contains(char::is_whitespace) {
+        return Some("a connect string has no spaces".to_owned());
+    }
+    if let Some(chroot) = chroot.filter(|path| path.len() > 1) {
+        if chroot.ends_with('/') || chroot.contains("//") || chroot.contains(',') {
+            return Some(format!("`{}` is not a chroot", shortened(chroot)));
+        }
+    }
+    hosts.split(',').find_map(host_problem)
+}
+
+/// The hosts and the chroot; the slashes of `tcp://` do not begin a chroot.
+fn split_chroot(text: &str) -> (&str, Option<&str>) {
+    let from = text.rfind("://").map_or(0, |at| at + 3);
+    match text[from..].find('/') {
+        Some(at) => (&text[..from + at], Some(&text[from + at..])),
+        None => (text, None),
+    }
+}
+
+fn host_problem(host: &str) -> Option<String> {
+    let address =
+        ["tcp://", "tcp+tls://"].iter().find_map(|scheme| host.strip_prefix(scheme)).unwrap_or(host);
+    let (name, port) = match address.rsplit_once(':') {
+        Some((name, port)) if !address.ends_with(']') => (name, Some(port)),
+        _ => (address, None),
+    };
+    let bracketed = name.starts_with('[') && name.ends_with(']');
+    if name.is_empty() || (name.contains(':') && !bracketed) || name.contains('/') {
+        return Some(format!("`{}` is not a host", shortened(host)));
+    }
+    let port_is_wrong = port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0));
+    port_is_wrong.then(|| format!("`{}` has no valid port", shortened(host)))
+}

@@ -1,0 +1,113 @@
+//! The schema and the reference say what the reader does.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::cards::CARDS;
+use zklockbench::scenario::fields::{ENSEMBLE, FIELDS, Section};
+use zklockbench::scenario::{reference, schema};
+
+fn shipped() -> Vec<(String, Value)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let value: toml::Value = toml::from_str(&text).unwrap();
+            (path.display().to_string(), serde_json::to_value(value).unwrap())
+        })
+        .collect()
+}
+
+fn complaints(file: &Value) -> Vec<String> {
+    let validator = jsonschema::draft202012::new(&schema(&CARDS)).unwrap();
+    validator.iter_errors(file).map(|error| error.to_string()).collect()
+}
+
+fn file(extra: Value) -> Value {
+    let mut file = json!({ "name": "a", "strategies": ["polling"], "contenders": 2, "duration": "5s" });
+    for (key, value) in extra.as_object().unwrap() {
+        file[key] = value.clone();
+    }
+    file
+}
+
+#[test]
+fn the_schema_is_itself_a_valid_schema() {
+    assert!(jsonschema::draft202012::meta::is_valid(&schema(&CARDS)));
+}
+
+#[test]
+fn every_shipped_scenario_validates() {
+    let files = shipped();
+    assert!(files.len() >= 6);
+    for (name, value) in files {
+        assert_eq!(complaints(&value), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn every_field_is_in_the_schema_with_its_meaning_and_a_default_that_validates() {
+    let schema = schema(&CARDS);
+    for field in FIELDS {
+        let properties = match field.section {
+            Section::Top => &schema["properties"],
+            Section::Ensemble => &schema["properties"][ENSEMBLE]["properties"],
+        };
+        let property = &properties[field.name];
+        assert_eq!(property["description"], field.doc);
+        let default = &property["default"];
+        assert!(!default.is_null() || !matches!(field.need, zklockbench::scenario::fields::Need::Default(_)));
+        if field.section == Section::Top && !default.is_null() {
+            assert_eq!(complaints(&file(json!({ field.name: default }))), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn every_card_can_be_named_alone_and_in_a_table_with_its_parameters_only() {
+    for card in &CARDS {
+        let both = json!({ "strategies": [card.name, { "name": card.name }] });
+        assert_eq!(complaints(&file(both)), Vec::<String>::new());
+        let stranger = json!({ "strategies": [{ "name": card.name, "nonsense": 1 }] });
+        assert!(!complaints(&file(stranger)).is_empty());
+        for param in card.params {
+            let value = param.default.parse::<bool>().map_or(json!(param.default), |flag| json!(flag));
+            let set = json!({ "strategies": [{ "name": card.name, param.name: value }] });
+            assert_eq!(complaints(&file(set)), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
+    for wrong in [
+        json!({ "strategies": ["poling"] }),
+        json!({ "contenders": 0 }),
+        json!({ "contenders": [5, 5] }),
+        json!({ "hold": "20" }),
+        json!({ "hold": 20 }),
+        json!({ "hold": { "uniform": { "min": "1ms" } } }),
+        json!({ "load": "open" }),
+        json!({ "load": "batch" }),
+        json!({ "acquisitions": 3 }),
+        json!({ "ensemble": { "servers": 2 } }),
+        json!({ "ensemble": { "servers": 3, "connect": "a:1" } }),
+        json!({ "warmup": "1s" }),
+    ] {
+        assert!(!complaints(&file(wrong.clone())).is_empty(), "{wrong} passed");
+    }
+}
+
+#[test]
+fn the_reference_names_every_key_shape_strategy_and_parameter() {
+    let page = reference(&CARDS);
+    for field in FIELDS {
+        assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);
+    }
+    for card in &CARDS {
+        assert!(page.contains(&format!("| `{}` |", card.name)), "{}", card.name);
+        assert!(card.params.iter().all(|param| page.contains(&format!("| `{}` |", param.name))));
+    }
+    assert!(page.contains("log-normal"));
+}

@@ -1,0 +1,71 @@
+//! Cards of locks as the scenario layer sees them, so that its tests do not depend on the registry.
+
+use zklockbench::catalog::{Guarantees, LockCard, Param, ParamKind};
+
+const WATCHES: Guarantees =
+    Guarantees { exclusive: true, fifo: true, reentrant: false, protected: false, watches: true };
+
+const PLAIN: LockCard = LockCard {
+    name: "",
+    summary: "a lock",
+    source: "a test",
+    details: "",
+    guarantees: WATCHES,
+    params: &[],
+    batch_cost: None,
+};
+
+/// One lock that polls, two with a word, one without parameters, one that does not exclude.
+pub const CARDS: [LockCard; 5] = [
+    LockCard {
+        name: "polling",
+        guarantees: Guarantees { watches: false, ..WATCHES },
+        params: &[
+            Param {
+                name: "poll_interval",
+                kind: ParamKind::Duration,
+                default: "1s",
+                doc: "Time between two looks.",
+            },
+            Param {
+                name: "look_first",
+                kind: ParamKind::Bool,
+                default: "false",
+                doc: "Looks before the first sleep.",
+            },
+        ],
+        ..PLAIN
+    },
+    LockCard {
+        name: "parent-watch",
+        params: &[Param {
+            name: "while_holding",
+            kind: ParamKind::OneOf(&["stop", "relist"]),
+            default: "stop",
+            doc: "What a holder does with its own notification.",
+        }],
+        ..PLAIN
+    },
+    LockCard {
+        name: "predecessor-watch",
+        params: &[Param {
+            name: "watch",
+            kind: ParamKind::OneOf(&["data", "exists"]),
+            default: "data",
+            doc: "How the predecessor is watched.",
+        }],
+        ..PLAIN
+    },
+    LockCard { name: "curator-mutex", ..PLAIN },
+    LockCard {
+        name: "no-lock",
+        guarantees: Guarantees {
+            exclusive: false,
+            fifo: false,
+            reentrant: false,
+            protected: false,
+            watches: false,
+        },
+        ..PLAIN
+    },
+];

@@ -1,0 +1,3 @@
+//! What several tests of the scenario layer share.
+
+pub mod cards;
