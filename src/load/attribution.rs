@@ -17,6 +17,8 @@ enum Cause {
     },
     Arrival,
     Departure,
+    /// Nobody has listed the queue since; somebody may still.
+    NotYetKnown,
     Unknown,
 }
 
@@ -51,7 +53,7 @@ impl Attribution {
         for (position, arrival) in self.inbox.iter().enumerate() {
             let useful = last_awaited == Some(position);
             let cause = cause_of(scene, arrival);
-            match arrival.armed.filter(|_| matches!(cause, Cause::Unknown)) {
+            match arrival.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push(Unresolved { at: arrival.at, arm, useful });
                 }
@@ -61,11 +63,21 @@ impl Attribution {
         self.inbox.clear();
     }
 
-    /// Books the notifications whose cause was open; by now somebody has listed after the change.
-    pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet) {
-        for late in self.unresolved.drain(..) {
-            book(sheet, late.at, &cause_of_change(scene, &late.arm), late.useful, self.own_release);
-        }
+    /// Books the notifications whose cause was open, by now that somebody has listed after the change. At the
+    /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
+    pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet, at_the_end: bool) {
+        let own = self.own_release;
+        self.unresolved.retain(|late| {
+            let mut cause = cause_of_change(scene, &late.arm);
+            if matches!(cause, Cause::NotYetKnown) {
+                if !at_the_end {
+                    return true;
+                }
+                cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
+            }
+            book(sheet, late.at, &cause, late.useful, own);
+            false
+        });
     }
 }
 
@@ -86,6 +98,7 @@ fn cause_of_change(scene: &Scene, arm: &Arm) -> Cause {
         (Change::Created, _) => Cause::Arrival,
         (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
         (Change::OtherDeleted, _) => Cause::Departure,
+        (Change::NobodyLooked, _) => Cause::NotYetKnown,
         _ => Cause::Unknown,
     }
 }
@@ -111,6 +124,6 @@ fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Optio
         }
         Cause::Arrival => seen.by_arrival += 1,
         Cause::Departure => seen.by_departure += 1,
-        Cause::Unknown => seen.cause_unknown += 1,
+        Cause::NotYetKnown | Cause::Unknown => seen.cause_unknown += 1,
     }
 }

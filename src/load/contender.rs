@@ -218,7 +218,7 @@ impl Contender {
         let released = scene.last_release();
         let wait = acquired.saturating_sub(attempt.intended);
         let mut sheet = self.desk.sheet.borrow_mut();
-        self.attribution.settle_late(scene, &mut sheet);
+        self.attribution.settle_late(scene, &mut sheet, false);
         self.attribution.settle(scene, &mut sheet, true);
         sheet.record(Measure::Wait, acquired, wait);
         // Released after this acquire was called: it was waiting then, so the lock was handed to it.
@@ -262,7 +262,7 @@ impl Contender {
 
     fn book_released(&mut self, session: &Session, called: Stamp, result: &Result<(), Failure>) {
         let now = clock::now();
-        self.collect_arrivals(session);
+        self.collect_arrivals(session, false);
         match result {
             Ok(()) => {
                 self.desk.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called));
@@ -285,7 +285,7 @@ impl Contender {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) => Outcome::Failed,
         };
-        self.collect_arrivals(session);
+        self.collect_arrivals(session, false);
         self.desk.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
         match error {
             AcquireError::Failed(failure) => {
@@ -312,18 +312,17 @@ impl Contender {
         }
     }
 
-    fn collect_arrivals(&mut self, session: &Session) {
+    fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
         session.take_arrivals(&mut self.attribution.inbox);
         let scene = &self.shared.scenes[self.shared.scene_of(self.id)];
         let mut sheet = self.desk.sheet.borrow_mut();
-        self.attribution.settle_late(scene, &mut sheet);
         self.attribution.settle(scene, &mut sheet, false);
+        self.attribution.settle_late(scene, &mut sheet, at_the_end);
     }
 
     async fn leave(mut self) {
         let Some(session) = self.session.take() else { return };
-        self.collect_arrivals(&session);
-        self.collect_arrivals(&session);
+        self.collect_arrivals(&session, true);
         drop(self.strategy);
         session.close(CLOSE_DEADLINE).await;
     }

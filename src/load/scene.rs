@@ -62,7 +62,7 @@ impl Scene {
         };
         Self {
             path,
-            changes: Arc::default(),
+            changes: Arc::new(ChangeLog::new(contenders)),
             seats: (0..contenders).map(|_| seat()).collect(),
             inside: AtomicUsize::new(0),
             last_release: AtomicU64::new(0),

@@ -191,8 +191,9 @@ impl<'a> Conductor<'a> {
             _ => Stamp::MAX,
         };
         self.shared.signals.window.send_replace(Window { start: open, end: close });
-        tokio::time::sleep(NOTICE / 2).await;
         self.shared.signals.start.send_replace(Some(start));
+        // A batch goes by signals, not by the clock, and must not begin before the window.
+        tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         self.lead_in("ramp", spec.ramp_up).await;
         self.lead_in("warm-up", spec.warm_up).await;
         let expected = match spec.stop {

@@ -1,17 +1,18 @@
-//! Which change of a node's children was a create and which a delete, as told by the lists themselves.
+//! Which change of a node's children was a create and which a delete, as told by lists, creates and deletes.
 //!
 //! A child watch says that something changed, not what. But the sequence suffix counts creates, so a list
 //! of n children whose highest number is s was taken after s + 1 creates and s + 1 − n deletes: it is the
 //! list after change number 2(s + 1) − n. A watch that was set with that list is fired by the very next
-//! change. Every list of every contender is noted here, and so the kind of that next change is known as
-//! soon as anybody has listed after it.
+//! change, and that is either the create of number s + 1 or a delete. Every list of every contender is noted
+//! here, so the kind of that change is known as soon as anybody has listed right after it. Where nobody did,
+//! the requests themselves may tell: one that was answered before the other was sent came first. Where not
+//! even that decides, the cause stays open and is reported as unknown.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::watch::Arm;
-
-/// How many changes are remembered; older ones are overwritten.
-const REMEMBERED: usize = 1 << 16;
+use super::watch::{Arm, sequence_of};
+use crate::clock::Stamp;
 
 /// What the change that fired a watch was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,72 +23,115 @@ pub enum Change {
     LowestDeleted,
     /// Another child was deleted: a waiter left.
     OtherDeleted,
-    /// Several changes came between two lists, and they were of different kinds.
-    Unknown,
+    /// Changes of different kinds came at the same time, and nothing tells which was first.
+    Mixed,
+    /// Nobody has listed since.
+    NobodyLooked,
 }
 
-/// The changes of one lock path, shared by all contenders of a process.
+/// How far after a list another one is looked for.
+const LOOK_AHEAD: i64 = 64;
+
+/// The changes of one lock path, shared by all contenders of a process. Lock-free; a slot that is being
+/// overwritten is recognised by its number and skipped.
 #[derive(Debug)]
 pub struct ChangeLog {
-    // For each change: its number + 1 (high half) and the creates so far (low half); and, apart, the lowest
-    // child. Written by whoever lists, without a lock: a torn pair is detected by the number and skipped.
-    creates: Box<[AtomicU64]>,
-    lowest: Box<[AtomicU64]>,
-}
-
-impl Default for ChangeLog {
-    fn default() -> Self {
-        let zeroes = || (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect();
-        Self { creates: zeroes(), lowest: zeroes() }
-    }
+    remembered: usize,
+    lists: OnceLock<Ring>,
+    created: OnceLock<Ring>,
+    deleted: OnceLock<Ring>,
 }
 
 impl ChangeLog {
+    /// A log that remembers enough for that many contenders.
+    #[must_use]
+    pub fn new(contenders: usize) -> Self {
+        let remembered = (contenders * 16 + 1024).next_power_of_two();
+        Self { remembered, lists: OnceLock::new(), created: OnceLock::new(), deleted: OnceLock::new() }
+    }
+
     /// Notes what a list showed.
-    pub fn note(&self, list: &Arm) {
-        let (Some(number), Some(lowest)) = (list.change_number(), list.lowest) else { return };
-        let Ok(slot) = usize::try_from(number) else { return };
-        let slot = slot % REMEMBERED;
-        self.lowest[slot].store(pair(number, lowest), Ordering::Relaxed);
-        self.creates[slot].store(pair(number, list.creates()), Ordering::Release);
+    pub fn listed(&self, list: &Arm) {
+        if let (Some(number), Some(lowest)) = (list.change_number(), list.lowest) {
+            self.ring(&self.lists).put(number, list.creates().cast_unsigned(), lowest.cast_unsigned());
+        }
+    }
+
+    /// Notes when the create of a number was sent and answered.
+    pub fn created(&self, number: i64, sent: Stamp, answered: Stamp) {
+        self.ring(&self.created).put(number, sent, answered);
+    }
+
+    /// Notes when the delete of a node was sent and answered.
+    pub fn deleted(&self, path: &str, sent: Stamp, answered: Stamp) {
+        if let Some(number) = sequence_of(path) {
+            self.ring(&self.deleted).put(number, sent, answered);
+        }
     }
 
     /// What the change was that fired a watch set with that list.
     #[must_use]
     pub fn fired(&self, armed: &Arm) -> Change {
-        let Some(before) = armed.change_number() else { return Change::Unknown };
-        // Look at the change itself first, then at the few after it.
-        for ahead in 1..=64 {
-            let Some((creates, lowest)) = self.look(before + ahead) else { continue };
-            let created = creates - armed.creates();
-            return if created == 0 {
-                if Some(lowest) == armed.lowest { Change::OtherDeleted } else { Change::LowestDeleted }
-            } else if created == ahead {
-                Change::Created
-            } else {
-                Change::Unknown
-            };
+        let Some(before) = armed.change_number() else { return Change::NobodyLooked };
+        // Look at the change itself first, then at the ones after it.
+        let later =
+            (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.ring(&self.lists).get(before + ahead)?)));
+        let Some((ahead, (creates, lowest))) = later else { return Change::NobodyLooked };
+        let created = creates.cast_signed() - armed.creates();
+        if created == 0 {
+            let same_lowest = Some(lowest.cast_signed()) == armed.lowest;
+            return if same_lowest { Change::OtherDeleted } else { Change::LowestDeleted };
         }
-        Change::Unknown
+        if created == ahead { Change::Created } else { self.first_by_time(armed) }
     }
 
-    fn look(&self, number: i64) -> Option<(i64, i64)> {
-        let slot = usize::try_from(number).ok()? % REMEMBERED;
-        let creates = unpair(self.creates[slot].load(Ordering::Acquire), number)?;
-        let lowest = unpair(self.lowest[slot].load(Ordering::Relaxed), number)?;
-        Some((creates, lowest))
+    /// The next create against the delete of the lowest, by when they were sent and answered.
+    fn first_by_time(&self, armed: &Arm) -> Change {
+        let create = self.ring(&self.created).get(armed.creates());
+        let delete = armed.lowest.and_then(|lowest| self.ring(&self.deleted).get(lowest));
+        match (create, delete) {
+            (Some((_, created)), Some((deleting, _))) if created < deleting => Change::Created,
+            (Some((creating, _)), Some((_, deleted))) if deleted < creating => Change::LowestDeleted,
+            _ => Change::Mixed,
+        }
+    }
+
+    fn ring<'a>(&self, ring: &'a OnceLock<Ring>) -> &'a Ring {
+        ring.get_or_init(|| Ring::new(self.remembered))
     }
 }
 
-/// Both halves keep 32 bits, as sequence numbers have.
-fn pair(number: i64, value: i64) -> u64 {
-    let low = |value: i64| u64::from(value.cast_unsigned() as u32);
-    (low(number + 1) << 32) | low(value)
-}
+/// The latest values by number.
+#[derive(Debug)]
+struct Ring(Box<[[AtomicU64; 3]]>);
 
-fn unpair(stored: u64, number: i64) -> Option<i64> {
-    let value = i64::from(stored as u32);
-    (stored >> 32 == u64::from((number + 1).cast_unsigned() as u32)).then_some(value)
+impl Ring {
+    fn new(size: usize) -> Self {
+        Self((0..size).map(|_| [const { AtomicU64::new(u64::MAX) }; 3]).collect())
+    }
+
+    fn slot(&self, number: i64) -> &[AtomicU64; 3] {
+        &self.0[usize::try_from(number.rem_euclid(self.0.len().cast_signed() as i64)).unwrap_or(0)]
+    }
+
+    fn put(&self, number: i64, first: u64, second: u64) {
+        let [tag, a, b] = self.slot(number);
+        if tag.load(Ordering::Acquire) == number.cast_unsigned() {
+            return;
+        }
+        tag.store(u64::MAX, Ordering::Release);
+        a.store(first, Ordering::Release);
+        b.store(second, Ordering::Release);
+        tag.store(number.cast_unsigned(), Ordering::Release);
+    }
+
+    fn get(&self, number: i64) -> Option<(u64, u64)> {
+        let [tag, a, b] = self.slot(number);
+        let ours = || tag.load(Ordering::Acquire) == number.cast_unsigned();
+        let before = ours();
+        let values = (a.load(Ordering::Acquire), b.load(Ordering::Acquire));
+        (before && ours()).then_some(values)
+    }
 }
 
 #[cfg(test)]
@@ -99,37 +143,49 @@ mod tests {
         Arm::of_list(&names)
     }
 
+    fn log_of(lists: &[&[i64]]) -> ChangeLog {
+        let log = ChangeLog::new(10);
+        for sequences in lists {
+            log.listed(&list(sequences));
+        }
+        log
+    }
+
     #[test]
     fn a_create_and_a_release_are_told_apart_by_the_next_list() {
-        let log = ChangeLog::default();
         let armed = list(&[3, 4]);
-        log.note(&list(&[3, 4, 5]));
-        assert_eq!(log.fired(&armed), Change::Created);
-        let log = ChangeLog::default();
-        log.note(&list(&[4]));
-        assert_eq!(log.fired(&armed), Change::LowestDeleted);
+        assert_eq!(log_of(&[&[3, 4, 5]]).fired(&armed), Change::Created);
+        assert_eq!(log_of(&[&[4]]).fired(&armed), Change::LowestDeleted);
     }
 
     #[test]
     fn a_waiter_that_left_is_not_taken_for_a_release() {
-        let log = ChangeLog::default();
-        let armed = list(&[3, 4, 5]);
-        log.note(&list(&[3, 5]));
-        assert_eq!(log.fired(&armed), Change::OtherDeleted);
+        assert_eq!(log_of(&[&[3, 5]]).fired(&list(&[3, 4, 5])), Change::OtherDeleted);
     }
 
     #[test]
-    fn two_changes_of_different_kinds_stay_unknown_until_somebody_listed_between_them() {
-        let log = ChangeLog::default();
+    fn two_changes_of_different_kinds_stay_open_until_somebody_listed_between_them() {
+        let log = log_of(&[&[4, 5]]);
+        assert_eq!(log.fired(&list(&[3, 4])), Change::Mixed);
+        log.listed(&list(&[4]));
+        assert_eq!(log.fired(&list(&[3, 4])), Change::LowestDeleted);
+    }
+
+    #[test]
+    fn a_request_answered_before_the_other_was_sent_came_first() {
         let armed = list(&[3, 4]);
-        log.note(&list(&[4, 5]));
-        assert_eq!(log.fired(&armed), Change::Unknown);
-        log.note(&list(&[4]));
+        let log = log_of(&[&[4, 5]]);
+        log.deleted("/lock/n-0000000003", 10, 20);
+        log.created(5, 21, 30);
         assert_eq!(log.fired(&armed), Change::LowestDeleted);
+        let log = log_of(&[&[4, 5]]);
+        log.deleted("/lock/n-0000000003", 10, 20);
+        log.created(5, 19, 30);
+        assert_eq!(log.fired(&armed), Change::Mixed, "they overlapped: nothing is claimed");
     }
 
     #[test]
     fn with_no_later_list_nothing_is_claimed() {
-        assert_eq!(ChangeLog::default().fired(&list(&[3, 4])), Change::Unknown);
+        assert_eq!(log_of(&[]).fired(&list(&[3, 4])), Change::NobodyLooked);
     }
 }

@@ -125,15 +125,25 @@ impl Session {
         async move {
             let (stat, number) = reply.await?;
             let sequence = (kind == NodeKind::EphemeralSequential).then(|| number.into_i64());
+            if let (Some(log), Some(number)) = (self.0.log_of(path), sequence) {
+                log.created(number, sent.1, clock::now());
+            }
             let path = if sequence.is_some() { format!("{path}{number}") } else { path.to_owned() };
             Ok(Created { path, sequence, czxid: stat.czxid })
         }
     }
 
     /// Deletes a node, whatever its version.
-    pub fn delete<'a>(&'a self, path: &str) -> impl Future<Output = Result<(), Failure>> + 'a {
+    pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
         let sent = self.sending(RequestKind::Delete, wire::delete(path));
-        self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY)
+        let reply = self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY);
+        async move {
+            reply.await?;
+            if let Some(log) = self.0.log_of(path) {
+                log.deleted(path, sent.1, clock::now());
+            }
+            Ok(())
+        }
     }
 
     /// The names of a node's children.
@@ -350,10 +360,17 @@ impl Inner {
             .sheet
             .borrow_mut()
             .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
-        if let Some((_, log)) = self.observed.changes.iter().find(|(lock, _)| &**lock == path) {
-            log.note(&arm);
+        let own = self.observed.changes.iter().find(|(lock, _)| &**lock == path);
+        if let Some((_, log)) = own {
+            log.listed(&arm);
         }
         arm
+    }
+
+    /// The change log of the lock whose queue node this path is.
+    fn log_of(&self, node: &str) -> Option<&ChangeLog> {
+        let (lock, _) = node.rsplit_once('/')?;
+        self.observed.changes.iter().find(|(path, _)| &**path == lock).map(|(_, log)| &**log)
     }
 
     /// The contender was woken: its own lag on the way to the lock begins here.
