@@ -39,10 +39,10 @@ impl<'a> Sink<'a> {
         self.add(Severity::Warning, span, message.into(), help.into());
     }
 
-    /// Reports lines that are not TOML.
-    pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
+    /// Marks lines that are not TOML, and says why unless that has been said.
+    pub(super) fn broken(&mut self, syntax: Option<Diagnostic>, lines: Range<usize>) {
         self.broken.push(lines);
-        self.list.get_mut().push(syntax);
+        self.list.get_mut().extend(syntax);
     }
 
     /// Whether some of the text could not be read at all.
@@ -259,4 +259,9 @@ pub(super) fn written(duration: Duration) -> String {
 /// A name short enough for a message.
 pub(super) fn shortened(name: &str) -> String {
     if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
+}
+
+/// A count of contenders in words.
+pub(super) fn people(contenders: usize) -> String {
+    if contenders == 1 { "1 contender".to_owned() } else { format!("{contenders} contenders") }
 }

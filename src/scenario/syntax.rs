@@ -8,20 +8,36 @@ use super::read::Sink;
 /// Reports the first syntax error of each line; those after it are mostly its echoes.
 pub(super) fn report(errors: &[toml::de::Error], text: &str, sink: &mut Sink<'_>) {
     let mut seen: Vec<Range<usize>> = Vec::new();
+    let mut list_is_open = false;
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let lines = lines_of(text, &span);
-        if seen.contains(&lines) {
+        let echo = seen.contains(&lines) || (list_is_open && error.message().contains("array elements"));
+        seen.push(lines.clone());
+        if echo {
+            sink.broken(None, lines);
             continue;
         }
-        let help = match unquoted(text.get(lines.clone()).unwrap_or_default()) {
-            Some((key, word)) => Some(format!("text and durations stand in quotes: {key} = \"{word}\"")),
-            None => Some("see https://toml.io for how values are written".to_owned()),
-        };
+        let swallowed = error.message().contains("`=` in array");
+        list_is_open |= swallowed;
+        let help = help(error.message(), text.get(lines.clone()).unwrap_or_default(), swallowed);
         let message = format!("not TOML: {}", error.message());
-        sink.broken(Diagnostic { severity: Severity::Error, span, message, help }, lines.clone());
-        seen.push(lines);
+        let diagnostic = Diagnostic { severity: Severity::Error, span, message, help: Some(help) };
+        sink.broken(Some(diagnostic), lines);
     }
+}
+
+fn help(message: &str, line: &str, swallowed: bool) -> String {
+    if swallowed {
+        return "close the list above with `]`".to_owned();
+    }
+    if message.starts_with("duplicate key") {
+        return "the key stands above already: keep one of the two".to_owned();
+    }
+    unquoted(line).map_or_else(
+        || "see https://toml.io for how keys and values are written".to_owned(),
+        |(key, word)| format!("text and durations stand in quotes: {key} = \"{word}\""),
+    )
 }
 
 /// The whole lines that a span touches.

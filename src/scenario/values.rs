@@ -130,10 +130,11 @@ pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> O
     let [entry] = entries.as_slice() else {
         return not_one_shape(value, &entries, sink);
     };
-    let Some(shape) = SHAPES.iter().find(|shape| shape.name == entry.key) else {
+    let shape = SHAPES.iter().find(|shape| shape.name == entry.key).or_else(|| {
         unknown_shape(entry, sink);
-        return None;
-    };
+        let near = nearest(entry.key, shape_names())?;
+        SHAPES.iter().find(|shape| shape.name == near)
+    })?;
     let DeValue::Table(inner) = entry.value.get_ref() else {
         wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
         return None;
@@ -200,6 +201,7 @@ fn shaped(
         let message = format!("`{}` has no `{}`", shape.name, shortened(unknown.key));
         let otherwise = format!("it takes {}", listed(names()));
         sink.error(unknown.key_span(), message, did_you_mean(unknown.key, names(), &otherwise));
+        missing.retain(|name| nearest(unknown.key, names()) != Some(*name));
     }
     if !missing.is_empty() {
         let message = format!("`{}` needs {}", shape.name, listed(missing));
