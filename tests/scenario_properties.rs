@@ -1,9 +1,10 @@
 //! Whatever the file holds, reading it never panics, and every diagnostic points inside it.
 
-mod support;
+#[path = "support/cards.rs"]
+mod cards;
 
+use cards::CARDS;
 use proptest::prelude::*;
-use support::cards::CARDS;
 use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
 
 const WORDS: &[&str] = &[

@@ -1,9 +1,10 @@
 //! The schema and the reference say what the reader does.
 
-mod support;
+#[path = "support/cards.rs"]
+mod cards;
 
+use cards::CARDS;
 use serde_json::{Value, json};
-use support::cards::CARDS;
 use zklockbench::scenario::fields::{ENSEMBLE, FIELDS, Section};
 use zklockbench::scenario::{reference, schema};
 

@@ -86,13 +86,9 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
     /// Points at the first key: a place for what is not there.
     fn report_missing(&self, field: &Field) {
-        // Where the text is not TOML, what seems to be missing may only be unreadable.
-        if self.sink.has_broken_lines() {
-            return;
-        }
         let at = self.table.entries().first().map_or(0, |entry| entry.key_span().start);
         let help = format!("add a line such as {}", field.example);
-        self.sink.error(at..at, format!("`{}` is missing", field.name), help);
+        self.sink.missing(at..at, format!("`{}` is missing", field.name), help);
     }
 }
 

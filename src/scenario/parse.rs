@@ -33,10 +33,12 @@ pub struct Parsed {
 /// Every mistake of the file at once.
 pub fn parse(file_name: &str, text: &str, cards: &[LockCard]) -> Result<Parsed, Diagnostics> {
     let mut sink = Sink::new(text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    syntax::report(&syntax, text, &mut sink);
+    let readable = syntax::readable(text);
+    let (root, _) = DeTable::parse_recoverable(&readable.text);
+    let whole = readable.is_whole();
+    readable.report(text, &mut sink);
     let draft = Draft::read(root.get_ref(), cards, &sink);
-    if syntax.is_empty() {
+    if whole {
         rules::check(&draft, cards, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };

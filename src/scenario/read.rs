@@ -34,20 +34,22 @@ impl<'a> Sink<'a> {
         self.add(Severity::Error, span, message.into(), help.into());
     }
 
+    /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
+    pub(super) fn missing(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        if self.broken.is_empty() {
+            self.error(span, message, help);
+        }
+    }
+
     /// Reports advice.
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Severity::Warning, span, message.into(), help.into());
     }
 
-    /// Marks lines that are not TOML, and says why unless that has been said.
-    pub(super) fn broken(&mut self, syntax: Option<Diagnostic>, lines: Range<usize>) {
+    /// Reports why lines are not TOML.
+    pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
         self.broken.push(lines);
-        self.list.get_mut().extend(syntax);
-    }
-
-    /// Whether some of the text could not be read at all.
-    pub(super) fn has_broken_lines(&self) -> bool {
-        !self.broken.is_empty()
+        self.list.get_mut().push(syntax);
     }
 
     fn add(&self, severity: Severity, span: Range<usize>, message: String, help: String) {

@@ -63,7 +63,7 @@ pub(super) fn strategies<'c>(
         return (Vec::new(), false);
     };
     if items.is_empty() {
-        sink.error(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
+        sink.missing(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
     }
     let read: Vec<_> = items.iter().filter_map(|item| strategy(item, cards, sink)).collect();
     let whole = !read.is_empty() && read.len() == items.len();
@@ -105,7 +105,11 @@ fn from_table<'c>(
     sink: &Sink<'_>,
 ) -> Option<Listed<'c>> {
     let Some(entry) = table.take("name") else {
-        sink.error(item.span(), "the strategy has no `name`", format!("the strategies are {}", names(cards)));
+        sink.missing(
+            item.span(),
+            "the strategy has no `name`",
+            format!("the strategies are {}", names(cards)),
+        );
         return None;
     };
     let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;

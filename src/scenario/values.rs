@@ -54,7 +54,7 @@ pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> 
     sink.error(
         value.span(),
         format!("`{number}` is not one of {}", all.join(", ")),
-        "an ensemble needs an odd number of servers to gain anything from the last one",
+        "write one of them: a majority gains nothing from an even server",
     );
     None
 }
@@ -68,7 +68,7 @@ pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
             .map(|n| vec![n]);
     };
     if items.is_empty() {
-        sink.error(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
+        sink.missing(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
         return None;
     }
     let mut counts = Vec::new();
@@ -154,7 +154,7 @@ fn not_one_shape<T>(value: &Value<'_>, entries: &[Entry<'_>], sink: &Sink<'_>) -
         Some(shape) => {
             sink.error(value.span(), "the distribution has no name", format!("name it: {}", shape.example))
         }
-        None => sink.error(
+        None => sink.missing(
             value.span(),
             format!("expected one distribution, found {}", entries.len()),
             format!("name one of {}, or write a fixed time such as \"20ms\"", listed(shape_names())),
@@ -205,7 +205,7 @@ fn shaped(
     }
     if !missing.is_empty() {
         let message = format!("`{}` needs {}", shape.name, listed(missing));
-        sink.error(entry.key_span(), message, format!("for example {}", shape.example));
+        sink.missing(entry.key_span(), message, format!("for example {}", shape.example));
     }
     built(shape.name, &durations, &numbers, entry, sink)
 }
