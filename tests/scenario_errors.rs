@@ -132,6 +132,10 @@ fn a_value_of_the_wrong_type_is_quoted_with_the_type_expected() {
             "6:9 expected one of `shuffled`, `as-written`, found an integer: `1` => write one of these words in quotes",
         ],
     );
+}
+
+#[test]
+fn a_value_of_the_wrong_type_in_the_ensemble_is_quoted_too() {
     added(
         &CARDS,
         r#"ensemble = "zk1:2181""#,
