@@ -121,6 +121,10 @@ fn a_distribution_has_one_known_shape_with_all_its_parts() {
         r#"hold = { log-normal = { median = "1ms", sgma = 1 } }"#,
         &["6:41 `log-normal` has no `sgma` => did you mean `sigma`?"],
     );
+}
+
+#[test]
+fn the_parts_of_a_distribution_are_all_there_and_make_sense() {
     added(
         &CARDS,
         r#"hold = { uniform = { min = "1ms" } }"#,
