@@ -1,5 +1,7 @@
 //! What a scenario expands to, how long it takes, and what its writer is advised.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 #[path = "support/cards.rs"]
 mod cards;
 

@@ -1,5 +1,7 @@
 //! The schema and the reference say what the reader does.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 #[path = "support/cards.rs"]
 mod cards;
 

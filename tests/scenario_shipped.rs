@@ -1,5 +1,7 @@
 //! Every scenario that ships is right, says what its file name says, and takes the time that it promises.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 #[path = "support/cards.rs"]
 mod cards;
 
