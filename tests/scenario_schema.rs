@@ -1,9 +1,12 @@
 //! The schema and the reference say what the reader does.
 
-mod support;
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
 
+#[path = "support/cards.rs"]
+mod cards;
+
+use cards::CARDS;
 use serde_json::{Value, json};
-use support::cards::CARDS;
 use zklockbench::scenario::fields::{ENSEMBLE, FIELDS, Section};
 use zklockbench::scenario::{reference, schema};
 

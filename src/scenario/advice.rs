@@ -6,7 +6,7 @@ use super::distribution::Distribution;
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
 use super::plan::Plan;
-use super::read::written;
+use super::read::{people, written};
 use crate::units::format_duration;
 
 /// One piece of advice about one key.
@@ -46,10 +46,6 @@ pub fn of(scenario: &Scenario) -> Vec<Advice> {
 
 fn advice(key: &'static str, message: String, help: &str) -> Option<Advice> {
     Some(Advice { key, message, help: help.to_owned() })
-}
-
-fn people(contenders: usize) -> String {
-    if contenders == 1 { "1 contender".to_owned() } else { format!("{contenders} contenders") }
 }
 
 fn repetitions(scenario: &Scenario) -> Option<Advice> {

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_distr::{Distribution as _, Exp, LogNormal};
 
 /// The longest duration that is ever drawn from a distribution with a tail.
-pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A distribution of durations.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ impl Distribution {
         }
     }
 
-    /// Draws one duration, never longer than [`LONGEST`]: the tails have no end, clocks do.
+    /// Draws one duration, never longer than a year: the tails have no end, clocks do.
     pub fn sample(&self, rng: &mut impl Rng) -> Duration {
         match *self {
             Self::Fixed(value) => value,

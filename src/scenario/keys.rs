@@ -41,6 +41,7 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
             .into_iter()
             .filter(|entry| entry.key != ENSEMBLE && field(section, entry.key).is_none())
             .filter_map(|entry| meant(entry.key, section).map(|name| (name, entry)))
+            .filter(|(name, entry)| !entry.value.get_ref().is_table() || takes_table(section, name))
             .collect();
         Self { table, section, sink, misspelt, places }
     }
@@ -85,14 +86,15 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
     /// Points at the first key: a place for what is not there.
     fn report_missing(&self, field: &Field) {
-        // Where the text is not TOML, what seems to be missing may only be unreadable.
-        if self.sink.has_broken_lines() {
-            return;
-        }
         let at = self.table.entries().first().map_or(0, |entry| entry.key_span().start);
         let help = format!("add a line such as {}", field.example);
-        self.sink.error(at..at, format!("`{}` is missing", field.name), help);
+        self.sink.missing(at..at, format!("`{}` is missing", field.name), help);
     }
+}
+
+/// A table under a misspelt key is no mistake of that key's value where no table can stand.
+fn takes_table(section: Section, name: &str) -> bool {
+    field(section, name).is_none_or(|field| matches!(field.kind, Kind::Distribution(_)))
 }
 
 /// What to do about an unknown key.

@@ -28,7 +28,8 @@ pub struct StrategyChoice {
     pub name: String,
     /// The parameters in force: the catalog's defaults, overridden by the scenario.
     pub params: BTreeMap<String, ParamValue>,
-    /// Name plus the parameters that the scenario set, e.g. `predecessor-watch watch=exists`.
+    /// Name plus the parameters that the scenario set for it, as written (before `time_scale`), e.g.
+    /// `predecessor-watch watch=exists`.
     pub label: String,
 }
 

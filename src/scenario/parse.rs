@@ -33,10 +33,12 @@ pub struct Parsed {
 /// Every mistake of the file at once.
 pub fn parse(file_name: &str, text: &str, cards: &[LockCard]) -> Result<Parsed, Diagnostics> {
     let mut sink = Sink::new(text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    syntax::report(&syntax, text, &mut sink);
+    let readable = syntax::readable(text);
+    let (root, _) = DeTable::parse_recoverable(&readable.text);
+    let whole = readable.is_whole();
+    readable.report(text, &mut sink);
     let draft = Draft::read(root.get_ref(), cards, &sink);
-    if syntax.is_empty() {
+    if whole {
         rules::check(&draft, cards, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };
@@ -59,7 +61,10 @@ pub(super) struct Draft<'c> {
     pub(super) places: Places,
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
-    pub(super) strategies: Option<Vec<Listed<'c>>>,
+    /// The strategies that could be read.
+    pub(super) strategies: Vec<Listed<'c>>,
+    /// Every strategy of the list could be read.
+    pub(super) strategies_whole: bool,
     pub(super) contenders: Option<Vec<usize>>,
     pub(super) locks: Option<usize>,
     pub(super) hold: Option<Distribution>,
@@ -89,7 +94,8 @@ impl<'c> Draft<'c> {
         let mut keys = Keys::new(root, Section::Top, sink, &mut places);
         draft.name = keys.read("name", values::name);
         draft.description = keys.read("description", values::text);
-        draft.strategies = keys.read("strategies", |value, _, sink| strategies(value, cards, sink));
+        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, cards, sink)));
+        (draft.strategies, draft.strategies_whole) = listed.unwrap_or_default();
         draft.contenders = keys.read("contenders", values::counts);
         draft.locks = keys.read("locks", values::count).and_then(|count| usize::try_from(count).ok());
         draft.hold = keys.read("hold", values::distribution);
@@ -111,8 +117,8 @@ impl<'c> Draft<'c> {
         keys.finish();
         draft.read_ensemble(ensemble, &mut places, sink);
         draft.places = places;
-        if let (Some(listed), Some(interval)) = (&mut draft.strategies, draft.poll_interval) {
-            apply_poll_interval(listed, interval);
+        if let Some(interval) = draft.poll_interval {
+            apply_poll_interval(&mut draft.strategies, interval);
         }
         draft
     }
@@ -122,7 +128,12 @@ impl<'c> Draft<'c> {
         let entries = match value.map(|value| (value, value.get_ref())) {
             Some((_, DeValue::Table(entries))) => entries,
             Some((value, _)) => {
-                wrong_type(value, "a table", "write `[ensemble]` and, under it, `servers = 3`", sink);
+                wrong_type(
+                    value,
+                    "a table",
+                    "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`",
+                    sink,
+                );
                 return;
             }
             None => &empty,
@@ -153,7 +164,7 @@ impl<'c> Draft<'c> {
             name: self.name.clone()?,
             description: self.description.clone()?,
             ensemble,
-            strategies: self.strategies.as_ref()?.iter().map(|listed| listed.choice.clone()).collect(),
+            strategies: self.strategies.iter().map(|listed| listed.choice.clone()).collect(),
             contenders: self.contenders.clone()?,
             locks: self.locks?,
             hold: self.hold?,

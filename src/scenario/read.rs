@@ -34,20 +34,22 @@ impl<'a> Sink<'a> {
         self.add(Severity::Error, span, message.into(), help.into());
     }
 
+    /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
+    pub(super) fn missing(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        if self.broken.is_empty() {
+            self.error(span, message, help);
+        }
+    }
+
     /// Reports advice.
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Severity::Warning, span, message.into(), help.into());
     }
 
-    /// Reports lines that are not TOML.
+    /// Reports why lines are not TOML.
     pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
         self.broken.push(lines);
         self.list.get_mut().push(syntax);
-    }
-
-    /// Whether some of the text could not be read at all.
-    pub(super) fn has_broken_lines(&self) -> bool {
-        !self.broken.is_empty()
     }
 
     fn add(&self, severity: Severity, span: Range<usize>, message: String, help: String) {
@@ -259,4 +261,9 @@ pub(super) fn written(duration: Duration) -> String {
 /// A name short enough for a message.
 pub(super) fn shortened(name: &str) -> String {
     if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
+}
+
+/// A count of contenders in words.
+pub(super) fn people(contenders: usize) -> String {
+    if contenders == 1 { "1 contender".to_owned() } else { format!("{contenders} contenders") }
 }

@@ -8,7 +8,7 @@ use super::keys::Place;
 use super::model::Load;
 use super::nearest::listed;
 use super::parse::Draft;
-use super::read::{Sink, written};
+use super::read::{Sink, people, written};
 use super::strategies::{Listed, takers};
 use crate::catalog::{LockCard, ParamValue};
 
@@ -67,24 +67,23 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
     let refuse = |name: &str, why: &str| {
         if let Some(Place { value, .. }) = draft.places.get(name) {
-            let message = format!("a batch has no `{name}`: {why}");
-            sink.error(value.clone(), message, "leave the key out, or use load = \"closed\"");
+            sink.error(value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
     if positive(draft.warm_up) {
-        refuse("warm_up", "every acquisition of it is measured");
+        refuse("warm_up", "a batch has no `warm_up`: every acquisition of it is measured");
     }
     if positive(draft.ramp_up) {
-        refuse("ramp_up", "contenders queue up one after the other before the clock starts");
+        refuse("ramp_up", "a batch has no `ramp_up`: contenders queue up one after the other");
     }
     if draft.think.is_some_and(|think| think != Distribution::ZERO) {
-        refuse("think", "each contender acquires only once");
+        refuse("think", "a batch has no `think`: each contender acquires only once");
     }
     if draft.locks.is_some_and(|locks| locks > 1) {
-        refuse("locks", "all contenders queue for the same one");
+        refuse("locks", "a batch has one lock, for which all contenders queue");
     }
-    for strategy in draft.strategies.iter().flatten().filter(|strategy| never_waits(strategy)) {
+    for strategy in draft.strategies.iter().filter(|strategy| never_waits(strategy)) {
         let message = format!("`{}` lets everybody in, so a batch of it never queues up", strategy.card.name);
         sink.error(strategy.span.clone(), message, "use load = \"closed\" for it");
     }
@@ -117,28 +116,26 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 fn identical(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let listed: Vec<_> = draft.strategies.iter().flatten().collect();
-    for (index, strategy) in listed.iter().enumerate() {
-        let same = |other: &&Listed<'_>| {
-            other.choice.name == strategy.choice.name && other.choice.params == strategy.choice.params
+    for (index, strategy) in draft.strategies.iter().enumerate() {
+        let this = &strategy.choice;
+        let same = |other: &&Listed<'_>| other.choice.name == this.name && other.choice.params == this.params;
+        let Some(other) = draft.strategies.iter().take(index).find(same) else { continue };
+        let message = if other.choice.label == this.label {
+            format!("`{}` is listed twice", this.label)
+        } else {
+            format!("`{}` and `{}` have the same parameters in force", other.choice.label, this.label)
         };
-        if listed.iter().copied().take(index).any(|other| same(&other)) {
-            let message = format!("`{}` with these parameters is listed twice", strategy.choice.name);
-            sink.error(strategy.span.clone(), message, "use `repetitions` to run it again");
-        }
+        sink.error(strategy.span.clone(), message, "use `repetitions` to run it again");
     }
 }
 
 fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
-    let (Some(place), Some(listed_strategies)) = (draft.places.get(POLL_INTERVAL_PARAM), &draft.strategies)
-    else {
+    let Some(place) = draft.places.get(POLL_INTERVAL_PARAM).filter(|_| draft.strategies_whole) else {
         return;
     };
-    if !listed_strategies.iter().any(Listed::polls) {
-        let help = format!(
-            "leave the key out; the strategies that poll: {}",
-            listed(takers(cards, POLL_INTERVAL_PARAM))
-        );
+    if !draft.strategies.iter().any(Listed::polls) {
+        let pollers = listed(takers(cards, POLL_INTERVAL_PARAM));
+        let help = format!("leave the key out; the strategies that poll: {pollers}");
         sink.error(place.key.clone(), "no listed strategy polls, so `poll_interval` means nothing", help);
     }
 }
@@ -146,8 +143,8 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
 fn locks(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(locks), Some(place)) = (draft.locks, draft.places.get("locks")) else { return };
     let Some(most) = draft.contenders.iter().flatten().max() else { return };
-    if locks > *most {
-        let message = format!("{locks} locks are more than the {most} contenders that share them");
+    if locks > *most && draft.load != Some(Load::Batch) {
+        let message = format!("{locks} locks are more than {} can use", people(*most));
         sink.error(place.value.clone(), message, format!("write at most {most}"));
     }
 }
@@ -173,7 +170,7 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
 fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(scale), Some(place)) = (draft.time_scale, draft.places.get("time_scale")) else { return };
     let shortest = *POLL_INTERVAL.start();
-    let intervals = draft.strategies.iter().flatten().filter_map(|strategy| {
+    let intervals = draft.strategies.iter().filter_map(|strategy| {
         match strategy.choice.params.get(POLL_INTERVAL_PARAM) {
             Some(ParamValue::Duration(interval)) => Some((POLL_INTERVAL_PARAM, *interval)),
             _ => None,
@@ -190,9 +187,9 @@ fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 fn size(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let (Some(strategies), Some(contenders)) = (&draft.strategies, &draft.contenders) else { return };
+    let Some(contenders) = &draft.contenders else { return };
     let repetitions = draft.repetitions.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
-    let trials = strategies.len().saturating_mul(contenders.len()).saturating_mul(repetitions);
+    let trials = draft.strategies.len().saturating_mul(contenders.len()).saturating_mul(repetitions);
     if let (true, Some(place)) = (trials > TRIALS_MAX, draft.places.get("contenders")) {
         let message = format!("the plan has {trials} trials, more than {TRIALS_MAX}");
         sink.error(place.value.clone(), message, "list fewer contender counts or strategies, or repeat less");

@@ -50,28 +50,24 @@ fn polls(card: &LockCard) -> bool {
     card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
 }
 
-/// Reads the list; strategies with mistakes are reported and left out, which makes the whole `None`.
+/// Reads the list: the strategies without mistakes, and whether those are all.
 pub(super) fn strategies<'c>(
     value: &Value<'_>,
     cards: &'c [LockCard],
     sink: &Sink<'_>,
-) -> Option<Vec<Listed<'c>>> {
+) -> (Vec<Listed<'c>>, bool) {
     let DeValue::Array(items) = value.get_ref() else {
         let quoted = sink.quoted(&value.span());
-        wrong_type(
-            value,
-            "a list of strategies",
-            &format!("put it in brackets: strategies = [{quoted}]"),
-            sink,
-        );
-        return None;
+        let help = format!("put it in brackets: strategies = [{quoted}]");
+        wrong_type(value, "a list of strategies", &help, sink);
+        return (Vec::new(), false);
     };
     if items.is_empty() {
-        sink.error(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
-        return None;
+        sink.missing(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
     }
-    let read: Vec<_> = items.iter().map(|item| strategy(item, cards, sink)).collect();
-    read.into_iter().collect()
+    let read: Vec<_> = items.iter().filter_map(|item| strategy(item, cards, sink)).collect();
+    let whole = !read.is_empty() && read.len() == items.len();
+    (read, whole)
 }
 
 /// Gives the scenario's poll interval to every strategy that polls and did not set its own.
@@ -109,7 +105,11 @@ fn from_table<'c>(
     sink: &Sink<'_>,
 ) -> Option<Listed<'c>> {
     let Some(entry) = table.take("name") else {
-        sink.error(item.span(), "the strategy has no `name`", format!("the strategies are {}", names(cards)));
+        sink.missing(
+            item.span(),
+            "the strategy has no `name`",
+            format!("the strategies are {}", names(cards)),
+        );
         return None;
     };
     let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;

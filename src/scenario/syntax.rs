@@ -2,26 +2,125 @@
 
 use std::ops::Range;
 
+use toml::de::{DeTable, Error};
+
 use super::diagnostic::{Diagnostic, Severity};
 use super::read::Sink;
 
-/// Reports the first syntax error of each line; those after it are mostly its echoes.
-pub(super) fn report(errors: &[toml::de::Error], text: &str, sink: &mut Sink<'_>) {
-    let mut seen: Vec<Range<usize>> = Vec::new();
-    for error in errors {
-        let span = error.span().unwrap_or(0..0);
-        let lines = lines_of(text, &span);
-        if seen.contains(&lines) {
-            continue;
-        }
-        let help = match unquoted(text.get(lines.clone()).unwrap_or_default()) {
-            Some((key, word)) => Some(format!("text and durations stand in quotes: {key} = \"{word}\"")),
-            None => Some("see https://toml.io for how values are written".to_owned()),
+/// After these the parser gives up on the rest of the file.
+const STOPS: [&str; 3] = ["key with no value", "unclosed table", "unclosed array table"];
+/// How many such lines are looked past; a file with more is no scenario.
+const LOOKED_PAST: usize = 50;
+
+/// The text as far as it is TOML, with every byte in its place, and all that is not.
+pub(super) struct Readable {
+    /// The text, with the lines blanked at which a parser would give up.
+    pub(super) text: String,
+    errors: Vec<Error>,
+}
+
+/// Looks past the lines at which the parser gives up, so that what follows them is read too.
+pub(super) fn readable(text: &str) -> Readable {
+    let mut readable = Readable { text: text.to_owned(), errors: Vec::new() };
+    for _ in 0..LOOKED_PAST {
+        let (_, errors) = DeTable::parse_recoverable(&readable.text);
+        let Some(stop) = errors.iter().find(|error| STOPS.iter().any(|s| error.message().starts_with(s)))
+        else {
+            readable.errors.extend(errors);
+            return readable;
         };
-        let message = format!("not TOML: {}", error.message());
-        sink.broken(Diagnostic { severity: Severity::Error, span, message, help }, lines.clone());
-        seen.push(lines);
+        let lines = unreadable(stop, &readable.text);
+        if readable.text.get(lines.clone()).is_none_or(|line| line.trim().is_empty()) {
+            readable.errors.extend(errors);
+            return readable;
+        }
+        readable.errors.push(stop.clone());
+        readable.text = blanked(&readable.text, &lines);
     }
+    readable
+}
+
+/// The lines that an error makes unreadable: its own, and for a header also those that stand under it.
+fn unreadable(error: &Error, text: &str) -> Range<usize> {
+    let own = lines_of(text, &error.span().unwrap_or(0..0));
+    let header = STOPS[1..].iter().any(|stop| error.message().starts_with(stop));
+    if !header {
+        return own;
+    }
+    let next = text[own.end..].find("\n[").map_or(text.len(), |at| own.end + at);
+    own.start..next
+}
+
+fn blanked(text: &str, lines: &Range<usize>) -> String {
+    let blank = |byte: u8| if matches!(byte, b'\n' | b'\r') { char::from(byte) } else { ' ' };
+    let mut blanked = text[..lines.start].to_owned();
+    blanked.extend(text[lines.clone()].bytes().map(blank));
+    blanked.push_str(&text[lines.end..]);
+    blanked
+}
+
+impl Readable {
+    /// Everything is TOML.
+    pub(super) fn is_whole(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
+    pub(super) fn report(&self, text: &str, sink: &mut Sink<'_>) {
+        let mut errors: Vec<_> = self.errors.iter().collect();
+        // Of the errors of one line, that a bracket is open explains the others.
+        errors.sort_by_key(|error| {
+            let span = error.span().unwrap_or(0..0);
+            (lines_of(text, &span).start, !inside_brackets(error.message()), span.start)
+        });
+        let never_closed = self.errors.iter().any(|e| {
+            e.message().starts_with("unclosed") && !STOPS.iter().any(|s| e.message().starts_with(s))
+        });
+        let mut seen: Vec<Range<usize>> = Vec::new();
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            let mut lines = unreadable(error, text);
+            if seen.contains(&lines) {
+                continue;
+            }
+            seen.push(lines.clone());
+            let swallows = never_closed && inside_brackets(error.message());
+            let help = if swallows {
+                lines.end = text.len();
+                "close the list or table that was opened above".to_owned()
+            } else {
+                help(error.message(), text.get(lines.clone()).unwrap_or_default())
+            };
+            let message = format!("not TOML: {}", error.message());
+            sink.broken(Diagnostic { severity: Severity::Error, span, message, help: Some(help) }, lines);
+            if swallows {
+                break;
+            }
+        }
+    }
+}
+
+fn inside_brackets(message: &str) -> bool {
+    ["in array", "array elements", "key-value pairs", "unclosed"].iter().any(|part| message.contains(part))
+}
+
+fn help(message: &str, line: &str) -> String {
+    if message.starts_with("duplicate key") {
+        return "the key stands above already: keep one of the two".to_owned();
+    }
+    if STOPS[1..].iter().any(|stop| message.starts_with(stop)) {
+        return "close the header with `]`, as in [ensemble]".to_owned();
+    }
+    if message.starts_with("key with no value") {
+        return "write key = value; a comment begins with #".to_owned();
+    }
+    if message.contains("string, expected") {
+        return "close the text with the quote that opened it".to_owned();
+    }
+    unquoted(line).map_or_else(
+        || "see https://toml.io for how keys and values are written".to_owned(),
+        |(key, word)| format!("text and durations stand in quotes: {key} = \"{word}\""),
+    )
 }
 
 /// The whole lines that a span touches.

@@ -54,7 +54,7 @@ pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> 
     sink.error(
         value.span(),
         format!("`{number}` is not one of {}", all.join(", ")),
-        "an ensemble needs an odd number of servers to gain anything from the last one",
+        "write one of them: a majority gains nothing from an even server",
     );
     None
 }
@@ -68,7 +68,7 @@ pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
             .map(|n| vec![n]);
     };
     if items.is_empty() {
-        sink.error(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
+        sink.missing(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
         return None;
     }
     let mut counts = Vec::new();
@@ -130,10 +130,11 @@ pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> O
     let [entry] = entries.as_slice() else {
         return not_one_shape(value, &entries, sink);
     };
-    let Some(shape) = SHAPES.iter().find(|shape| shape.name == entry.key) else {
+    let shape = SHAPES.iter().find(|shape| shape.name == entry.key).or_else(|| {
         unknown_shape(entry, sink);
-        return None;
-    };
+        let near = nearest(entry.key, shape_names())?;
+        SHAPES.iter().find(|shape| shape.name == near)
+    })?;
     let DeValue::Table(inner) = entry.value.get_ref() else {
         wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
         return None;
@@ -153,7 +154,7 @@ fn not_one_shape<T>(value: &Value<'_>, entries: &[Entry<'_>], sink: &Sink<'_>) -
         Some(shape) => {
             sink.error(value.span(), "the distribution has no name", format!("name it: {}", shape.example))
         }
-        None => sink.error(
+        None => sink.missing(
             value.span(),
             format!("expected one distribution, found {}", entries.len()),
             format!("name one of {}, or write a fixed time such as \"20ms\"", listed(shape_names())),
@@ -200,10 +201,11 @@ fn shaped(
         let message = format!("`{}` has no `{}`", shape.name, shortened(unknown.key));
         let otherwise = format!("it takes {}", listed(names()));
         sink.error(unknown.key_span(), message, did_you_mean(unknown.key, names(), &otherwise));
+        missing.retain(|name| nearest(unknown.key, names()) != Some(*name));
     }
     if !missing.is_empty() {
         let message = format!("`{}` needs {}", shape.name, listed(missing));
-        sink.error(entry.key_span(), message, format!("for example {}", shape.example));
+        sink.missing(entry.key_span(), message, format!("for example {}", shape.example));
     }
     built(shape.name, &durations, &numbers, entry, sink)
 }

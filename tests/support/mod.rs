@@ -1,3 +1,0 @@
-//! What several tests of the scenario layer share.
-
-pub mod cards;
