@@ -1,0 +1,115 @@
+//! What a local server is told: `zoo.cfg`, `myid`, log configuration, and the arguments of its JVM.
+
+use std::io;
+use std::path::Path;
+
+use super::install::Installation;
+use super::ports::ServerPorts;
+
+/// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
+const HEAP: &str = "-Xmx256m";
+
+/// The keys that every local server has, as results report them. Deviations from the defaults:
+/// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
+/// from one host; all four-letter words; no admin server; a smaller preallocation of the transaction log, so
+/// that a run does not fill a small disk.
+pub const KEYS: &[(&str, &str)] = &[
+    ("tickTime", "500"),
+    ("initLimit", "20"),
+    ("syncLimit", "10"),
+    ("minSessionTimeout", "1000"),
+    ("maxSessionTimeout", "600000"),
+    ("maxClientCnxns", "0"),
+    ("4lw.commands.whitelist", "*"),
+    ("admin.enableServer", "false"),
+    ("preAllocSize", "8192"),
+];
+
+/// `zoo.cfg` of the server with that number (from 1).
+#[must_use]
+pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
+    let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    text += &format!("dataDir={}\n", data.display());
+    text += &format!("clientPortAddress=127.0.0.1\nclientPort={}\n", ports[number - 1].client);
+    if ports.len() > 1 {
+        text += "standaloneEnabled=false\n";
+        for (index, port) in ports.iter().enumerate() {
+            text += &format!("server.{}=127.0.0.1:{}:{}\n", index + 1, port.quorum, port.election);
+        }
+    }
+    text
+}
+
+/// Writes all that a server reads into its directory.
+///
+/// # Errors
+/// When the directory cannot be written to.
+pub fn write(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
+    let data = directory.join("data");
+    std::fs::create_dir_all(&data)?;
+    std::fs::write(data.join("myid"), number.to_string())?;
+    std::fs::write(directory.join("zoo.cfg"), zoo_cfg(&data, number, ports))?;
+    std::fs::write(directory.join("logback.xml"), LOGBACK)?;
+    std::fs::write(directory.join("log4j.properties"), LOG4J)
+}
+
+/// The arguments of the server's JVM. The directory comes first on the class path, because releases log
+/// through logback or log4j and would log everything, slowly, without a configuration.
+#[must_use]
+pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
+    let cfg = directory.join("zoo.cfg").display().to_string();
+    vec![
+        HEAP.into(),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=info".into(),
+        "-Dorg.slf4j.simpleLogger.showDateTime=true".into(),
+        "-Dzookeeper.jmx.log4j.disable=true".into(),
+        "-Djava.net.preferIPv4Stack=true".into(),
+        "-cp".into(),
+        format!("{}:{}", directory.display(), installation.class_path),
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain".into(),
+        cfg,
+    ]
+}
+
+const LOGBACK: &str = r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} [%thread] %-5level %logger{36} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="CONSOLE" /></root>
+</configuration>
+"#;
+
+const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [%t] %-5p %c - %m%n
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(servers: u16) -> Vec<ServerPorts> {
+        let of = |n| ServerPorts { client: 1_000 + n, quorum: 2_000 + n, election: 3_000 + n };
+        (1..=servers).map(of).collect()
+    }
+
+    #[test]
+    fn each_server_of_three_knows_all_three_and_its_own_client_port() {
+        let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
+        for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
+            assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");
+        }
+    }
+
+    #[test]
+    fn a_lone_server_has_no_quorum_lines() {
+        assert!(!zoo_cfg(Path::new("/d"), 1, &ports(1)).contains("server."));
+    }
+
+    #[test]
+    fn short_sessions_and_any_number_of_connections_are_allowed() {
+        let text = zoo_cfg(Path::new("/d"), 1, &ports(1));
+        assert!(text.contains("maxClientCnxns=0\n") && text.contains("minSessionTimeout=1000\n"));
+    }
+}

@@ -1,0 +1,130 @@
+//! The directory of a local ensemble's data: owned by a lock while its owner lives, removed afterwards.
+//!
+//! A runner that is killed can't remove its directory. The next one does: a directory whose lock nobody holds
+//! has lost its owner.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+
+const PREFIX: &str = "zklockbench-ensemble-";
+const LOCK: &str = "owner.lock";
+/// Marks a directory whose servers outlive the process that made it.
+const KEPT: &str = "kept";
+
+/// A directory that is removed when dropped, and by the next run if it could not be.
+#[derive(Debug)]
+pub struct EnsembleDir {
+    path: PathBuf,
+    keep: bool,
+    _lock: File,
+}
+
+impl EnsembleDir {
+    /// Makes a directory below the given one (by default the system's directory for temporary files), after
+    /// having removed those whose owners are gone.
+    ///
+    /// # Errors
+    /// When it cannot be made; says where and why.
+    pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let make = || -> io::Result<Self> {
+            std::fs::create_dir_all(&parent)?;
+            let parent = parent.canonicalize()?;
+            remove_stale(&parent);
+            let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let lock = lock(directory.path())?;
+            Ok(Self { path: directory.keep(), keep: false, _lock: lock })
+        };
+        make().map_err(|error| {
+            Error::environment(format!(
+                "cannot make a data directory in {}: {error}. Choose another with --data-dir",
+                parent.display()
+            ))
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the directory to servers that outlive this process.
+    ///
+    /// # Errors
+    /// When the mark cannot be written.
+    pub fn leave(mut self) -> io::Result<PathBuf> {
+        std::fs::write(self.path.join(KEPT), "")?;
+        self.keep = true;
+        Ok(self.path.clone())
+    }
+}
+
+/// Locks a new directory. The lock is taken before it gets its name, so that nobody finds it open.
+fn lock(directory: &Path) -> io::Result<File> {
+    let unnamed = directory.join("owner.new");
+    let lock = File::create(&unnamed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    std::fs::rename(unnamed, directory.join(LOCK))?;
+    Ok(lock)
+}
+
+impl Drop for EnsembleDir {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes the directories below the given one whose owner is gone. What cannot be removed stays: it may
+/// belong to another user.
+fn remove_stale(parent: &Path) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    for directory in ours.map(|entry| entry.path()).filter(|path| is_stale(path)) {
+        let _ = std::fs::remove_dir_all(directory);
+    }
+}
+
+fn is_stale(directory: &Path) -> bool {
+    if directory.join(KEPT).exists() {
+        return false;
+    }
+    // Without a lock file it may just be on its way.
+    let Ok(lock) = OpenOptions::new().write(true).open(directory.join(LOCK)) else { return false };
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_runner_left_is_removed_by_the_next_but_not_what_is_in_use_or_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let stale = parent.path().join("zklockbench-ensemble-stale");
+        let kept = parent.path().join("zklockbench-ensemble-kept");
+        for directory in [&stale, &kept] {
+            std::fs::create_dir(directory).unwrap();
+            std::fs::write(directory.join(LOCK), "").unwrap();
+        }
+        std::fs::write(kept.join(KEPT), "").unwrap();
+        let in_use = EnsembleDir::create(Some(parent.path())).unwrap();
+        let another = EnsembleDir::create(Some(parent.path())).unwrap();
+        assert!(!stale.exists() && kept.exists() && in_use.path().exists());
+        drop(another);
+        assert!(in_use.path().exists());
+    }
+
+    #[test]
+    fn a_parent_that_cannot_be_is_an_error_that_names_it() {
+        let message = EnsembleDir::create(Some(Path::new("/proc/nowhere"))).unwrap_err().to_string();
+        assert!(message.contains("/proc/nowhere") && message.contains("--data-dir"), "{message}");
+    }
+}

@@ -1,0 +1,192 @@
+//! A local ensemble that lives on between runs: `ensemble up`, `status`, `down`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+
+use super::install::Installation;
+use super::local::{Local, LocalSpec};
+use super::server::{Life, Server};
+use crate::error::Error;
+
+/// How long a server may take to end when asked, before it is killed.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// One server of a kept ensemble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptServer {
+    /// Its process id.
+    pub pid: u32,
+    /// `127.0.0.1:port` for clients.
+    pub address: String,
+    /// Where its output goes.
+    pub log: PathBuf,
+}
+
+/// What is written down of a kept ensemble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The connect string.
+    pub connect: String,
+    /// Its servers.
+    pub servers: Vec<KeptServer>,
+    /// The directory of its data; removed with it.
+    pub directory: PathBuf,
+    /// Where the data lie, and on what.
+    pub placement: String,
+    /// The configuration of its servers.
+    pub config: Vec<(String, String)>,
+    /// Since when it is up (RFC 3339, UTC).
+    pub since: String,
+}
+
+impl Kept {
+    /// The file in which the user's kept ensemble is written down: in `ZKLOCKBENCH_STATE_DIR`, else
+    /// `XDG_STATE_HOME/zklockbench`, else `~/.local/state/zklockbench`.
+    #[must_use]
+    pub fn state_file() -> PathBuf {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let directory = variable("ZKLOCKBENCH_STATE_DIR")
+            .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("zklockbench")))
+            .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")))
+            .unwrap_or_else(|| {
+                std::env::temp_dir().join(format!("zklockbench-{}", rustix::process::getuid().as_raw()))
+            });
+        directory.join("ensemble.json")
+    }
+
+    /// What is written down, if anything is.
+    ///
+    /// # Errors
+    /// When the file is there but can't be read or understood.
+    pub fn load(state: &Path) -> Result<Option<Self>, Error> {
+        let text = match std::fs::read_to_string(state) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(about(state, &error)),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
+    }
+
+    /// Starts an ensemble that outlives this process, and writes it down.
+    ///
+    /// # Errors
+    /// As [`Local::start`]; and when it can't be written down, in which case it is ended again.
+    pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
+        let local = Local::start_for(spec, installation, Life::Lasting).await?;
+        let kept = Self {
+            connect: local.connect(),
+            servers: local.servers.iter().filter_map(KeptServer::of).collect(),
+            directory: local.directory.path().to_path_buf(),
+            placement: local.placement().to_owned(),
+            config: local.config(),
+            since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+        };
+        kept.save(state).and_then(|()| local.leave()).map_err(|error| {
+            let _ = std::fs::remove_file(state);
+            about(state, &error)
+        })?;
+        Ok(kept)
+    }
+
+    fn save(&self, state: &Path) -> std::io::Result<()> {
+        let directory = state.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.persist(state)?;
+        Ok(())
+    }
+
+    /// The servers that are alive. A process id alone proves nothing, it may have been given to somebody
+    /// else; the process must also be the server of this directory.
+    #[must_use]
+    pub fn alive(&self) -> Vec<&KeptServer> {
+        let mut system = System::new();
+        let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
+        let what = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always);
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
+        let directory = self.directory.to_string_lossy();
+        let is_ours = |server: &&KeptServer| {
+            let process = system.process(sysinfo::Pid::from_u32(server.pid));
+            process.is_some_and(|process| {
+                process.cmd().iter().any(|argument| argument.to_string_lossy().contains(&*directory))
+            })
+        };
+        self.servers.iter().filter(is_ours).collect()
+    }
+
+    /// Ends the servers, removes their data and the note of them. Returns how many servers were alive.
+    ///
+    /// # Errors
+    /// When a server can't be ended or the data can't be removed; the note stays then.
+    pub async fn down(&self, state: &Path) -> Result<usize, Error> {
+        let alive = self.alive().len();
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + END_WITHIN;
+        while !self.alive().is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.signal(Signal::KILL);
+        match std::fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(about(&self.directory, &error));
+            }
+            _ => {}
+        }
+        std::fs::remove_file(state).map_err(|error| about(state, &error))?;
+        Ok(alive)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pids =
+            self.alive().into_iter().filter_map(|server| Pid::from_raw(i32::try_from(server.pid).ok()?));
+        for pid in pids {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl KeptServer {
+    fn of(server: &Server) -> Option<Self> {
+        Some(Self { pid: server.pid()?, address: server.address.clone(), log: server.log.clone() })
+    }
+}
+
+fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::environment(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
+        let kept = Kept {
+            connect: "127.0.0.1:1".into(),
+            servers: vec![KeptServer {
+                pid: std::process::id(),
+                address: String::new(),
+                log: PathBuf::new(),
+            }],
+            directory: "/nowhere/zklockbench-ensemble-x".into(),
+            placement: String::new(),
+            config: Vec::new(),
+            since: String::new(),
+        };
+        assert!(kept.alive().is_empty());
+    }
+
+    #[test]
+    fn no_note_means_no_kept_ensemble_and_a_broken_note_is_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("ensemble.json");
+        assert_eq!(Kept::load(&state).unwrap(), None);
+        std::fs::write(&state, "{").unwrap();
+        assert!(Kept::load(&state).unwrap_err().to_string().contains("ensemble.json"));
+    }
+}

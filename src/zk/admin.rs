@@ -1,0 +1,143 @@
+//! The servers' four-letter words: what one server says of itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long a server may take to answer before it counts as silent.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest answer that is read; `mntr` of a busy server is about 100 kB.
+const LONGEST: u64 = 4 << 20;
+
+/// The answer to `mntr`: everything that a server counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mntr {
+    text: BTreeMap<String, String>,
+}
+
+impl Mntr {
+    fn parse(answer: &str) -> Self {
+        let pairs = answer.lines().filter_map(|line| line.split_once('\t'));
+        Self { text: pairs.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect() }
+    }
+
+    /// A counter or gauge, without fraction; `None` where the server has no such key.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // Gauges of means are the only fractions; nobody adds them up.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        let value = self.text.get(key)?;
+        value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
+    }
+
+    /// `leader`, `follower`, `observer` or `standalone`.
+    #[must_use]
+    pub fn state(&self) -> Option<&str> {
+        self.text.get("zk_server_state").map(String::as_str)
+    }
+
+    /// The version without build details, e.g. `3.8.0`.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        let version = self.text.get("zk_version")?;
+        version.split(['-', ',']).next().filter(|version| !version.is_empty())
+    }
+
+    /// How many followers are in step with this leader.
+    #[must_use]
+    pub fn synced_followers(&self) -> Option<i64> {
+        self.number("zk_synced_followers")
+    }
+}
+
+/// Asks one server for `mntr`.
+///
+/// # Errors
+/// When the server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not
+/// allow the word (`4lw.commands.whitelist`).
+pub async fn mntr(address: &str) -> io::Result<Mntr> {
+    let answer = ask(address, "mntr").await?;
+    if answer.contains("zk_server_state") {
+        return Ok(Mntr::parse(&answer));
+    }
+    Err(io::Error::other(refusal("mntr", &answer)))
+}
+
+/// Asks one server for its configuration (`conf`), key by key.
+///
+/// # Errors
+/// As [`mntr`].
+pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
+    let answer = ask(address, "conf").await?;
+    let pairs: Vec<_> = answer
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+        .collect();
+    if pairs.iter().any(|(key, _)| key == "tickTime") {
+        return Ok(pairs);
+    }
+    Err(io::Error::other(refusal("conf", &answer)))
+}
+
+async fn ask(address: &str, word: &str) -> io::Result<String> {
+    let conversation = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(word.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.take(LONGEST).read_to_end(&mut answer).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    tokio::time::timeout(PATIENCE, conversation)
+        .await
+        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within 2 s")))
+}
+
+/// What a server that did not answer a word means by it.
+fn refusal(word: &str, answer: &str) -> String {
+    if answer.contains("not in the whitelist") {
+        return format!("`{word}` is not allowed there; add it to 4lw.commands.whitelist of the server");
+    }
+    if answer.contains("not currently serving") {
+        return "the server is up, but not serving (no quorum yet)".into();
+    }
+    format!("no answer to `{word}` (a TLS port, or no ZooKeeper server)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_gives_numbers_state_and_version() {
+        let mntr = Mntr::parse(
+            "zk_version\t3.8.0--1, built on 2023-01-01\nzk_server_state\tleader\nzk_synced_followers\t2\n\
+             zk_avg_latency\t0.75\nnonsense\n",
+        );
+        assert_eq!(mntr.state(), Some("leader"));
+        assert_eq!(mntr.version(), Some("3.8.0"));
+        assert_eq!(mntr.synced_followers(), Some(2));
+        assert_eq!(mntr.number("zk_avg_latency"), Some(0));
+        assert_eq!(mntr.number("zk_unheard_of"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let whitelist = "mntr is not executed because it is not in the whitelist.";
+        assert!(refusal("mntr", whitelist).contains("4lw.commands.whitelist"));
+        assert!(
+            refusal("mntr", "This ZooKeeper instance is not currently serving requests").contains("quorum")
+        );
+        assert!(refusal("mntr", "").contains("no ZooKeeper server"));
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_an_error_and_not_a_wait() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        assert!(mntr(&address).await.is_err());
+    }
+}
