@@ -352,6 +352,6 @@ fn holder(occupant: Occupant, start: Stamp) -> Holder {
         contender: occupant.contender,
         sequence: occupant.sequence,
         czxid: occupant.czxid,
-        entered_us: occupant.entered.cast_signed() - start.cast_signed(),
+        entered_us: occupant.entered as i64 - start as i64,
     }
 }

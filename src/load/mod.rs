@@ -7,6 +7,7 @@ mod batch;
 mod contender;
 mod event;
 mod health;
+mod leftovers;
 mod pace;
 mod scene;
 mod servers;
@@ -16,5 +17,6 @@ mod worker;
 mod workspace;
 
 pub use event::{Event, Sink};
-pub use trial::{Environment, run_trial};
-pub use workspace::Workspace;
+pub use leftovers::{Leftover, leftovers, remove};
+pub use trial::{Environment, LOST, run_trial};
+pub use workspace::{TOP, Workspace};

@@ -140,7 +140,7 @@ impl Scene {
 }
 
 fn slot(sequence: i64) -> usize {
-    usize::try_from(sequence.rem_euclid(REMEMBERED.cast_signed() as i64)).unwrap_or(0)
+    usize::try_from(sequence.rem_euclid(REMEMBERED as i64)).unwrap_or(0)
 }
 
 #[cfg(test)]

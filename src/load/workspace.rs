@@ -125,7 +125,7 @@ impl Workspace {
 }
 
 /// Deletes a node and all below it; what is gone already is no error.
-async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
+pub(super) async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.last().cloned() {
         let children = match client.list_children(&path).await {

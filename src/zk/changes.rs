@@ -53,7 +53,7 @@ impl ChangeLog {
     /// Notes what a list showed.
     pub fn listed(&self, list: &Arm) {
         if let (Some(number), Some(lowest)) = (list.change_number(), list.lowest) {
-            self.ring(&self.lists).put(number, list.creates().cast_unsigned(), lowest.cast_unsigned());
+            self.ring(&self.lists).put(number, list.creates() as u64, lowest as u64);
         }
     }
 
@@ -77,9 +77,9 @@ impl ChangeLog {
         let later =
             (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.ring(&self.lists).get(before + ahead)?)));
         let Some((ahead, (creates, lowest))) = later else { return Change::NobodyLooked };
-        let created = creates.cast_signed() - armed.creates();
+        let created = creates as i64 - armed.creates();
         if created == 0 {
-            let same_lowest = Some(lowest.cast_signed()) == armed.lowest;
+            let same_lowest = Some(lowest as i64) == armed.lowest;
             return if same_lowest { Change::OtherDeleted } else { Change::LowestDeleted };
         }
         if created == ahead { Change::Created } else { self.first_by_time(armed) }
@@ -111,23 +111,23 @@ impl Ring {
     }
 
     fn slot(&self, number: i64) -> &[AtomicU64; 3] {
-        &self.0[usize::try_from(number.rem_euclid(self.0.len().cast_signed() as i64)).unwrap_or(0)]
+        &self.0[usize::try_from(number.rem_euclid(self.0.len() as i64)).unwrap_or(0)]
     }
 
     fn put(&self, number: i64, first: u64, second: u64) {
         let [tag, a, b] = self.slot(number);
-        if tag.load(Ordering::Acquire) == number.cast_unsigned() {
+        if tag.load(Ordering::Acquire) == number as u64 {
             return;
         }
         tag.store(u64::MAX, Ordering::Release);
         a.store(first, Ordering::Release);
         b.store(second, Ordering::Release);
-        tag.store(number.cast_unsigned(), Ordering::Release);
+        tag.store(number as u64, Ordering::Release);
     }
 
     fn get(&self, number: i64) -> Option<(u64, u64)> {
         let [tag, a, b] = self.slot(number);
-        let ours = || tag.load(Ordering::Acquire) == number.cast_unsigned();
+        let ours = || tag.load(Ordering::Acquire) == number as u64;
         let before = ours();
         let values = (a.load(Ordering::Acquire), b.load(Ordering::Acquire));
         (before && ours()).then_some(values)

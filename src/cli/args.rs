@@ -1,0 +1,223 @@
+//! Every command, option and argument: the one clap definition.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::overrides::Overrides;
+
+/// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
+#[derive(Debug, Parser)]
+#[command(name = "zklockbench", version, about, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario: measure, check, write results and charts
+    Run(Box<RunArgs>),
+    /// Check a scenario file; show its plan and how long it will take
+    Validate(ValidateArgs),
+    /// List the lock strategies, or describe one
+    Strategies(StrategiesArgs),
+    /// Print the JSON Schema of scenario files, for editors
+    Schema,
+    /// Keep a local ensemble between runs
+    Ensemble(EnsembleArgs),
+    /// List or remove what killed runs left on an ensemble
+    Clean(CleanArgs),
+    /// Print shell completions
+    Completions(CompletionsArgs),
+    /// Print the man page
+    Man,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The scenario file
+    pub scenario: PathBuf,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where the run's directory is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
+    #[arg(long, value_name = "NAME", value_parser = run_id)]
+    pub run_id: Option<String>,
+    /// Print the outcome as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it runs; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Plain lines instead of a progress bar
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// Identification and encryption.
+#[derive(Debug, Clone, Args)]
+pub struct AccessArgs {
+    /// Digest identity; nodes are then accessible to it alone
+    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true)]
+    pub auth: Option<String>,
+    /// Use TLS, with the system's certificate authorities unless --tls-ca is given
+    #[arg(long)]
+    pub tls: bool,
+    /// Certificate authority of the servers (PEM); implies --tls
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate of the client (PEM); implies --tls
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the client (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+/// Where ZooKeeper is.
+#[derive(Debug, Clone, Args)]
+pub struct InstallArgs {
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, else the system's package]
+    // The variable is read where the search is made, so that an error can say which of the two was wrong.
+    #[arg(long, value_name = "DIR")]
+    pub zookeeper_home: Option<PathBuf>,
+}
+
+/// `validate`.
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// The scenario file
+    pub scenario: PathBuf,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print the plan, or the mistakes, as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `strategies`.
+#[derive(Debug, Args)]
+pub struct StrategiesArgs {
+    /// The strategy to describe
+    pub name: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ensemble`.
+#[derive(Debug, Args)]
+pub struct EnsembleArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: EnsembleCommand,
+}
+
+/// `ensemble up|status|down`.
+#[derive(Debug, Subcommand)]
+pub enum EnsembleCommand {
+    /// Start a local ensemble that stays until `down`
+    Up(UpArgs),
+    /// Say whether it is up, and how its servers do
+    Status(StatusArgs),
+    /// End it and remove its data
+    Down,
+}
+
+/// `ensemble up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// How many servers
+    #[arg(long, default_value = "3", value_parser = ["1", "3", "5"])]
+    pub servers: String,
+    /// Below which directory the servers keep their data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ensemble status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `clean`.
+#[derive(Debug, Args)]
+pub struct CleanArgs {
+    /// The ensemble
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
+    pub connect: String,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Remove this run's nodes
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub run_id: Option<String>,
+    /// Remove every run's nodes, except those of runs under way
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// A name that is good for a directory and for a znode.
+fn run_id(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
+        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_run_id_is_a_plain_name() {
+        assert!(run_id("quick-2026.1_a").is_ok());
+        for wrong in ["", "..", ".x", "a/b", "a b", "é"] {
+            assert!(run_id(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `ensemble up|status|down`: a local ensemble that stays between runs.
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
+use super::output;
+use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
+use crate::error::{Error, Exit};
+
+/// Does what was asked.
+///
+/// # Errors
+/// When ZooKeeper is not found, does not start, or cannot be ended.
+pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    match args.command {
+        EnsembleCommand::Up(args) => {
+            stop.run_until_cancelled(up(args)).await.unwrap_or(Err(Error::Interrupted))
+        }
+        EnsembleCommand::Status(args) => status(&args).await,
+        EnsembleCommand::Down => down().await,
+    }
+}
+
+async fn up(args: UpArgs) -> Result<Exit, Error> {
+    let state = Kept::state_file();
+    let servers: usize = args.servers.parse().unwrap_or(3);
+    if let Some(kept) = Kept::load(&state)? {
+        if kept.alive().len() == kept.servers.len() {
+            return already_up(&kept, servers, args.json);
+        }
+        // What is left of one that has died.
+        kept.down(&state).await?;
+    }
+    let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
+    let spec = LocalSpec { servers, data_dir: args.data_dir, logs: None };
+    let kept = Kept::up(&spec, &installation, &state).await?;
+    show(&kept, args.json)
+}
+
+fn already_up(kept: &Kept, servers: usize, json: bool) -> Result<Exit, Error> {
+    if kept.servers.len() != servers {
+        return Err(Error::environment(format!(
+            "an ensemble of {} servers is up since {}; end it first: zklockbench ensemble down",
+            kept.servers.len(),
+            kept.since
+        )));
+    }
+    output::note(&format!("already up since {}", kept.since));
+    show(kept, json)
+}
+
+fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
+    if json {
+        output::json(kept)?;
+    } else {
+        output::data(&kept.connect)?;
+        output::note(&format!(
+            "{} servers up; data in {}\n`zklockbench run` uses them, other programs with the connect string above; \
+             end them with: zklockbench ensemble down",
+            kept.servers.len(),
+            kept.placement
+        ));
+    }
+    Ok(Exit::Held)
+}
+
+async fn status(args: &StatusArgs) -> Result<Exit, Error> {
+    let Some(kept) = Kept::load(&Kept::state_file())? else {
+        if args.json {
+            output::json(&json!({ "up": false }))?;
+        } else {
+            output::data("no ensemble is kept; start one with: zklockbench ensemble up")?;
+        }
+        return Ok(Exit::Environment);
+    };
+    let addresses: Vec<String> = kept.servers.iter().map(|server| server.address.clone()).collect();
+    let roles = roles(&addresses).await;
+    let serving = roles.iter().all(|role| role.state.is_ok());
+    if args.json {
+        output::json(&json!({ "up": serving, "ensemble": kept, "servers": roles.iter().map(machine).collect::<Vec<_>>() }))?;
+    } else {
+        output::data(&describe(&kept, &roles))?;
+    }
+    Ok(if serving { Exit::Held } else { Exit::Environment })
+}
+
+fn machine(role: &Role) -> serde_json::Value {
+    json!({ "address": role.address, "state": role.describe(), "version": role.version })
+}
+
+fn describe(kept: &Kept, roles: &[Role]) -> String {
+    let mut text = format!("{}\nup since {}; data in {}\n", kept.connect, kept.since, kept.placement);
+    for (server, role) in kept.servers.iter().zip(roles) {
+        let version = role.version.as_deref().unwrap_or("version not known");
+        text += &format!("{}  {}  {version}  process {}\n", role.address, role.describe(), server.pid);
+    }
+    text
+}
+
+async fn down() -> Result<Exit, Error> {
+    let state = Kept::state_file();
+    match Kept::load(&state)? {
+        None => output::note("no ensemble is kept; nothing to end"),
+        Some(kept) => {
+            let ended = kept.down(&state).await?;
+            output::note(&format!("ended {ended} servers and removed {}", kept.directory.display()));
+        }
+    }
+    Ok(Exit::Held)
+}

@@ -1,0 +1,48 @@
+//! Where text goes: data on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::error::Error;
+
+/// Writes data to stdout. A reader that went away (`| head`) is no error.
+///
+/// # Errors
+/// When stdout cannot be written to for another reason.
+pub fn data(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::environment(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes data to stdout as JSON.
+///
+/// # Errors
+/// As [`data`].
+pub fn json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
+    data(&text)
+}
+
+/// Writes a line for the person who watches to stderr.
+pub fn note(text: &str) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes an error to stderr.
+pub fn complain(error: &Error) {
+    let word = if may_colour(&io::stderr()) { "\u{1b}[1;31merror\u{1b}[0m" } else { "error" };
+    note(&format!("{word}: {error}"));
+}
+
+/// Whether a stream may be coloured: a terminal, and no `NO_COLOR` in the environment.
+pub fn may_colour(stream: &impl IsTerminal) -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stream.is_terminal() && !forbidden && !dumb
+}

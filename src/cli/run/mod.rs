@@ -1,0 +1,189 @@
+//! `run`: the main job, from a scenario file to a directory of results.
+
+mod conclude;
+mod files;
+mod progress;
+mod world;
+
+use std::time::SystemTime;
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::RunArgs;
+use super::host;
+use super::output;
+use super::scenario_file::ScenarioFile;
+use crate::ensemble::namespace_of;
+use crate::error::{Error, Exit};
+use crate::load::{self, Environment, LOST, TOP, Workspace, run_trial};
+use crate::record::{Completeness, EnsembleInfo, Run, RunOutcome, Trial};
+use crate::results::{RunWriter, layout};
+use crate::scenario::{Plan, Scenario, advice};
+use crate::verdict::Verdict;
+use crate::{check, lock};
+use progress::Progress;
+use world::World;
+
+/// Runs the scenario.
+///
+/// # Errors
+/// A usage error when the scenario can't be run, an environment error when nothing could be measured.
+pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let file = ScenarioFile::read(&args.scenario, &args.overrides)
+        .map_err(|unusable| unusable.report(&args.scenario))?;
+    for advice in advice(&file.parsed.scenario) {
+        output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
+    }
+    let started_at = SystemTime::now();
+    let scenario = &file.parsed.scenario.name;
+    let writer = match &args.run_id {
+        Some(name) => RunWriter::create(&args.out, name),
+        None => RunWriter::create_dated(&args.out, scenario, started_at),
+    }?;
+    let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
+    let plan = Plan::of(&file.parsed.scenario);
+    let progress = Progress::new(&plan, &args);
+    progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
+    let opening = World::open(&file.parsed.scenario, &args, &writer, &progress);
+    let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
+    let mut session =
+        Session { args, file, plan, progress, world, writer, trials: Vec::new(), started_at, run_id };
+    let measured = session.measure(stop).await;
+    session.conclude(measured).await
+}
+
+/// Two runs of one scenario may start within a second, from two machines.
+fn unique(name: &str) -> String {
+    format!("{name}-{:04x}", rand::random::<u16>())
+}
+
+/// A run under way.
+struct Session {
+    args: RunArgs,
+    file: ScenarioFile,
+    plan: Plan,
+    progress: Progress,
+    world: World,
+    writer: RunWriter,
+    /// What ran so far, without its histograms, which are on disk.
+    trials: Vec<Trial>,
+    started_at: SystemTime,
+    /// The name of its node on the ensemble.
+    run_id: String,
+}
+
+/// What measuring came to.
+struct Measured {
+    outcome: RunOutcome,
+    ensemble: EnsembleInfo,
+}
+
+impl Session {
+    async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
+        files::allow(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
+        let target = self.world.target(&self.args)?;
+        let ensemble = self.world.describe().await;
+        let workspace = Workspace::create(target.clone(), &self.run_id).await?;
+        let environment = Environment {
+            target,
+            workspace,
+            servers: self.world.addresses(),
+            namespace: namespace_of(&self.world.chroot(), TOP),
+            threads: self.threads(),
+        };
+        let outcome = self.trials(&environment, stop).await;
+        self.progress.finish();
+        self.tidy(&environment, &outcome).await;
+        Ok(Measured { outcome, ensemble })
+    }
+
+    fn threads(&self) -> usize {
+        self.args.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
+    }
+
+    /// Runs the trials one after the other until all ran or something ends them.
+    async fn trials(&mut self, environment: &Environment, stop: &CancellationToken) -> RunOutcome {
+        for spec in self.plan.trials.clone() {
+            if stop.is_cancelled() {
+                return RunOutcome::Interrupted;
+            }
+            let Some(entry) = lock::find(&spec.strategy.name) else {
+                return RunOutcome::Aborted(format!("no strategy `{}`", spec.strategy.name));
+            };
+            self.progress.trial_begins(&spec);
+            let progress = self.progress.clone();
+            let sink = move |event: load::Event<'_>| progress.event(&event);
+            let mut trial = match run_trial(environment, &spec, entry, stop, &sink).await {
+                Ok(trial) => trial,
+                Err(error) => return RunOutcome::Aborted(self.why(&error.to_string())),
+            };
+            trial.exclusion = check::exclusion(&trial);
+            self.progress.trial_ended(&trial);
+            if let Err(error) = self.keep(trial.clone()) {
+                return RunOutcome::Aborted(error.to_string());
+            }
+            if let Completeness::Partial(why) = &trial.completeness {
+                if why.starts_with(LOST) {
+                    return RunOutcome::Aborted(self.why(why));
+                }
+            }
+        }
+        if stop.is_cancelled() { RunOutcome::Interrupted } else { RunOutcome::Complete }
+    }
+
+    /// Says, too, when a server of our own has ended.
+    fn why(&mut self, what: &str) -> String {
+        self.world.ended().map_or_else(|| what.to_owned(), |server| format!("{what}; {server}"))
+    }
+
+    fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
+        self.writer.trial(&trial)?;
+        trial.histograms.clear();
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    /// Removes the run's nodes. On a local ensemble they go with it.
+    async fn tidy(&self, environment: &Environment, outcome: &RunOutcome) {
+        if self.world.is_fresh() {
+            return;
+        }
+        if matches!(outcome, RunOutcome::Aborted(_)) && !self.world.answers().await {
+            output::note(&format!(
+                "warning: {} stays behind on the ensemble, which does not answer; remove it later with: \
+                 zklockbench clean --connect {} --run-id {}",
+                environment.workspace.root(),
+                self.world.connect(),
+                self.run_id
+            ));
+        } else if let Err(error) = environment.workspace.close().await {
+            output::note(&format!("warning: {error}"));
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        check::of_run(&self.trials, self.plan.trials.len())
+    }
+
+    fn scenario(&self) -> &Scenario {
+        &self.file.parsed.scenario
+    }
+
+    fn record(&self, measured: &Measured) -> Run {
+        Run {
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            tool_commit: option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned),
+            scenario: self.scenario().name.clone(),
+            scenario_text: self.file.text.clone(),
+            overrides: self.file.overrides.clone(),
+            seed: self.scenario().seed,
+            planned_trials: self.plan.trials.len(),
+            generator_threads: self.threads(),
+            host: host::describe(),
+            ensemble: measured.ensemble.clone(),
+            started_at: self.started_at,
+            ended_at: SystemTime::now(),
+            outcome: measured.outcome.clone(),
+        }
+    }
+}

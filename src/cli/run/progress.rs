@@ -1,0 +1,166 @@
+//! What the person who waits sees: a bar with the time left on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::args::RunArgs;
+use crate::cli::output;
+use crate::load::Event;
+use crate::measure::Measure;
+use crate::record::{Completeness, Trial};
+use crate::scenario::{Plan, TrialSpec};
+use crate::units::format_micros;
+
+/// Shows how far a run is.
+#[derive(Clone)]
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    trials: usize,
+    expected: Duration,
+    now: Arc<Mutex<Now>>,
+}
+
+/// The trial under way.
+struct Now {
+    number: usize,
+    name: String,
+    began: Instant,
+    estimate: Duration,
+    /// Estimates of the trials that are done, and what they really took.
+    done: (Duration, Duration),
+}
+
+impl Progress {
+    /// For that plan; `--quiet`, `--no-progress` and the kind of stderr decide what is shown.
+    pub fn new(plan: &Plan, args: &RunArgs) -> Self {
+        let expected = plan.estimated_duration();
+        let wants_bar = !args.quiet && !args.no_progress && std::io::stderr().is_terminal();
+        let now = Now {
+            number: 0,
+            name: "starting".into(),
+            began: Instant::now(),
+            estimate: Duration::ZERO,
+            done: (Duration::ZERO, Duration::ZERO),
+        };
+        Self {
+            bar: wants_bar.then(|| bar(expected)),
+            quiet: args.quiet,
+            trials: plan.trials.len(),
+            expected,
+            now: Arc::new(Mutex::new(now)),
+        }
+    }
+
+    /// How long the plan should take.
+    pub fn expected(&self) -> String {
+        seconds(self.expected)
+    }
+
+    /// A line for the person who watches.
+    pub fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(text)),
+            None if !self.quiet => output::note(text),
+            None => {}
+        }
+    }
+
+    /// A trial begins.
+    pub fn trial_begins(&self, spec: &TrialSpec) {
+        let mut now = self.now();
+        now.number += 1;
+        now.name = format!("{}, {} contenders", spec.strategy.label, spec.contenders);
+        now.began = Instant::now();
+        now.estimate = spec.estimated_duration();
+    }
+
+    /// A trial has ended.
+    pub fn trial_ended(&self, trial: &Trial) {
+        let number = {
+            let mut now = self.now();
+            let (estimate, took) = (now.estimate, now.began.elapsed());
+            now.done = (now.done.0 + estimate, now.done.1 + took);
+            now.number
+        };
+        self.note(&line(trial, number, self.trials));
+    }
+
+    /// Something happened within a trial.
+    pub fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Warning(text) => match &self.bar {
+                Some(bar) => bar.suspend(|| output::note(&format!("warning: {text}"))),
+                None => output::note(&format!("warning: {text}")),
+            },
+            Event::Phase { name, .. } => self.show(name),
+            Event::Tick { acquired, of: Some(all) } => self.show(&format!("{acquired} of {all} acquired")),
+            Event::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&self, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        let now = self.now();
+        let elapsed = now.began.elapsed().min(now.estimate);
+        let done = now.done.0 + elapsed;
+        bar.set_position(u64::try_from(done.as_millis()).unwrap_or(u64::MAX));
+        // Estimates are corrected by how wrong they were so far.
+        let pace = if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
+        let left = self.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
+        bar.set_message(format!("{}/{} {}: {what}; {} left", now.number, self.trials, now.name, seconds(left)));
+    }
+
+    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bar(expected: Duration) -> ProgressBar {
+    let length = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let coloured = output::may_colour(&std::io::stderr());
+    let template = if coloured {
+        "{elapsed:>4} [{bar:25.cyan/dim}] {wide_msg}"
+    } else {
+        "{elapsed:>4} [{bar:25}] {wide_msg}"
+    };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.progress_chars("=> "));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+fn line(trial: &Trial, number: usize, of: usize) -> String {
+    let rate = trial.throughput().map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+    let wait = trial.histograms.get(&Measure::Wait);
+    let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));
+    let mut text = format!(
+        "[{number}/{of}] {}, {} contenders, repetition {}: {rate} acquisitions/s, wait p50 {wait}",
+        trial.label, trial.contenders, trial.repetition
+    );
+    if trial.violation_count > 0 {
+        text += &format!(", {} VIOLATIONS", trial.violation_count);
+    }
+    if let Some(why) = &trial.health.invalid {
+        text += &format!(", invalid: {why}");
+    }
+    if let Completeness::Partial(why) = &trial.completeness {
+        text += &format!(", partial: {why}");
+    }
+    text
+}
+
+fn seconds(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
+}

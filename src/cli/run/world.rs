@@ -1,0 +1,152 @@
+//! The ensemble that a run uses: a fresh local one, the kept one, or somebody else's.
+
+use super::progress::Progress;
+use crate::cli::args::RunArgs;
+use crate::ensemble::{External, Installation, Kept, Local, LocalSpec, Places, Role, roles};
+use crate::error::Error;
+use crate::record::{EnsembleInfo, ServerInfo};
+use crate::results::RunWriter;
+use crate::scenario::{EnsembleChoice, Scenario};
+use crate::zk::{Target, admin};
+
+/// The ensemble in use.
+pub enum World {
+    /// Started for this run.
+    Fresh(Box<Local>),
+    /// Kept by `ensemble up`.
+    Kept(Kept),
+    /// Somebody else's.
+    External(External),
+}
+
+impl World {
+    /// Starts or finds what the scenario asks for.
+    ///
+    /// # Errors
+    /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
+    pub async fn open(
+        scenario: &Scenario,
+        args: &RunArgs,
+        writer: &RunWriter,
+        progress: &Progress,
+    ) -> Result<Self, Error> {
+        match &scenario.ensemble {
+            EnsembleChoice::Connect(connect) => Ok(Self::External(External::parse(connect)?)),
+            EnsembleChoice::Local { .. } if args.access.wants_tls() => {
+                Err(Error::usage("TLS is for an existing ensemble: give --connect as well"))
+            }
+            EnsembleChoice::Local { servers, data_dir } => {
+                if let Some(kept) = fitting(*servers, data_dir.is_some(), args)? {
+                    progress.note(&format!("using the ensemble kept since {} (--fresh starts another)", kept.since));
+                    return Ok(Self::Kept(kept));
+                }
+                let places = Places::of_this_machine(args.install.zookeeper_home.clone());
+                let installation = Installation::find(&places)?;
+                progress.note(&format!("starting {servers} servers: {}", installation.origin));
+                let logs = Some(writer.server_logs());
+                let spec = LocalSpec { servers: *servers, data_dir: data_dir.clone(), logs };
+                Ok(Self::Fresh(Box::new(Local::start(&spec, &installation).await?)))
+            }
+        }
+    }
+
+    /// How sessions are opened.
+    ///
+    /// # Errors
+    /// When a TLS file can't be read.
+    pub fn target(&self, args: &RunArgs) -> Result<Target, Error> {
+        Ok(Target { connect: self.connect(), access: args.access.access()? })
+    }
+
+    /// The connect string, chroot included.
+    pub fn connect(&self) -> String {
+        match self {
+            Self::Fresh(local) => local.connect(),
+            Self::Kept(kept) => kept.connect.clone(),
+            Self::External(external) => external.connect.clone(),
+        }
+    }
+
+    /// The servers' client addresses.
+    pub fn addresses(&self) -> Vec<String> {
+        match self {
+            Self::Fresh(local) => local.addresses(),
+            Self::Kept(kept) => kept.servers.iter().map(|server| server.address.clone()).collect(),
+            Self::External(external) => external.addresses.clone(),
+        }
+    }
+
+    /// The chroot, empty for none.
+    pub fn chroot(&self) -> String {
+        if let Self::External(external) = self { external.chroot.clone() } else { String::new() }
+    }
+
+    /// Whether it was started for this run and goes with it.
+    pub fn is_fresh(&self) -> bool {
+        matches!(self, Self::Fresh(_))
+    }
+
+    /// Which server of our own has ended by itself, if one has.
+    pub fn ended(&mut self) -> Option<String> {
+        if let Self::Fresh(local) = self { local.ended() } else { None }
+    }
+
+    /// Whether any server serves.
+    pub async fn answers(&self) -> bool {
+        roles(&self.addresses()).await.iter().any(|role| role.state.is_ok())
+    }
+
+    /// What the results say of it.
+    pub async fn describe(&self) -> EnsembleInfo {
+        let roles = roles(&self.addresses()).await;
+        let (kind, placement, shares_host, config) = match self {
+            Self::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
+            Self::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
+            Self::External(external) => {
+                ("external", "not known".to_owned(), external.shares_host(), told(&external.addresses).await)
+            }
+        };
+        EnsembleInfo {
+            kind: kind.into(),
+            connect: self.connect(),
+            servers: roles.iter().map(server_info).collect(),
+            placement,
+            shares_host,
+            config,
+        }
+    }
+
+    /// Ends what was started for this run.
+    pub fn close(self) {
+        if let Self::Fresh(local) = self {
+            local.close();
+        }
+    }
+}
+
+/// The kept ensemble, if it is what the run would start by itself.
+fn fitting(servers: usize, data_dir: bool, args: &RunArgs) -> Result<Option<Kept>, Error> {
+    if args.fresh || data_dir || args.install.zookeeper_home.is_some() {
+        return Ok(None);
+    }
+    let kept = Kept::load(&Kept::state_file())?;
+    Ok(kept.filter(|kept| kept.servers.len() == servers && kept.alive().len() == servers))
+}
+
+fn server_info(role: &Role) -> ServerInfo {
+    ServerInfo {
+        address: role.address.clone(),
+        role: role.describe(),
+        version: role.version.clone().unwrap_or_else(|| "not known".into()),
+    }
+}
+
+/// The configuration that the first server tells that tells any.
+async fn told(addresses: &[String]) -> Vec<(String, String)> {
+    for address in addresses {
+        if let Ok(config) = admin::conf(address).await {
+            return config;
+        }
+    }
+    Vec::new()
+}

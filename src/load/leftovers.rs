@@ -1,0 +1,99 @@
+//! What runs that were killed left on an ensemble.
+
+use std::time::{Duration, SystemTime};
+
+use zookeeper_client::{Client, Error as ClientError};
+
+use super::workspace::{TOP, remove_tree};
+use crate::error::Error;
+use crate::zk::{Failure, Target};
+
+const SESSION: Duration = Duration::from_secs(20);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
+/// A run whose newest node is younger than this may be between two trials.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// The nodes of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// The run's name.
+    pub run_id: String,
+    /// How many nodes there are, the run's root included.
+    pub nodes: usize,
+    /// Ephemeral ones among them: somebody's session is alive.
+    pub ephemeral: usize,
+    /// When the newest was made, by the servers' clock.
+    pub newest: SystemTime,
+}
+
+impl Leftover {
+    /// Whether the run may still be under way: a session of it lives, or it made a node in the last 10
+    /// minutes.
+    #[must_use]
+    pub fn may_be_alive(&self, now: SystemTime) -> bool {
+        self.ephemeral > 0 || now.duration_since(self.newest).is_ok_and(|age| age < QUIET)
+    }
+}
+
+/// Every run that has nodes on the ensemble.
+///
+/// # Errors
+/// When the ensemble can't be reached or refuses.
+pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
+    let client = client(target).await?;
+    let runs = match client.list_children(TOP).await {
+        Err(ClientError::NoNode) => Vec::new(),
+        other => other.map_err(|error| refused(target, "list", TOP, error))?,
+    };
+    let mut found = Vec::new();
+    for run_id in runs {
+        let root = format!("{TOP}/{run_id}");
+        let leftover = survey(&client, run_id).await.map_err(|error| refused(target, "list", &root, error))?;
+        found.extend(leftover);
+    }
+    Ok(found)
+}
+
+/// Removes one run's nodes.
+///
+/// # Errors
+/// When the ensemble can't be reached or refuses.
+pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
+    let root = format!("{TOP}/{run_id}");
+    let client = client(target).await?;
+    remove_tree(&client, &root).await.map_err(|error| refused(target, "delete", &root, error))?;
+    match client.delete(TOP, None).await {
+        Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
+        Err(error) => Err(refused(target, "delete", TOP, error)),
+    }
+}
+
+async fn client(target: &Target) -> Result<Client, Error> {
+    let unreachable =
+        |why: String| Error::environment(format!("cannot open a session to {}: {why}", target.connect));
+    match tokio::time::timeout(CONNECT_DEADLINE, target.client(SESSION)).await {
+        Ok(opened) => opened.map_err(|failure| unreachable(failure.to_string())),
+        Err(_) => Err(unreachable(format!("no session within {CONNECT_DEADLINE:?}"))),
+    }
+}
+
+async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
+    let mut stack = vec![format!("{TOP}/{run_id}")];
+    let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH };
+    while let Some(path) = stack.pop() {
+        let Some(stat) = client.check_stat(&path).await? else { continue };
+        found.nodes += 1;
+        found.ephemeral += usize::from(stat.ephemeral_owner != 0);
+        let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+        found.newest = found.newest.max(SystemTime::UNIX_EPOCH + made);
+        if stat.num_children > 0 {
+            let children = client.list_children(&path).await?;
+            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+        }
+    }
+    Ok((found.nodes > 0).then_some(found))
+}
+
+fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
+    Error::environment(format!("cannot {what} {path} on {}: {}", target.connect, Failure::from(error)))
+}
