@@ -1,0 +1,58 @@
+//! Values that follow from a trial's counts, so that no reader has to compute them in its own way.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::Trial;
+
+/// Ratios of the measured phase; each is `None` when what it divides by did not happen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Derived {
+    /// Acquisitions per second.
+    pub throughput_per_s: Option<f64>,
+    /// Notifications caused by a release, per release.
+    pub fan_out: Option<f64>,
+    /// Of those, the ones whose contender then acquired without waiting again.
+    pub fan_out_useful: Option<f64>,
+    /// Of those, the ones that woke a contender for nothing.
+    pub fan_out_spurious: Option<f64>,
+    /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same.
+    pub fairness: Option<f64>,
+    /// Requests sent per acquisition.
+    pub requests_per_acquisition: Option<f64>,
+    /// Notifications delivered per acquisition, whatever caused them.
+    pub notifications_per_acquisition: Option<f64>,
+    /// Names returned by getChildren per acquisition.
+    pub names_per_acquisition: Option<f64>,
+    /// Bytes sent per acquisition.
+    pub bytes_sent_per_acquisition: Option<f64>,
+    /// Bytes received per acquisition.
+    pub bytes_received_per_acquisition: Option<f64>,
+    /// Bytes sent and received per acquisition.
+    pub bytes_per_acquisition: Option<f64>,
+}
+
+impl From<&Trial> for Derived {
+    fn from(trial: &Trial) -> Self {
+        let counts = &trial.measured;
+        let notifications = &counts.notifications;
+        Self {
+            throughput_per_s: trial.throughput(),
+            fan_out: trial.fan_out(),
+            fan_out_useful: per_release(trial, notifications.by_release_useful),
+            fan_out_spurious: per_release(trial, notifications.by_release_spurious),
+            fairness: trial.fairness(),
+            requests_per_acquisition: trial.per_acquisition(counts.requests.total()),
+            notifications_per_acquisition: trial.per_acquisition(notifications.total()),
+            names_per_acquisition: trial.per_acquisition(counts.names_returned),
+            bytes_sent_per_acquisition: trial.per_acquisition(counts.bytes_sent),
+            bytes_received_per_acquisition: trial.per_acquisition(counts.bytes_received),
+            bytes_per_acquisition: trial.per_acquisition(counts.bytes_sent + counts.bytes_received),
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
+    let releases = trial.measured.releases;
+    (releases > 0).then(|| amount as f64 / releases as f64)
+}
