@@ -41,15 +41,6 @@ pub enum Command {
 pub struct RunArgs {
     /// The scenario file
     pub scenario: PathBuf,
-    /// Changes to the scenario.
-    #[command(flatten)]
-    pub overrides: Overrides,
-    /// How to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-    /// Where ZooKeeper is.
-    #[command(flatten)]
-    pub install: InstallArgs,
     /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
     #[arg(long)]
     pub fresh: bool,
@@ -71,10 +62,20 @@ pub struct RunArgs {
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// Identification and encryption.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
     /// Digest identity; nodes are then accessible to it alone
     #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true)]
@@ -107,12 +108,12 @@ pub struct InstallArgs {
 pub struct ValidateArgs {
     /// The scenario file
     pub scenario: PathBuf,
-    /// Changes to the scenario.
-    #[command(flatten)]
-    pub overrides: Overrides,
     /// Print the plan, or the mistakes, as JSON
     #[arg(long)]
     pub json: bool,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub overrides: Overrides,
 }
 
 /// `strategies`.
@@ -175,15 +176,15 @@ pub struct CleanArgs {
     /// The ensemble
     #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
     pub connect: String,
-    /// How to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,
     /// Remove every run's nodes, except those of runs under way
     #[arg(long)]
     pub all: bool,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// `completions`.

@@ -34,14 +34,14 @@ fn find(name: &str) -> Result<LockCard, Error> {
     let cards = lock::cards();
     let names: Vec<&str> = cards.iter().map(|card| card.name).collect();
     cards.iter().find(|card| card.name == name).copied().ok_or_else(|| {
-        let hint = nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let hint = nearest(name, names.iter().copied()).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
         Error::usage(format!("there is no strategy `{name}`{hint} There are: {}", names.join(", ")))
     })
 }
 
 fn list(cards: &[LockCard]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["STRATEGY", "HOW", "SOURCE"]);
     for card in cards {
         table.add_row([card.name, card.summary, card.source]);
