@@ -1,5 +1,7 @@
 //! A run directory that was changed or damaged is refused, and the error names the file.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 use std::fs;
 use std::path::Path;
 
@@ -60,10 +62,14 @@ fn a_time_that_is_no_time_is_shown_with_an_example() {
 
 #[test]
 fn a_missing_file_is_named() {
-    for file in ["trials/000.json", "trials/001.json", "trials/001.hlog"] {
+    for file in ["trials/000.json", "trials/001.json"] {
         let told = told_after(|dir| fs::remove_file(dir.join(file)).unwrap());
         assert!(told.contains(&format!("{file}: is missing, though the run had 2 trials")), "{told}");
     }
+    let told = told_after(|dir| fs::remove_file(dir.join("trials/001.hlog")).unwrap());
+    assert!(told.contains("trials/001.hlog: is missing"), "{told}");
+    let told = told_after(|dir| fs::remove_dir_all(dir.join("trials")).unwrap());
+    assert!(told.contains("trials: is missing"), "{told}");
 }
 
 #[test]
@@ -89,9 +95,8 @@ fn a_trial_of_a_later_version_is_refused() {
 #[test]
 fn an_hlog_cut_within_a_line_is_told_with_that_line() {
     let told = told_after(|dir| cut(&dir.join("trials/000.hlog"), |text| text.len() - 5));
-    let lines =
-        "2 comments, start time, base time, divisor, handoff, request_create, wait".split(", ").count();
-    assert!(told.contains(&format!("trials/000.hlog: line {lines}: not a line of an HDR log")), "{told}");
+    // Five lines of comments, then `handoff`, `request_create` and, cut, `wait`.
+    assert!(told.contains("trials/000.hlog: line 8: not a line of an HDR log"), "{told}");
 }
 
 #[test]

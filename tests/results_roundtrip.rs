@@ -1,5 +1,7 @@
 //! What a run writes is what a report reads, and a directory that is not whole is never taken for one.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 use std::fs;
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ fn the_histograms_come_back_whole() {
     let parent = tempfile::tempdir().unwrap();
     let trial = records::trial(0);
 
-    let read = results::read(&run_dirs::publish(parent.path(), &[trial.clone()])).unwrap();
+    let read = results::read(&run_dirs::publish(parent.path(), std::slice::from_ref(&trial))).unwrap();
 
     assert_eq!(read.trials[0].histograms.len(), trial.histograms.len());
     for (measure, histogram) in &trial.histograms {
@@ -102,6 +104,14 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
     let read = results::read(&dir).unwrap();
     assert_eq!(read.run.outcome.why.as_deref(), Some("the ensemble was lost"));
     assert!(read.trials.is_empty());
+}
+
+#[test]
+fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(2)]);
+    let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.index).collect();
+    assert_eq!(indices, [0, 2]);
 }
 
 #[test]

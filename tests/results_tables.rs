@@ -1,5 +1,7 @@
 //! The two tables of a run directory: every column there, every cell of its kind, empty where unmeasured.
 
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -41,6 +41,11 @@ pub fn trial_json(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.json"))
 }
 
+/// The trial whose numbers lie in a file of that name; `None` for any other file.
+pub(super) fn trial_number(file: &str) -> Option<usize> {
+    file.strip_suffix(".json")?.parse().ok()
+}
+
 /// A trial's histograms: `trials/007.hlog`.
 #[must_use]
 pub fn trial_hlog(run: &Path, index: usize) -> PathBuf {

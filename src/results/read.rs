@@ -23,8 +23,8 @@ use crate::error::Error;
 /// [`Error::Environment`] when a file cannot be read.
 pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let run = read_run(dir)?;
-    expect_trials(dir, run.trials)?;
-    let trials = (0..run.trials).map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
+    let trials = trial_numbers(dir, run.trials)?;
+    let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
     Ok(StoredRun { run, trials })
 }
 
@@ -47,20 +47,24 @@ fn read_run(dir: &Path) -> Result<RunFile, Error> {
     }))
 }
 
-/// The files of all trials must be there, and no others.
-fn expect_trials(dir: &Path, count: usize) -> Result<(), Error> {
-    for index in 0..count {
-        for path in [layout::trial_json(dir, index), layout::trial_hlog(dir, index)] {
-            if !path.is_file() {
-                return Err(broken(&path, &format!("is missing, though the run had {count} trials")));
-            }
-        }
+/// The numbers of the trials that are there, in order: as many as the run counts. A trial that could not
+/// begin leaves a gap, so the numbers need not follow each other.
+fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
+    let folder = dir.join(layout::TRIALS);
+    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
+    numbers.sort_unstable();
+    if numbers.len() < count {
+        let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
+        let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
+        return Err(broken(&path, &format!("is missing, though the run had {count} trials")));
     }
-    let beyond = layout::trial_json(dir, count);
-    if beyond.exists() {
-        return Err(broken(&beyond, &format!("is one too many: {} counts {count} trials", layout::RUN)));
+    if let Some(beyond) = numbers.get(count) {
+        let path = layout::trial_json(dir, *beyond);
+        return Err(broken(&path, &format!("is one too many: {} counts {count} trials", layout::RUN)));
     }
-    Ok(())
+    Ok(numbers)
 }
 
 fn read_trial(dir: &Path, index: usize) -> Result<TrialFile, Error> {
@@ -103,10 +107,14 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| match error.kind() {
+    fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
         ErrorKind::NotFound => broken(path, "is missing"),
-        _ => cannot("read", path, &error),
-    })
+        _ => cannot("read", path, error),
+    }
 }
 
 fn broken(path: &Path, what: &str) -> Error {

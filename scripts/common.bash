@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# What the scripts share. It is sourced, not run.
+
+unset CDPATH
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# Progress and mistakes go to stderr; stdout is for data.
+say() { printf '%s\n' "$*" >&2; }
+
+# The environment lacks something: exit code 3, as the program itself has it.
+environment_error() {
+    say "error: $*"
+    exit 3
+}
+
+# Whether version $1 is at least version $2.
+at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
+}
+
+rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
+
+# Version of the cargo that would be used here; nothing when there is none. Asked for in the repository,
+# because rustup chooses by directory.
+cargo_version() {
+    (cd -- "$root" && "${CARGO:-cargo}" --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
+}
+
+cargo_is_new_enough() {
+    local have
+    have=$(cargo_version)
+    [ -n "$have" ] && at_least "$have" "$(rust_version_needed)"
+}
+
+# Makes a new enough cargo the one that is used: the one on the PATH, else the one that rustup installed,
+# else rustup's stable toolchain. What CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN name is not changed.
+use_rust() {
+    cargo_is_new_enough && return 0
+    [ -z "${CARGO:-}" ] || return 1
+    local bin="${CARGO_HOME:-${HOME:-}/.cargo}/bin"
+    [ -x "$bin/cargo" ] && export PATH="$bin:$PATH"
+    cargo_is_new_enough && return 0
+    [ -z "${RUSTUP_TOOLCHAIN:-}" ] || return 1
+    RUSTUP_TOOLCHAIN=stable cargo_is_new_enough || return 1
+    export RUSTUP_TOOLCHAIN=stable
+}
+
+# Runs cargo in the repository, from wherever the script was called.
+cargo_here() { (cd -- "$root" && "${CARGO:-cargo}" "$@"); }
+
+# Where cargo puts what it builds, however that is configured.
+target_directory() {
+    cargo_here metadata --locked --no-deps --format-version 1 |
+        sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
+}
