@@ -7,20 +7,16 @@ mod ensemble;
 #[path = "support/trials.rs"]
 mod trials;
 
-use tokio::sync::Mutex;
 use zklockbench::record::Trial;
 use zklockbench::verdict::Verdict;
 
-/// The servers count for everybody, so these trials take turns.
-static ALONE: Mutex<()> = Mutex::const_new(());
-
 async fn batch(strategy: &str, contenders: usize) -> Trial {
-    let _alone = ALONE.lock().await;
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"60ms\"\n\
          poll_interval = \"200ms\"\nsession_timeout = \"20s\"\n"
     );
-    let lines = if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"200ms\"\n", "") };
+    let lines =
+        if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"200ms\"\n", "") };
     trials::run_one(ensemble::shared(), &lines).await
 }
 

@@ -14,7 +14,8 @@ use program::{Bench, stderr};
 use zklockbench::zk::{Access, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nacquisitions = 2\n";
+const SCENARIO: &str =
+    "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nacquisitions = 2\n";
 
 fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     let scenario = bench.scenario(SCENARIO);

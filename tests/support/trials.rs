@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use zklockbench::ensemble::External;
 use zklockbench::load::{Environment, Workspace, run_trial};
@@ -18,8 +19,12 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
+/// The servers count for everybody and share the processors, so the tests of a binary take turns.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
 /// Runs every trial of a scenario, judged, and removes what it made.
 pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
+    let _alone = ALONE.lock().await;
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
     let parsed = parse("test.toml", &text, &lock::cards()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let target = Target { connect: connect.into(), access: Access::default() };
@@ -34,7 +39,8 @@ pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
     let mut trials = Vec::new();
     for spec in &Plan::of(&parsed.scenario).trials {
         let entry = lock::find(&spec.strategy.name).unwrap();
-        let mut trial = run_trial(&environment, spec, entry, &CancellationToken::new(), &|_| {}).await.unwrap();
+        let mut trial =
+            run_trial(&environment, spec, entry, &CancellationToken::new(), &|_| {}).await.unwrap();
         trial.exclusion = check::exclusion(&trial);
         trials.push(trial);
     }
