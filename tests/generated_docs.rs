@@ -20,7 +20,10 @@ fn assert_fresh(name: &str, expected: &str) {
         std::fs::write(file(name), expected).unwrap();
     }
     let text = std::fs::read_to_string(file(name)).unwrap_or_default();
-    assert!(text == expected, "{name} is stale; make it anew: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test generated_docs");
+    assert!(
+        text == expected,
+        "{name} is stale; make it anew: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test generated_docs"
+    );
 }
 
 /// A file's text with the part between two markers replaced.
@@ -44,8 +47,10 @@ fn the_page_on_scenarios_is_fresh() {
 
 #[test]
 fn the_readme_lists_every_lock_and_every_exit_code() {
-    let locks: String =
-        lock::cards().iter().map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.source)).collect();
+    let locks: String = lock::cards()
+        .iter()
+        .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.source))
+        .collect();
     let locks = format!("| strategy | how | source |\n|---|---|---|\n{locks}");
     let exits: String =
         Exit::ALL.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", *exit as u8)).collect();

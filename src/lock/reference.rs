@@ -44,7 +44,8 @@ fn section(card: &LockCard) -> String {
         text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";
     }
     for param in card.params {
-        text += &format!("| `{}` | {} | `{}` | {} |\n", param.name, values(param.kind), param.default, param.doc);
+        text +=
+            &format!("| `{}` | {} | `{}` | {} |\n", param.name, values(param.kind), param.default, param.doc);
     }
     text
 }
