@@ -58,7 +58,7 @@ impl Axis {
         let label =
             |step: f64| if sparse || is_major_duration(step) { duration(step) } else { String::new() };
         let ticks = within.into_iter().map(|step| (step, label(step))).collect();
-        Self { title: format!("{title} (log scale)"), ticks, scale: Scale::Log, low, high }
+        Self { title: format!("{title} (duration; log scale)"), ticks, scale: Scale::Log, low, high }
     }
 
     /// The axis of contender counts: a tick at each that was measured.

@@ -6,7 +6,7 @@ use super::by_contenders::{counts, on_repetitions, series};
 use super::look::{FAINT_INK, RULE, dashed};
 use super::picture::Anchor;
 use super::series::{self as lines, Series};
-use super::sheet::{HEIGHT, Plot, SMALL, Sheet};
+use super::sheet::{Plot, SMALL, Sheet};
 use super::{Picture, caption};
 use crate::report::View;
 use crate::report::view::Repetition;
@@ -18,18 +18,26 @@ const MOST: &str = "N−1: every waiter is notified";
 /// Draws it; the error says why not.
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let figure = |repetition: &Repetition| repetition.fan_out;
+    let view = &contended(view);
     let counts = counts(view, figure);
     let mut said = on_repetitions(view);
-    let silent = view.cells.iter().any(|cell| cell.contenders > 1 && cell.median(figure) == Some(0.0));
+    let silent = view.cells.iter().any(|cell| cell.median(figure) == Some(0.0));
     if silent {
         said.push("0: waiters are not notified, but look again after a time.".to_owned());
     }
-    said.extend(caption::of(view, |cell| cell.median(figure).is_some()));
+    let said = caption::of(view, said, |cell| cell.median(figure).is_some());
     match counts.as_slice() {
-        [] => Err("no trial released a lock".to_owned()),
+        [] => Err("no trial released a lock that others waited for".to_owned()),
         [one] => Ok(bars::draw(view, figure, &single(*one), &said)),
         many => Ok(over(view, &series(view, figure), many, &said)),
     }
+}
+
+/// The view without single contenders: where nobody waits, that nobody is notified says nothing.
+fn contended(view: &View) -> View {
+    let mut contended = view.clone();
+    contended.cells.retain(|cell| cell.contenders > 1);
+    contended
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -43,10 +51,10 @@ fn single(contenders: usize) -> Bars<'static> {
 
 #[allow(clippy::cast_precision_loss)]
 fn over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
-    let mut sheet = Sheet::new(view, "Fan-out by number of contenders", said, HEIGHT);
+    let keys: Vec<_> = all.iter().map(Series::key).collect();
+    let mut sheet = Sheet::for_keys(view, "Fan-out by number of contenders", said, &keys);
     let ends = (counts[0] as f64, counts[counts.len() - 1] as f64);
     let highest = all.iter().flat_map(Series::heights).fold(ends.1 - 1.0, f64::max);
-    let keys: Vec<_> = all.iter().map(Series::key).collect();
     let plot = sheet.plot(Axis::contenders(counts), Axis::zero_and_log(UNIT, highest), &keys);
     references(&mut sheet.picture, &plot, ends);
     lines::draw(&mut sheet.picture, &plot, all);

@@ -6,7 +6,7 @@ use super::picture::{Anchor, Picture, shorten, wrap};
 use super::sheet::{MEDIUM, Plot};
 
 const LEADER: f64 = 18.0;
-const SAMPLE: f64 = 34.0;
+const SAMPLE: f64 = 42.0;
 const GAP: f64 = 8.0;
 const TEXT: f64 = 190.0;
 const ROW: f64 = 16.0;
@@ -27,6 +27,11 @@ pub(super) struct Key {
 pub(super) fn width(keys: &[Key]) -> f64 {
     let widest = keys.iter().flat_map(|key| lines(&key.label)).map(|line| font::width(&line, MEDIUM));
     LEADER + SAMPLE + GAP + widest.fold(0.0, f64::max)
+}
+
+/// The height that the keys take.
+pub(super) fn room(keys: &[Key]) -> f64 {
+    keys.iter().map(|key| height(&lines(&key.label))).sum()
 }
 
 /// Draws the keys, as near to the ends of their lines as they fit.

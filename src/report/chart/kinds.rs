@@ -4,7 +4,7 @@
 
 use super::font;
 use super::look::{INK, PAPER};
-use super::picture::{Anchor, Colour, Picture};
+use super::picture::{Anchor, Colour, Picture, Point};
 use super::sheet::{SMALL, WIDTH};
 use crate::measure::RequestKind;
 use crate::report::view::Cell;
@@ -25,19 +25,33 @@ impl Kinds {
         Self(kinds)
     }
 
+    /// The height of the legend.
+    pub fn height(&self) -> f64 {
+        self.places().last().map_or(0.0, |(_, (_, row))| row + LINE)
+    }
+
     /// Draws the legend in as many rows as it takes; gives the row below it.
     pub fn legend(&self, picture: &mut Picture, top: f64) -> f64 {
-        let (mut across, mut row) = (MARGIN, top + 8.0);
+        for (kind, (across, below)) in self.places() {
+            let row = top + below;
+            picture.rectangle((across, row - 7.0), (across + 14.0, row + 7.0), colour(kind));
+            picture.text((across + 20.0, row), kind.name(), (SMALL, INK, Anchor::Start));
+        }
+        top + self.height()
+    }
+
+    fn places(&self) -> Vec<(RequestKind, Point)> {
+        let (mut across, mut row) = (MARGIN, 8.0);
+        let mut places = Vec::new();
         for kind in &self.0 {
-            let wide = 18.0 + font::width(kind.name(), SMALL) + 20.0;
+            let wide = 20.0 + font::width(kind.name(), SMALL) + 18.0;
             if across + wide > WIDTH - MARGIN {
                 (across, row) = (MARGIN, row + LINE);
             }
-            picture.rectangle((across, row - 7.0), (across + 14.0, row + 7.0), colour(*kind));
-            picture.text((across + 20.0, row), kind.name(), (SMALL, INK, Anchor::Start));
+            places.push((*kind, (across, row)));
             across += wide;
         }
-        row + LINE
+        places
     }
 }
 

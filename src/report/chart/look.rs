@@ -124,9 +124,9 @@ impl Look {
 
 /// The cross that says: this lock did not exclude.
 pub(super) fn cross(picture: &mut Picture, (x, y): Point) {
-    const ARM: f64 = 7.0;
-    picture.line(vec![(x - ARM, y - ARM), (x + ARM, y + ARM)], ALARM, 2.5);
-    picture.line(vec![(x - ARM, y + ARM), (x + ARM, y - ARM)], ALARM, 2.5);
+    const ARM: f64 = 8.0;
+    picture.line(vec![(x - ARM, y - ARM), (x + ARM, y + ARM)], ALARM, 1.8);
+    picture.line(vec![(x - ARM, y + ARM), (x + ARM, y - ARM)], ALARM, 1.8);
 }
 
 fn corners((x, y): Point, radius: f64, (count, turn, depth): (u32, f64, f64)) -> Vec<Point> {

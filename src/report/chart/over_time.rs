@@ -1,8 +1,9 @@
 //! Throughput over time, second by second.
 
 use super::axis::Axis;
+use super::look::Mark;
 use super::series::{self as lines, Series, mark_of};
-use super::sheet::{HEIGHT, Sheet};
+use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
 use crate::report::view::Cell;
@@ -25,12 +26,12 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     if cells().any(|cell| cell.repetitions.len() > 1) {
         said.push("Each second: the median over the repetitions.".to_owned());
     }
-    said.extend(caption::of(view, |cell| cell.contenders == contenders && lasted(cell)));
+    let said = caption::of(view, said, |cell| cell.contenders == contenders && lasted(cell));
     let title = format!("Throughput over time, {}", super::contenders(contenders));
-    let mut sheet = Sheet::new(view, &title, &said, HEIGHT);
+    let keys: Vec<_> = all.iter().map(Series::key).collect();
+    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
     let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
-    let keys: Vec<_> = all.iter().map(Series::key).collect();
     let plot = sheet.plot(Axis::from_zero("seconds since the measured phase began", end), y, &keys);
     lines::draw(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
@@ -41,12 +42,12 @@ fn series(view: &View, cell: &Cell) -> Series {
     let seconds = (0_u32..).map(|second| f64::from(second) + 0.5);
     let line: Vec<(f64, f64)> = seconds.zip(cell.per_second()).collect();
     let every = (line.len() / 12).max(1);
-    let markers = line.iter().skip(cell.strategy % every).step_by(every).map(|point| (*point, mark_of(cell)));
-    Series {
-        strategy: cell.strategy,
-        label: view.label(cell).to_owned(),
-        markers: markers.collect(),
-        line,
-        dots: Vec::new(),
+    // One cross a line is enough.
+    let plain = Mark { violated: false, ..mark_of(cell) };
+    let mut markers: Vec<_> =
+        line.iter().skip(cell.strategy % every).step_by(every).map(|point| (*point, plain)).collect();
+    if let Some(last) = markers.last_mut() {
+        last.1 = mark_of(cell);
     }
+    Series { strategy: cell.strategy, label: view.label(cell).to_owned(), markers, line, dots: Vec::new() }
 }

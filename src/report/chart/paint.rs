@@ -38,7 +38,8 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     let mut text = String::new();
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-    paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 })
+    area.fill(&WHITE)
+        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
         .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
     drop(area);
     // Shown at its size in pixels; the view box keeps the finer coordinates.
@@ -51,7 +52,7 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
 pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
     // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges.
     let (width, height) = size(picture, 2 * DENSITY);
-    let mut fine = vec![0; width as usize * height as usize * 3];
+    let mut fine = vec![u8::MAX; width as usize * height as usize * 3];
     {
         let area = BitMapBackend::with_buffer(&mut fine, (width, height)).into_drawing_area();
         paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
@@ -97,7 +98,6 @@ fn paint<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     fit: Fit,
 ) -> Result<(), Refusal<DB>> {
-    area.fill(&WHITE)?;
     for shape in &picture.shapes {
         match shape {
             Shape::Line { points, colour, width } => {

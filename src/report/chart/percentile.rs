@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::look::Mark;
 use super::series::{self as lines, Series, mark_of};
-use super::sheet::{HEIGHT, Sheet};
+use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::measure::{Histogram, Measure};
 use crate::report::View;
@@ -22,13 +22,12 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
     let shown = |cell: &Cell| cell.contenders == contenders && cell.merged(measure).is_some();
-    let mut said = vec![explain(measure)];
-    said.extend(caption::of(view, shown));
+    let said = caption::of(view, vec![explain(measure)], shown);
     let title = format!("{} by percentile, {}", capital(&name), super::contenders(contenders));
-    let mut sheet = Sheet::new(view, &title, &said, HEIGHT);
+    let keys: Vec<_> = all.iter().map(Series::key).collect();
+    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
     let y = Axis::durations(&name, all.iter().flat_map(Series::heights));
-    let keys: Vec<_> = all.iter().map(Series::key).collect();
     let plot = sheet.plot(Axis::percentiles(furthest), y, &keys);
     lines::draw(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
@@ -75,7 +74,9 @@ fn curve(samples: &Histogram) -> Vec<(f64, f64)> {
 fn markers(samples: &Histogram, mark: Mark) -> Vec<((f64, f64), Mark)> {
     let end = (samples.len() as f64).clamp(2.0, 1e7);
     let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
-    let mut markers: Vec<_> = named.map(|rarity| ((rarity, value_at(samples, rarity)), mark)).collect();
+    // One cross a line is enough.
+    let plain = Mark { violated: false, ..mark };
+    let mut markers: Vec<_> = named.map(|rarity| ((rarity, value_at(samples, rarity)), plain)).collect();
     markers.push(((end, samples.max().max(1) as f64), mark));
     markers
 }

@@ -6,7 +6,7 @@ use super::kinds;
 use super::look::{GRID, INK, Look, RULE};
 use super::picture::{Anchor, Picture, shorten, wrap};
 use super::series::mark_of;
-use super::sheet::{HEIGHT, MEDIUM, SMALL, Sheet, WIDTH};
+use super::sheet::{MEDIUM, SMALL, Sheet, WIDTH};
 use super::{caption, kinds::Kinds};
 use crate::report::View;
 use crate::report::number::number;
@@ -43,10 +43,13 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     if totals.is_empty() {
         return Err("no trial acquired a lock".to_owned());
     }
-    let said = caption::of(view, measured);
+    let said = caption::of(view, Vec::new(), measured);
     let kinds = Kinds::of(groups.iter().flat_map(|group| &group.cells).copied());
-    let needed = groups.iter().map(Group::height).sum::<f64>() + 250.0 + 18.0 * rows(said.len().min(5));
-    let mut sheet = Sheet::new(view, "Requests per acquisition", &said, needed.max(HEIGHT));
+    let needed = groups.iter().map(Group::height).sum::<f64>()
+        + kinds.height()
+        + 176.0
+        + 18.0 * rows(said.len().min(5));
+    let mut sheet = Sheet::new(view, "Requests per acquisition", &said, needed);
     let field = Field::new(&mut sheet, &groups, (&kinds, &totals));
     let mut at = field.top;
     for group in &groups {
@@ -81,7 +84,7 @@ struct Field {
 impl Field {
     fn new(sheet: &mut Sheet, groups: &[Group], (kinds, totals): (&Kinds, &[f64])) -> Self {
         let top = kinds.legend(&mut sheet.picture, sheet.top) + 30.0;
-        let low = totals.iter().copied().fold(f64::INFINITY, f64::min);
+        let low = totals.iter().copied().fold(1.0, f64::min);
         let high = totals.iter().copied().fold(0.0, f64::max);
         let labels = groups.iter().flat_map(|group| &group.label).map(|line| font::width(line, MEDIUM));
         let count_at = MARGIN + labels.fold(0.0, f64::max) + 62.0;

@@ -61,22 +61,32 @@ pub(super) fn draw(picture: &mut Picture, plot: &Plot, all: &[Series]) {
             picture.line(stroke, look.colour, 2.5);
         }
     }
-    let mut taken: Vec<Point> = Vec::new();
+    markers(picture, plot, all);
+}
+
+/// Draws all markers. Those that would cover one another stand side by side, around their common place.
+fn markers(picture: &mut Picture, plot: &Plot, all: &[Series]) {
+    let mut places: Vec<(Point, Vec<(usize, Mark)>)> = Vec::new();
     for series in all {
         for ((x, y), mark) in &series.markers {
-            let at = beside(&mut taken, plot.at(*x, *y));
-            Look::of(series.strategy).marker(picture, at, *mark);
+            let at = plot.at(*x, *y);
+            let near = |(place, _): &&mut (Point, _)| close(*place, at);
+            match places.iter_mut().find(near) {
+                Some((_, sharing)) => sharing.push((series.strategy, *mark)),
+                None => places.push((at, vec![(series.strategy, *mark)])),
+            }
+        }
+    }
+    for ((x, y), sharing) in places {
+        let last = f64::from(u32::try_from(sharing.len() - 1).unwrap_or(u32::MAX));
+        let step = (30.0 / last.max(1.0)).min(10.0);
+        for ((strategy, mark), position) in sharing.into_iter().zip(0_u32..) {
+            let aside = step * (f64::from(position) - last / 2.0);
+            Look::of(strategy).marker(picture, (x + aside, y), mark);
         }
     }
 }
 
-/// The place for a marker: a little to the right where another already has its place.
-fn beside(taken: &mut Vec<Point>, wanted: Point) -> Point {
-    const STEP: f64 = 9.0;
-    let mut at = wanted;
-    while taken.iter().any(|(x, y)| (x - at.0).abs() < STEP - 0.5 && (y - at.1).abs() < 4.0) {
-        at.0 += STEP;
-    }
-    taken.push(at);
-    at
+fn close(one: Point, other: Point) -> bool {
+    (one.0 - other.0).abs() < 5.0 && (one.1 - other.1).abs() < 4.0
 }

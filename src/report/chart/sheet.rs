@@ -18,7 +18,9 @@ pub(super) const MEDIUM: f64 = 14.0;
 const LARGE: f64 = 21.0;
 const MARGIN: f64 = 18.0;
 const LINE: f64 = 18.0;
-const CAPTION_LINES: usize = 5;
+const ABOVE_PLOT: f64 = 24.0;
+const BELOW_PLOT: f64 = 46.0;
+const CAPTION_LINES: usize = 6;
 
 /// A sheet with its heading and caption in place.
 pub(super) struct Sheet {
@@ -54,6 +56,13 @@ impl Plot {
 }
 
 impl Sheet {
+    /// A sheet with title, place and caption, tall enough for these keys.
+    pub fn for_keys(view: &View, title: &str, caption: &[String], keys: &[Key]) -> Self {
+        let around = Self::new(view, title, caption, HEIGHT);
+        let height = keys::room(keys) + HEIGHT - (around.bottom - around.top) + ABOVE_PLOT + BELOW_PLOT;
+        if height > HEIGHT { Self::new(view, title, caption, height.ceil()) } else { around }
+    }
+
     /// A sheet of that height, with title, place and caption.
     pub fn new(view: &View, title: &str, caption: &[String], height: f64) -> Self {
         let mut sheet = Self { picture: Picture::new(WIDTH, height), top: MARGIN, bottom: height - MARGIN };
@@ -96,9 +105,9 @@ impl Sheet {
         let labels = y.ticks.iter().map(|(_, label)| font::width(label, MEDIUM));
         let plot = Plot {
             left: MARGIN + labels.fold(0.0, f64::max) + 10.0,
-            top: self.top + 24.0,
+            top: self.top + ABOVE_PLOT,
             right: WIDTH - MARGIN - keys::width(keys),
-            bottom: self.bottom - 46.0,
+            bottom: self.bottom - BELOW_PLOT,
             x,
             y,
         };
@@ -113,7 +122,8 @@ impl Sheet {
         self.picture.text((MARGIN, plot.top - 22.0), plot.y.title.as_str(), style);
         for (value, label) in &plot.y.ticks {
             let row = plot.bottom - plot.y.share(*value) * (plot.bottom - plot.top);
-            self.picture.line(vec![(plot.left, row), (plot.right, row)], GRID, 1.0);
+            let width = if label.is_empty() { 0.5 } else { 1.0 };
+            self.picture.line(vec![(plot.left, row), (plot.right, row)], GRID, width);
             self.picture.text((plot.left - 8.0, row), label.as_str(), (MEDIUM, INK, Anchor::End));
         }
     }

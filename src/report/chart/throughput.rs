@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::bars::{self, Bars};
 use super::by_contenders::{counts, on_repetitions, series};
 use super::series::{self as lines, Series};
-use super::sheet::{HEIGHT, Sheet};
+use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
 use crate::report::view::Repetition;
@@ -15,8 +15,7 @@ const UNIT: &str = "acquisitions per second";
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let figure = |repetition: &Repetition| repetition.throughput;
     let counts = counts(view, figure);
-    let mut said = on_repetitions(view);
-    said.extend(caption::of(view, |cell| cell.median(figure).is_some()));
+    let said = caption::of(view, on_repetitions(view), |cell| cell.median(figure).is_some());
     match counts.as_slice() {
         [] => Err("no trial measured a throughput".to_owned()),
         [one] => {
@@ -33,9 +32,9 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
 }
 
 fn over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
-    let mut sheet = Sheet::new(view, "Throughput by number of contenders", said, HEIGHT);
-    let y = Axis::amounts(UNIT, all.iter().flat_map(Series::heights));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
+    let mut sheet = Sheet::for_keys(view, "Throughput by number of contenders", said, &keys);
+    let y = Axis::amounts(UNIT, all.iter().flat_map(Series::heights));
     let plot = sheet.plot(Axis::contenders(counts), y, &keys);
     lines::draw(&mut sheet.picture, &plot, all);
     sheet.picture

@@ -8,19 +8,17 @@ impl View {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
-        notes.extend(self.marks(|_| true));
+        notes.extend(self.marks());
         notes.extend(self.disagreements());
         notes
     }
 
-    /// One line for each of these cells in which the lock did not exclude, then one for each of their trials
-    /// whose figures do not count, with the reason.
-    #[must_use]
-    pub fn marks(&self, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
-        let cells = || self.cells.iter().filter(|cell| shown(cell));
-        let violations = cells().filter_map(|cell| self.violations_of(cell));
-        let doubts =
-            cells().flat_map(|cell| cell.repetitions.iter().flat_map(|one| self.doubts_of(cell, one)));
+    /// One line for each cell in which the lock did not exclude, then one for each trial whose figures do not
+    /// count, with the reason.
+    fn marks(&self) -> Vec<String> {
+        let violations = self.cells.iter().filter_map(|cell| self.violations_of(cell));
+        let trials = self.cells.iter().flat_map(|cell| cell.repetitions.iter().map(move |one| (cell, one)));
+        let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
         violations.chain(doubts).collect()
     }
 

@@ -118,10 +118,10 @@ fn remarks(run: &RunFile) -> Vec<String> {
     let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
     match run.outcome.ending {
         RunEnding::Complete => Vec::new(),
-        RunEnding::Interrupted => vec![format!("the run was interrupted: {ran}")],
+        RunEnding::Interrupted => vec![format!("The run was interrupted: {ran}")],
         RunEnding::Aborted => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            vec![format!("the run was cut short: {why}; {ran}")]
+            vec![format!("The run was cut short: {why}; {ran}")]
         }
     }
 }
