@@ -7,12 +7,16 @@ mod views;
 use std::path::PathBuf;
 
 use zklockbench::measure::new_histogram;
-use zklockbench::report::{View, chart};
+use zklockbench::report::{self, Style, View, chart};
 
 fn gallery(name: &str, view: &View) {
     let root = std::env::var_os("REPORT_GALLERY").map_or_else(std::env::temp_dir, PathBuf::from);
     let drawn = chart::draw_all(view, &root.join(name)).unwrap();
     println!("{name}: {drawn:?}");
+    for width in [None, Some(120), Some(80)] {
+        println!("{}", report::terminal(view, Style { colour: false, width }));
+    }
+    println!("{}\n{}", report::accounting_table(view, Style::default()), report::markdown(view));
 }
 
 #[test]

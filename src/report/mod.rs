@@ -2,6 +2,8 @@
 
 pub mod chart;
 mod number;
+mod table;
 pub mod view;
 
+pub use table::{Style, accounting_table, markdown, terminal};
 pub use view::View;
