@@ -284,6 +284,7 @@ impl Session {
     }
 
     /// Awaits a reply that has been asked for already.
+    #[allow(clippy::manual_async_fn)] // The request is sent by the call, not by the first poll.
     fn metered<'a, T: 'a, F, S>(
         &'a self,
         (kind, sent): (RequestKind, Stamp),
