@@ -16,7 +16,8 @@ use zklockbench::ensemble::roles;
 use zklockbench::zk::{Access, Target};
 
 async fn states(addresses: &[String]) -> Vec<String> {
-    let mut states: Vec<String> = roles(addresses).await.iter().map(zklockbench::ensemble::Role::describe).collect();
+    let mut states: Vec<String> =
+        roles(addresses).await.iter().map(zklockbench::ensemble::Role::describe).collect();
     states.sort();
     states
 }
@@ -56,7 +57,8 @@ async fn a_closed_ensemble_leaves_no_process_and_no_data() {
 #[test]
 fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
     let bench = Bench::new();
-    let scenario = bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"1s\"\n");
+    let scenario =
+        bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"1s\"\n");
     let output = bench.output(&["run", scenario.to_str().unwrap(), "--zookeeper-home", "/nowhere"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     for part in ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "docker compose"] {

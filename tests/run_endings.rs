@@ -43,7 +43,8 @@ fn measuring(bench: &Bench) -> Child {
 /// How many queue nodes there are, by what the servers say.
 fn queued(ports: &[u16]) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ask = |port: &u16| runtime.block_on(mntr(&format!("127.0.0.1:{port}"))).ok()?.number("zk_ephemerals_count");
+    let ask =
+        |port: &u16| runtime.block_on(mntr(&format!("127.0.0.1:{port}"))).ok()?.number("zk_ephemerals_count");
     ports.iter().filter_map(ask).max().unwrap_or(0)
 }
 
@@ -79,11 +80,19 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
     let dir = &bench.results()[0];
-    for file in ["run.json", "summary.csv", "timeline.csv", "trials/000.json", "trials/000.hlog", "server-logs/server-3.log"]
-    {
+    for file in [
+        "run.json",
+        "summary.csv",
+        "timeline.csv",
+        "trials/000.json",
+        "trials/000.hlog",
+        "server-logs/server-3.log",
+    ] {
         assert!(dir.join(file).is_file(), "{file}");
     }
-    assert!(stdout(&output).contains(&dir.display().to_string().split("results/").last().unwrap().to_owned()));
+    assert!(
+        stdout(&output).contains(&dir.display().to_string().split("results/").last().unwrap().to_owned())
+    );
 }
 
 #[test]

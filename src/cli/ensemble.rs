@@ -78,7 +78,9 @@ async fn status(args: &StatusArgs) -> Result<Exit, Error> {
     let roles = roles(&addresses).await;
     let serving = roles.iter().all(|role| role.state.is_ok());
     if args.json {
-        output::json(&json!({ "up": serving, "ensemble": kept, "servers": roles.iter().map(machine).collect::<Vec<_>>() }))?;
+        output::json(
+            &json!({ "up": serving, "ensemble": kept, "servers": roles.iter().map(machine).collect::<Vec<_>>() }),
+        )?;
     } else {
         output::data(&describe(&kept, &roles))?;
     }

@@ -18,8 +18,9 @@ impl Interrupt {
     /// # Errors
     /// When the system does not allow it.
     pub fn listen() -> Result<Self, Error> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")));
+        let listen = |kind| {
+            signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))
+        };
         let signals = [
             listen(SignalKind::interrupt())?,
             listen(SignalKind::terminate())?,

@@ -12,7 +12,8 @@ pub fn execute() -> Result<Exit, Error> {
     let mut command = super::definition();
     command.build();
     let mut render = |command: clap::Command| clap_mangen::Man::new(command).render(&mut page);
-    let commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
+    let commands: Vec<_> =
+        command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
     std::iter::once(command)
         .chain(commands)
         .try_for_each(&mut render)

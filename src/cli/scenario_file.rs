@@ -34,7 +34,8 @@ impl ScenarioFile {
     /// changed text.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
         let cards = lock::cards();
         let parsed = parse(&name, &text, &cards).map_err(Unusable::Mistakes)?;
         let Some((text, told)) = overrides.apply(&text).map_err(Unusable::Other)? else {

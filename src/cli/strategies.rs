@@ -34,7 +34,8 @@ fn find(name: &str) -> Result<LockCard, Error> {
     let cards = lock::cards();
     let names: Vec<&str> = cards.iter().map(|card| card.name).collect();
     cards.iter().find(|card| card.name == name).copied().ok_or_else(|| {
-        let hint = nearest(name, names.iter().copied()).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
+        let hint = nearest(name, names.iter().copied())
+            .map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
         Error::usage(format!("there is no strategy `{name}`{hint} There are: {}", names.join(", ")))
     })
 }
@@ -50,7 +51,8 @@ fn list(cards: &[LockCard]) -> String {
 }
 
 fn describe(card: &LockCard) -> String {
-    let mut text = format!("{}: {}\n\nSource: {}\n\n{}\n", card.name, card.summary, card.source, card.details.trim());
+    let mut text =
+        format!("{}: {}\n\nSource: {}\n\n{}\n", card.name, card.summary, card.source, card.details.trim());
     text += &format!("\nGives: {}\n", promises(card).join(", "));
     for param in card.params {
         let values = kind(param.kind);

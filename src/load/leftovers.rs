@@ -48,7 +48,8 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let mut found = Vec::new();
     for run_id in runs {
         let root = format!("{TOP}/{run_id}");
-        let leftover = survey(&client, run_id).await.map_err(|error| refused(target, "list", &root, error))?;
+        let leftover =
+            survey(&client, run_id).await.map_err(|error| refused(target, "list", &root, error))?;
         found.extend(leftover);
     }
     Ok(found)

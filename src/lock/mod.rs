@@ -10,6 +10,7 @@ mod parent_watch;
 mod polling;
 mod predecessor_watch;
 pub mod queue_node;
+mod reference;
 mod registry;
 mod retry;
 mod wait;
@@ -22,6 +23,7 @@ use crate::catalog::{ParamValue, Params};
 use crate::zk::{Failure, Session};
 
 pub use queue_node::QueueNode;
+pub use reference::reference;
 pub use registry::{Entry, STRATEGIES, cards, find};
 pub use wait::{Ended, Patience, WaitGauge};
 

@@ -1,1 +1,9 @@
-//! (to come)
+//! Renderers over one view model: terminal table, Markdown, charts. The only input is a stored run.
+
+pub mod chart;
+mod number;
+mod table;
+pub mod view;
+
+pub use table::{Style, accounting_table, markdown, terminal};
+pub use view::View;

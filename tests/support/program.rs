@@ -74,7 +74,8 @@ impl Bench {
     pub fn client_ports(&self) -> Vec<u16> {
         let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
         let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
-        text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok())).collect()
+        text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
+            .collect()
     }
 }
 

@@ -34,7 +34,10 @@ impl Session {
         let exit = exit(&measured.outcome, &verdict);
         print(&args, &stored, &view, &path, exit)?;
         if let RunOutcome::Aborted(why) = &measured.outcome {
-            return Err(Error::environment(format!("{why}; what was measured till then is in {}", path.display())));
+            return Err(Error::environment(format!(
+                "{why}; what was measured till then is in {}",
+                path.display()
+            )));
         }
         Ok(exit)
     }
@@ -83,7 +86,11 @@ fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exi
     }
     let colour = output::may_colour(&std::io::stdout());
     let table = report::terminal(view, Style { colour, width: None });
-    output::data(&format!("\n{table}\nresults: {}\ncharts:  {}", path.display(), path.join("charts").display()))
+    output::data(&format!(
+        "\n{table}\nresults: {}\ncharts:  {}",
+        path.display(),
+        path.join("charts").display()
+    ))
 }
 
 #[cfg(test)]

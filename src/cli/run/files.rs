@@ -17,7 +17,8 @@ pub fn allow(sessions: usize) -> Result<(), Error> {
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
-    let raised = Rlimit { current: Some(limit.maximum.map_or(needed, |maximum| maximum.min(needed))), ..limit };
+    let raised =
+        Rlimit { current: Some(limit.maximum.map_or(needed, |maximum| maximum.min(needed))), ..limit };
     let _ = setrlimit(Resource::Nofile, raised);
     if getrlimit(Resource::Nofile).current.is_none_or(|current| current >= needed) {
         return Ok(());

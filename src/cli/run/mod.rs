@@ -172,7 +172,9 @@ impl Session {
     fn record(&self, measured: &Measured) -> Run {
         Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            tool_commit: option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned),
+            tool_commit: option_env!("ZKLOCKBENCH_COMMIT")
+                .filter(|commit| !commit.is_empty())
+                .map(str::to_owned),
             scenario: self.scenario().name.clone(),
             scenario_text: self.file.text.clone(),
             overrides: self.file.overrides.clone(),

@@ -116,9 +116,16 @@ impl Progress {
         let done = now.done.0 + elapsed;
         bar.set_position(u64::try_from(done.as_millis()).unwrap_or(u64::MAX));
         // Estimates are corrected by how wrong they were so far.
-        let pace = if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
+        let pace =
+            if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
         let left = self.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
-        bar.set_message(format!("{}/{} {}: {what}; {} left", now.number, self.trials, now.name, seconds(left)));
+        bar.set_message(format!(
+            "{}/{} {}: {what}; {} left",
+            now.number,
+            self.trials,
+            now.name,
+            seconds(left)
+        ));
     }
 
     fn now(&self) -> std::sync::MutexGuard<'_, Now> {

@@ -37,7 +37,10 @@ impl World {
             }
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some(), args)? {
-                    progress.note(&format!("using the ensemble kept since {} (--fresh starts another)", kept.since));
+                    progress.note(&format!(
+                        "using the ensemble kept since {} (--fresh starts another)",
+                        kept.since
+                    ));
                     return Ok(Self::Kept(kept));
                 }
                 let places = Places::of_this_machine(args.install.zookeeper_home.clone());

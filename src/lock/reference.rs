@@ -1,0 +1,66 @@
+//! `docs/locks.md`, made from the descriptions that stand beside the code.
+
+use super::cards;
+use crate::catalog::{LockCard, ParamKind};
+
+/// The page on every strategy.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Locks\n\n\
+         Made from the descriptions in the code: `zklockbench strategies NAME` prints the same.\n\n\
+         | strategy | how | exclusive | order of arrival | reentrant | protected | waits by |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    text.extend(cards().iter().map(row));
+    text.extend(cards().iter().map(section));
+    text
+}
+
+fn row(card: &LockCard) -> String {
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let given = card.guarantees;
+    format!(
+        "| [`{0}`](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} |\n",
+        card.name,
+        card.summary,
+        yes(given.exclusive),
+        yes(given.fifo),
+        yes(given.reentrant),
+        yes(given.protected),
+        if given.watches { "watches" } else { "looking again" },
+    )
+}
+
+fn section(card: &LockCard) -> String {
+    let mut text = format!(
+        "\n## {}\n\n{}.\n\nSource: {}.\n\n```text\n{}\n```\n",
+        card.name,
+        capitalised(card.summary),
+        card.source,
+        card.details.trim()
+    );
+    if !card.params.is_empty() {
+        text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";
+    }
+    for param in card.params {
+        text +=
+            &format!("| `{}` | {} | `{}` | {} |\n", param.name, values(param.kind), param.default, param.doc);
+    }
+    text
+}
+
+fn values(kind: ParamKind) -> String {
+    match kind {
+        ParamKind::Duration => "a time".into(),
+        ParamKind::Bool => "`true` or `false`".into(),
+        ParamKind::OneOf(words) => {
+            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

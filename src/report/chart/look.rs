@@ -1,0 +1,176 @@
+//! What a strategy looks like, in every chart: a colour, a dash pattern and a marker of its own.
+//!
+//! The colours are those of Okabe and Ito, which people with any kind of colour blindness can tell apart.
+//! Their yellow is left out, because it cannot be read on white; grey stands in for it. Past the eighth
+//! strategy the colours come again, but never with the same dash pattern and marker.
+
+use std::f64::consts::TAU;
+
+use super::picture::{Colour, Picture, Point};
+
+/// Text.
+pub(super) const INK: Colour = (51, 51, 51);
+/// Lesser text.
+pub(super) const FAINT_INK: Colour = (95, 95, 95);
+/// Axis lines and reference lines.
+pub(super) const RULE: Colour = (140, 140, 140);
+/// Grid lines.
+pub(super) const GRID: Colour = (226, 226, 226);
+/// The inside of a hollow marker.
+pub(super) const PAPER: Colour = (255, 255, 255);
+/// The cross over a violated lock's figure.
+pub(super) const ALARM: Colour = (190, 0, 0);
+
+const COLOURS: [Colour; 8] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+    (0, 0, 0),
+    (130, 130, 130),
+];
+
+const DASHES: [&[f64]; 10] = [
+    &[],
+    &[10.0, 4.0],
+    &[3.0, 3.0],
+    &[12.0, 4.0, 3.0, 4.0],
+    &[6.0, 3.0],
+    &[16.0, 5.0],
+    &[12.0, 3.0, 3.0, 3.0, 3.0, 3.0],
+    &[2.0, 5.0],
+    &[5.0, 6.0],
+    &[18.0, 3.0, 6.0, 3.0],
+];
+
+/// Corners and turn (in eighths of a circle) of the markers; a depth below 1 makes a star.
+const MARKERS: [(u32, f64, f64); 10] = [
+    (24, 0.0, 1.0),
+    (4, 1.0, 1.0),
+    (3, -2.0, 1.0),
+    (4, 0.0, 1.0),
+    (3, 2.0, 1.0),
+    (5, -2.0, 0.45),
+    (6, 0.0, 1.0),
+    (3, 0.0, 1.0),
+    (4, 0.0, 0.4),
+    (3, 4.0, 1.0),
+];
+
+/// How one strategy is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Look {
+    /// The colour.
+    pub colour: Colour,
+    /// Lengths of strokes and gaps in turn, in pixels; empty for a solid line.
+    pub dash: &'static [f64],
+    marker: (u32, f64, f64),
+}
+
+/// How a marker is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    /// Invalid or partial: drawn hollow.
+    pub doubtful: bool,
+    /// The lock did not exclude: crossed out.
+    pub violated: bool,
+}
+
+impl Look {
+    /// The look of the strategy at that position.
+    pub fn of(strategy: usize) -> Self {
+        Self {
+            colour: COLOURS[strategy % COLOURS.len()],
+            dash: DASHES[strategy % DASHES.len()],
+            marker: MARKERS[strategy % MARKERS.len()],
+        }
+    }
+
+    /// The colour, thinned with white: for the dots of single repetitions.
+    pub fn pale(&self) -> Colour {
+        let thin = |channel: u8| u8::MAX - (u8::MAX - channel) / 2;
+        (thin(self.colour.0), thin(self.colour.1), thin(self.colour.2))
+    }
+
+    /// Draws the marker.
+    pub fn marker(&self, picture: &mut Picture, at: Point, mark: Mark) {
+        picture.area(self.outline(at, 7.5), PAPER);
+        picture.area(self.outline(at, 6.0), self.colour);
+        if mark.doubtful {
+            picture.area(self.outline(at, 3.5), PAPER);
+        }
+        if mark.violated {
+            cross(picture, at);
+        }
+    }
+
+    /// Draws the small dot of a single repetition: a ring when its figure does not count.
+    pub fn dot(&self, picture: &mut Picture, at: Point, mark: Mark) {
+        let circle = |radius| corners(at, radius, (16, 0.0, 1.0));
+        picture.area(circle(if mark.doubtful { 4.0 } else { 2.5 }), self.pale());
+        if mark.doubtful {
+            picture.area(circle(2.4), PAPER);
+        }
+    }
+
+    fn outline(&self, at: Point, radius: f64) -> Vec<Point> {
+        // A triangle or star of the same radius would look smaller than a circle.
+        let radius = if self.marker.0 == 3 || self.marker.2 < 1.0 { radius * 1.2 } else { radius };
+        corners(at, radius, self.marker)
+    }
+}
+
+/// The cross that says: this lock did not exclude.
+pub(super) fn cross(picture: &mut Picture, (x, y): Point) {
+    const ARM: f64 = 8.0;
+    picture.line(vec![(x - ARM, y - ARM), (x + ARM, y + ARM)], ALARM, 1.8);
+    picture.line(vec![(x - ARM, y + ARM), (x + ARM, y - ARM)], ALARM, 1.8);
+}
+
+fn corners((x, y): Point, radius: f64, (count, turn, depth): (u32, f64, f64)) -> Vec<Point> {
+    let inner = depth < 1.0;
+    let steps = if inner { 2 * count } else { count };
+    let corner = |step: u32| {
+        let angle = TAU * (f64::from(step) / f64::from(steps) + turn / 8.0);
+        let reach = if inner && step % 2 == 1 { radius * depth } else { radius };
+        (x + reach * angle.cos(), y + reach * angle.sin())
+    };
+    (0..steps).map(corner).collect()
+}
+
+/// Cuts a line into the strokes of a dash pattern.
+pub(super) fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+    if pattern.iter().sum::<f64>() <= 0.0 {
+        return vec![points.to_vec()];
+    }
+    let mut strokes = vec![points.iter().take(1).copied().collect::<Vec<Point>>()];
+    let (mut part, mut left) = (0, pattern[0]);
+    for pair in points.windows(2) {
+        let (mut from, to) = (pair[0], pair[1]);
+        let mut length = (to.0 - from.0).hypot(to.1 - from.1);
+        while length > left {
+            let share = left / length;
+            from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
+            turn(&mut strokes, part, from);
+            length -= left;
+            part = (part + 1) % pattern.len();
+            left = pattern[part].max(0.5);
+        }
+        left -= length;
+        if let Some(stroke) = strokes.last_mut().filter(|_| part % 2 == 0) {
+            stroke.push(to);
+        }
+    }
+    strokes.retain(|stroke| stroke.len() > 1);
+    strokes
+}
+
+/// Ends the stroke of an even part, begins one after the gap of an odd part.
+fn turn(strokes: &mut Vec<Vec<Point>>, part: usize, at: Point) {
+    match strokes.last_mut().filter(|_| part % 2 == 0) {
+        Some(stroke) => stroke.push(at),
+        None => strokes.push(vec![at]),
+    }
+}

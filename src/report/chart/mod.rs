@@ -1,0 +1,82 @@
+//! Charts: each one file here, each drawn as SVG and PNG from the same picture.
+
+mod axis;
+mod bars;
+mod by_contenders;
+mod caption;
+mod fan_out;
+mod font;
+mod keys;
+mod kinds;
+mod look;
+mod over_time;
+mod paint;
+mod percentile;
+mod picture;
+mod requests;
+mod series;
+mod sheet;
+mod throughput;
+
+use std::path::{Path, PathBuf};
+
+use super::View;
+use crate::error::Error;
+use crate::measure::Measure;
+use picture::Picture;
+
+/// What was drawn, and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// The files written.
+    pub files: Vec<PathBuf>,
+    /// The charts that were not drawn, each with the reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Draws every chart of a run into a directory, which is created if need be; files there are overwritten.
+///
+/// # Errors
+/// [`Error::Environment`] when a file cannot be written.
+pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Error::environment(format!("cannot create {}: {error}", dir.display())))?;
+    let mut drawn = Drawn::default();
+    for (name, chart) in charts(view) {
+        match chart {
+            Ok(picture) => drawn.files.extend(write(&picture, dir, &name)?),
+            Err(why) => drawn.left_out.push((name, why)),
+        }
+    }
+    Ok(drawn)
+}
+
+/// Every chart by the name of its file. A name ends with the contender count where the chart has one only.
+fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
+    let at = |name: &str, count: Option<usize>| {
+        count.map_or_else(|| name.to_owned(), |count| format!("{name}-n{count}"))
+    };
+    let percentile = |measure: Measure| {
+        let name = format!("{}-by-percentile", measure.name());
+        (at(&name, percentile::count(view, measure)), percentile::draw(view, measure))
+    };
+    vec![
+        percentile(Measure::Wait),
+        percentile(Measure::Handoff),
+        ("throughput".to_owned(), throughput::draw(view)),
+        ("fan-out".to_owned(), fan_out::draw(view)),
+        ("requests".to_owned(), requests::draw(view)),
+        (at("throughput-over-time", over_time::count(view)), over_time::draw(view)),
+    ]
+}
+
+fn write(picture: &Picture, dir: &Path, name: &str) -> Result<[PathBuf; 2], Error> {
+    let files = [dir.join(format!("{name}.svg")), dir.join(format!("{name}.png"))];
+    paint::svg(picture, &files[0])?;
+    paint::png(picture, &files[1])?;
+    Ok(files)
+}
+
+fn contenders(count: usize) -> String {
+    if count == 1 { "1 contender".to_owned() } else { format!("{count} contenders") }
+}

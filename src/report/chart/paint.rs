@@ -1,0 +1,152 @@
+//! Puts a picture into an SVG and a PNG file.
+
+use std::path::Path;
+
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::element::{PathElement, Polygon, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBColor, TextStyle, WHITE};
+
+use super::font;
+use super::picture::{Anchor, Colour, Picture, Point, Shape};
+use crate::error::Error;
+
+/// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
+/// sharp text in the PNG on a dense screen.
+const DENSITY: u32 = 2;
+
+/// How a backend differs from the SVG one in placing text.
+#[derive(Clone, Copy)]
+struct Fit {
+    /// Dots for each pixel.
+    dots: f64,
+    /// Factor on the size of text.
+    size: f64,
+    /// How far down to move text, as a share of its size.
+    down: f64,
+}
+
+/// Writes the SVG.
+pub(super) fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
+    std::fs::write(path, svg_text(picture)?).map_err(|error| failed(path, error))
+}
+
+/// The SVG as text.
+pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
+    let mut text = String::new();
+    let (width, height) = size(picture, DENSITY);
+    let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
+    area.fill(&WHITE)
+        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
+        .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
+    drop(area);
+    // Shown at its size in pixels; the view box keeps the finer coordinates.
+    let fine = format!(r#"width="{width}" height="{height}""#);
+    let shown = format!(r#"width="{}" height="{}""#, picture.width, picture.height);
+    Ok(text.replacen(&fine, &shown, 1))
+}
+
+/// Writes the PNG.
+pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
+    // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges.
+    let (width, height) = size(picture, 2 * DENSITY);
+    let mut fine = vec![u8::MAX; width as usize * height as usize * 3];
+    {
+        let area = BitMapBackend::with_buffer(&mut fine, (width, height)).into_drawing_area();
+        paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
+            .map_err(|error| failed(path, error))?;
+    }
+    let kept = halve(&fine, width as usize);
+    let mut file = BitMapBackend::new(path, (width / 2, height / 2));
+    file.blit_bitmap((0, 0), (width / 2, height / 2), &kept).map_err(|error| failed(path, error))?;
+    file.present().map_err(|error| failed(path, error))
+}
+
+fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::environment(format!("cannot write {}: {error}", path.display()))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn size(picture: &Picture, dots: u32) -> (u32, u32) {
+    let dots = f64::from(dots);
+    ((picture.width * dots).round() as u32, (picture.height * dots).round() as u32)
+}
+
+/// Half as many dots each way: the mean of each four. Most of a chart is white, and is passed over in blocks.
+fn halve(fine: &[u8], width: usize) -> Vec<u8> {
+    const BLOCK: usize = 96;
+    let white = [u8::MAX; BLOCK];
+    let mut kept = Vec::with_capacity(fine.len() / 4);
+    for rows in fine.chunks_exact(2 * width * 3) {
+        let (upper, lower) = rows.split_at(width * 3);
+        for (above, below) in upper.chunks(BLOCK).zip(lower.chunks(BLOCK)) {
+            if above == &white[..above.len()] && below == &white[..below.len()] {
+                kept.extend_from_slice(&white[..above.len() / 2]);
+            } else {
+                means(above, below, &mut kept);
+            }
+        }
+    }
+    kept
+}
+
+fn means(above: &[u8], below: &[u8], kept: &mut Vec<u8>) {
+    for (above, below) in above.chunks_exact(6).zip(below.chunks_exact(6)) {
+        for channel in 0..3 {
+            let four = [above[channel], above[channel + 3], below[channel], below[channel + 3]];
+            let sum: u16 = four.into_iter().map(u16::from).sum();
+            kept.push(u8::try_from(sum / 4).unwrap_or(u8::MAX));
+        }
+    }
+}
+
+/// Why a backend could not draw.
+type Refusal<DB> = plotters::drawing::DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>;
+
+fn paint<DB: DrawingBackend>(
+    picture: &Picture,
+    area: &DrawingArea<DB, Shift>,
+    fit: Fit,
+) -> Result<(), Refusal<DB>> {
+    for shape in &picture.shapes {
+        match shape {
+            Shape::Line { points, colour, width } => {
+                let style = rgb(*colour).stroke_width(dots(*width, fit).unsigned_abs().max(1));
+                area.draw(&PathElement::new(all_dots(points, fit), style))?;
+            }
+            Shape::Area { points, colour } => {
+                area.draw(&Polygon::new(all_dots(points, fit), rgb(*colour).filled()))?;
+            }
+            Shape::Text { at, text, size, colour, anchor } => {
+                let style = text_style(*size * fit.size * fit.dots, *colour, *anchor);
+                let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit));
+                area.draw(&Text::new(text.as_str(), at, style))?;
+            }
+        }
+    }
+    area.present()
+}
+
+fn text_style(size: f64, colour: Colour, anchor: Anchor) -> TextStyle<'static> {
+    let horizontal = match anchor {
+        Anchor::Start => HPos::Left,
+        Anchor::Middle => HPos::Center,
+        Anchor::End => HPos::Right,
+    };
+    font::of(size).color(&rgb(colour)).pos(Pos::new(horizontal, VPos::Center))
+}
+
+fn rgb((red, green, blue): Colour) -> RGBColor {
+    RGBColor(red, green, blue)
+}
+
+fn all_dots(points: &[Point], fit: Fit) -> Vec<(i32, i32)> {
+    points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit))).collect()
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn dots(pixels: f64, fit: Fit) -> i32 {
+    (pixels * fit.dots).round() as i32
+}

@@ -1,0 +1,92 @@
+//! A measure by percentile, on the scale that shows the tail: each step to the right is ten times rarer.
+
+use super::axis::Axis;
+use super::look::Mark;
+use super::series::{self as lines, Series, mark_of};
+use super::sheet::Sheet;
+use super::{Picture, caption};
+use crate::measure::{Histogram, Measure};
+use crate::report::View;
+use crate::report::view::Cell;
+
+/// The contender count that the chart is drawn for; `None` when there is no sample.
+pub(super) fn count(view: &View, measure: Measure) -> Option<usize> {
+    view.best_common_count(|cell| {
+        cell.counting().any(|one| one.samples(measure).is_some_and(|all| !all.is_empty()))
+    })
+}
+
+/// Draws it; the error says why not.
+pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
+    let name = measure.name();
+    let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
+    let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
+    let shown = |cell: &Cell| cell.contenders == contenders && cell.merged(measure).is_some();
+    let said = caption::of(view, vec![explain(measure)], shown);
+    let title = format!("{} by percentile, {}", capital(&name), super::contenders(contenders));
+    let keys: Vec<_> = all.iter().map(Series::key).collect();
+    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
+    let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
+    let y = Axis::durations(&name, all.iter().flat_map(Series::heights));
+    let plot = sheet.plot(Axis::percentiles(furthest), y, &keys);
+    lines::draw(&mut sheet.picture, &plot, &all);
+    Ok(sheet.picture)
+}
+
+fn explain(measure: Measure) -> String {
+    let what = match measure {
+        Measure::Handoff => {
+            "Handoff: from one holder's release call to the next holder's return from acquire."
+        }
+        _ => "Wait: from when the acquire should have started to its return.",
+    };
+    format!("{what} Repetitions are merged; each line ends at the largest of its samples.")
+}
+
+fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
+    let samples = cell.merged(measure)?;
+    let mark = mark_of(cell);
+    Some(Series {
+        strategy: cell.strategy,
+        label: view.label(cell).to_owned(),
+        line: curve(&samples),
+        markers: markers(&samples, mark),
+        dots: Vec::new(),
+    })
+}
+
+/// The curve: from the smallest sample to the largest, which stands at one in as many as there are.
+#[allow(clippy::cast_precision_loss)]
+fn curve(samples: &Histogram) -> Vec<(f64, f64)> {
+    const STEPS: u32 = 240;
+    let end = (samples.len() as f64).clamp(2.0, 1e7);
+    let point = |step: u32| {
+        let rarity = end.powf(f64::from(step) / f64::from(STEPS));
+        (rarity, value_at(samples, rarity))
+    };
+    let mut points: Vec<(f64, f64)> = (0..STEPS).map(point).collect();
+    points.push((end, samples.max().max(1) as f64));
+    points
+}
+
+/// Markers at the percentiles that have a tick, and at the end.
+#[allow(clippy::cast_precision_loss)]
+fn markers(samples: &Histogram, mark: Mark) -> Vec<((f64, f64), Mark)> {
+    let end = (samples.len() as f64).clamp(2.0, 1e7);
+    let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
+    // One cross a line is enough.
+    let plain = Mark { violated: false, ..mark };
+    let mut markers: Vec<_> = named.map(|rarity| ((rarity, value_at(samples, rarity)), plain)).collect();
+    markers.push(((end, samples.max().max(1) as f64), mark));
+    markers
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn value_at(samples: &Histogram, rarity: f64) -> f64 {
+    samples.value_at_quantile(1.0 - 1.0 / rarity).max(1) as f64
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

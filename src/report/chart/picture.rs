@@ -1,0 +1,108 @@
+//! A picture as plain data: lines, areas and texts in pixels. Charts make it; `paint` puts it on paper.
+//!
+//! One picture gives the SVG and the PNG, and a test can ask it what overlaps or is too small.
+
+use super::font;
+
+/// Red, green and blue.
+pub(super) type Colour = (u8, u8, u8);
+
+/// A point in pixels, from the top left corner.
+pub(super) type Point = (f64, f64);
+
+/// Which point of a text its position means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// Its left end.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its right end.
+    End,
+}
+
+/// One thing drawn. Later ones cover earlier ones.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shape {
+    /// An open line through these points.
+    Line { points: Vec<Point>, colour: Colour, width: f64 },
+    /// A filled area with these corners.
+    Area { points: Vec<Point>, colour: Colour },
+    /// A text, vertically centred on its position.
+    Text { at: Point, text: String, size: f64, colour: Colour, anchor: Anchor },
+}
+
+/// A picture of that size.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Picture {
+    /// Width in pixels.
+    pub width: f64,
+    /// Height in pixels.
+    pub height: f64,
+    /// What is drawn, in order.
+    pub shapes: Vec<Shape>,
+}
+
+impl Picture {
+    /// An empty, white picture.
+    pub fn new(width: f64, height: f64) -> Self {
+        Self { width, height, shapes: Vec::new() }
+    }
+
+    /// Draws a solid line.
+    pub fn line(&mut self, points: Vec<Point>, colour: Colour, width: f64) {
+        if points.len() > 1 {
+            self.shapes.push(Shape::Line { points, colour, width });
+        }
+    }
+
+    /// Fills an area.
+    pub fn area(&mut self, points: Vec<Point>, colour: Colour) {
+        self.shapes.push(Shape::Area { points, colour });
+    }
+
+    /// Fills a rectangle between two corners.
+    pub fn rectangle(&mut self, from: Point, to: Point, colour: Colour) {
+        self.area(vec![from, (to.0, from.1), to, (from.0, to.1)], colour);
+    }
+
+    /// Writes a text, vertically centred.
+    pub fn text(
+        &mut self,
+        at: Point,
+        text: impl Into<String>,
+        (size, colour, anchor): (f64, Colour, Anchor),
+    ) {
+        let text = text.into();
+        if !text.is_empty() {
+            self.shapes.push(Shape::Text { at, text, size, colour, anchor });
+        }
+    }
+}
+
+/// Breaks a text into lines no wider than that; a single word that is wider stays whole.
+pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if font::width(&format!("{line} {word}"), size) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Cuts a text that is wider than that, with `…` at its end.
+pub(super) fn shorten(text: &str, size: f64, width: f64) -> String {
+    if font::width(text, size) <= width {
+        return text.to_owned();
+    }
+    let mut kept = text.to_owned();
+    while !kept.is_empty() && font::width(&format!("{kept}…"), size) > width {
+        kept.pop();
+    }
+    format!("{}…", kept.trim_end())
+}

@@ -1,0 +1,159 @@
+//! The sheet that every chart is drawn on: title, where it was measured, plot with axes, keys, caption.
+
+use super::axis::Axis;
+use super::font;
+use super::keys::{self, Key};
+use super::look::{FAINT_INK, GRID, INK, RULE};
+use super::picture::{Anchor, Picture, Point, shorten, wrap};
+use crate::report::View;
+
+/// Width of every chart, in pixels.
+pub(super) const WIDTH: f64 = 1000.0;
+/// Height of a chart that has no reason to be taller.
+pub(super) const HEIGHT: f64 = 600.0;
+/// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
+pub(super) const SMALL: f64 = 13.0;
+/// The text of axes and keys.
+pub(super) const MEDIUM: f64 = 14.0;
+const LARGE: f64 = 21.0;
+const MARGIN: f64 = 18.0;
+const LINE: f64 = 18.0;
+const ABOVE_PLOT: f64 = 24.0;
+const BELOW_PLOT: f64 = 46.0;
+const CAPTION_LINES: usize = 6;
+
+/// A sheet with its heading and caption in place.
+pub(super) struct Sheet {
+    /// What has been drawn so far.
+    pub picture: Picture,
+    /// First free row below the heading.
+    pub top: f64,
+    /// Last free row above the caption.
+    pub bottom: f64,
+}
+
+/// The rectangle within the axes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plot {
+    /// Left edge, in pixels.
+    pub left: f64,
+    /// Top edge.
+    pub top: f64,
+    /// Right edge.
+    pub right: f64,
+    /// Bottom edge.
+    pub bottom: f64,
+    x: Axis,
+    y: Axis,
+}
+
+impl Plot {
+    /// Where a pair of values lies.
+    pub fn at(&self, x: f64, y: f64) -> Point {
+        let across = self.left + self.x.share(x) * (self.right - self.left);
+        (across, self.bottom - self.y.share(y) * (self.bottom - self.top))
+    }
+}
+
+impl Sheet {
+    /// A sheet with title, place and caption, tall enough for these keys.
+    pub fn for_keys(view: &View, title: &str, caption: &[String], keys: &[Key]) -> Self {
+        let around = Self::new(view, title, caption, HEIGHT);
+        let height = keys::room(keys) + HEIGHT - (around.bottom - around.top) + ABOVE_PLOT + BELOW_PLOT;
+        if height > HEIGHT { Self::new(view, title, caption, height.ceil()) } else { around }
+    }
+
+    /// A sheet of that height, with title, place and caption.
+    pub fn new(view: &View, title: &str, caption: &[String], height: f64) -> Self {
+        let mut sheet = Self { picture: Picture::new(WIDTH, height), top: MARGIN, bottom: height - MARGIN };
+        sheet.heading(&view.place_line(), title);
+        sheet.caption(caption);
+        sheet
+    }
+
+    fn heading(&mut self, place: &str, title: &str) {
+        let width = WIDTH - 2.0 * MARGIN;
+        let title = shorten(title, LARGE, width);
+        self.picture.text((MARGIN, self.top + 8.0), title, (LARGE, INK, Anchor::Start));
+        self.top += 34.0;
+        let lines = wrap(place, SMALL, width);
+        for line in lines.iter().take(3) {
+            let line = shorten(line, SMALL, width);
+            self.picture.text((MARGIN, self.top), line, (SMALL, FAINT_INK, Anchor::Start));
+            self.top += LINE;
+        }
+        self.top += 8.0;
+    }
+
+    fn caption(&mut self, caption: &[String]) {
+        let width = WIDTH - 2.0 * MARGIN;
+        let mut lines: Vec<String> = caption.iter().flat_map(|said| wrap(said, SMALL, width)).collect();
+        if lines.len() > CAPTION_LINES {
+            lines.truncate(CAPTION_LINES - 1);
+            lines.push("… more is said below the run's table".to_owned());
+        }
+        for line in lines.iter().rev() {
+            let line = shorten(line, SMALL, width);
+            self.picture.text((MARGIN, self.bottom - 4.0), line, (SMALL, FAINT_INK, Anchor::Start));
+            self.bottom -= LINE;
+        }
+        self.bottom -= 6.0;
+    }
+
+    /// Draws axes, grid and keys, and gives the rectangle within them.
+    pub fn plot(&mut self, x: Axis, y: Axis, keys: &[Key]) -> Plot {
+        let labels = y.ticks.iter().map(|(_, label)| font::width(label, MEDIUM));
+        let plot = Plot {
+            left: MARGIN + labels.fold(0.0, f64::max) + 10.0,
+            top: self.top + ABOVE_PLOT,
+            right: WIDTH - MARGIN - keys::width(keys),
+            bottom: self.bottom - BELOW_PLOT,
+            x,
+            y,
+        };
+        self.rows(&plot);
+        self.columns(&plot);
+        keys::draw(&mut self.picture, &plot, keys);
+        plot
+    }
+
+    fn rows(&mut self, plot: &Plot) {
+        let style = (MEDIUM, INK, Anchor::Start);
+        self.picture.text((MARGIN, plot.top - 22.0), plot.y.title.as_str(), style);
+        for (value, label) in &plot.y.ticks {
+            let row = plot.bottom - plot.y.share(*value) * (plot.bottom - plot.top);
+            let width = if label.is_empty() { 0.5 } else { 1.0 };
+            self.picture.line(vec![(plot.left, row), (plot.right, row)], GRID, width);
+            self.picture.text((plot.left - 8.0, row), label.as_str(), (MEDIUM, INK, Anchor::End));
+        }
+    }
+
+    fn columns(&mut self, plot: &Plot) {
+        for (value, _) in &plot.x.ticks {
+            let column = plot.at(*value, 0.0).0;
+            self.picture.line(vec![(column, plot.top), (column, plot.bottom + 5.0)], GRID, 1.0);
+        }
+        self.picture.line(vec![(plot.left, plot.bottom), (plot.right, plot.bottom)], RULE, 1.5);
+        for (column, label) in readable(plot) {
+            self.picture.text((column, plot.bottom + 16.0), label, (MEDIUM, INK, Anchor::Middle));
+        }
+        let middle = f64::midpoint(plot.left, plot.right);
+        let style = (MEDIUM, INK, Anchor::Middle);
+        self.picture.text((middle, plot.bottom + 38.0), plot.x.title.as_str(), style);
+    }
+}
+
+/// The labels below the plot, without those that would touch one another; the last one always stays.
+fn readable(plot: &Plot) -> Vec<(f64, &str)> {
+    let mut kept: Vec<(f64, &str)> = Vec::new();
+    for (value, label) in plot.x.ticks.iter().rev().filter(|tick| !tick.1.is_empty()) {
+        let column = plot.at(*value, 0.0).0;
+        let reach = font::width(label, MEDIUM) / 2.0 + 5.0;
+        let free =
+            kept.last().is_none_or(|(next, text)| column + reach < next - font::width(text, MEDIUM) / 2.0);
+        if free {
+            kept.push((column, label));
+        }
+    }
+    kept
+}

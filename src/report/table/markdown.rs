@@ -1,0 +1,49 @@
+//! The same tables as Markdown, for READMEs and CI summaries.
+
+use super::{Grid, headline, legend};
+use crate::report::View;
+
+/// The main table, what must be said of it, and the three-way check folded away.
+#[must_use]
+pub fn markdown(view: &View) -> String {
+    let mut said = vec![format!("### {}", escaped(&headline(view)))];
+    said.push(format!("Measured on: {}.", escaped(&view.place_line())));
+    if view.cells.is_empty() {
+        said.push("No trial ran, so there is nothing to show.".to_owned());
+    } else {
+        said.extend([table(&Grid::of(view)), legend(view)]);
+    }
+    let notes: Vec<String> = view.notes().iter().map(|note| format!("- {}", escaped(note))).collect();
+    if !notes.is_empty() {
+        said.push(notes.join("\n"));
+    }
+    let accounting = Grid::accounting(view);
+    if !accounting.rows.is_empty() {
+        let summary = "<details><summary>Counts: client, cost model and servers</summary>";
+        said.extend([summary.to_owned(), table(&accounting), "</details>".to_owned()]);
+    }
+    said.join("\n\n") + "\n"
+}
+
+fn table(grid: &Grid) -> String {
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
+    let rule =
+        line(grid.columns.iter().map(|column| if column.numbers { "---:" } else { "---" }.into()).collect());
+    let rows = grid.rows.iter().map(|row| line(row.iter().map(|text| escaped(text)).collect()));
+    [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// A text that Markdown shows as it is, on one line.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '|' | '\\' | '`' | '*' | '[' | ']' => safe.extend(['\\', letter]),
+            '<' => safe.push_str("&lt;"),
+            '\n' | '\r' => safe.push(' '),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

@@ -1,0 +1,101 @@
+//! The table, for a terminal and as Markdown, and the lines below it.
+
+mod columns;
+mod markdown;
+mod terminal;
+
+pub use markdown::markdown;
+pub use terminal::{Style, accounting_table, terminal};
+
+use columns::{COLUMNS, COUNT, Column};
+
+use super::View;
+
+/// Rows of texts below headings.
+struct Grid {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// The main table: one row for each strategy and contender count.
+    fn of(view: &View) -> Self {
+        let rows = view.cells.iter().map(|cell| columns::row(view, cell).to_vec()).collect();
+        Self { columns: COLUMNS.to_vec(), rows }.without_idle_columns()
+    }
+
+    /// The three-way check: client, cost model, servers.
+    fn accounting(view: &View) -> Self {
+        let number =
+            |value: Option<u64>| value.map_or_else(|| columns::NOT_MEASURED.to_owned(), |n| n.to_string());
+        let agree = |agrees: Option<bool>| match agrees {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => columns::NOT_MEASURED,
+        };
+        let row = |row: crate::report::view::AccountingRow| {
+            vec![
+                row.strategy,
+                row.contenders.to_string(),
+                row.line.what,
+                number(row.line.client),
+                number(row.line.expected),
+                number(row.line.servers),
+                agree(row.line.agrees).to_owned(),
+            ]
+        };
+        let column = |heading, numbers| Column { heading, numbers, spare: 0 };
+        let columns = vec![
+            column("strategy", false),
+            column("contenders", true),
+            column("counted", false),
+            column("client", true),
+            column("cost model", true),
+            column("servers", true),
+            column("agree", false),
+        ];
+        Self { columns, rows: view.accounting().into_iter().map(row).collect() }
+    }
+
+    /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
+    fn without_idle_columns(self) -> Self {
+        let idle = |at: usize| {
+            let same = |text: &str| self.rows.iter().all(|row| row[at] == text);
+            let column = self.columns[at];
+            column.spare > 0 && (same(columns::NOT_MEASURED) || column.heading == "reps" && same("1"))
+        };
+        let kept: Vec<usize> = (0..COUNT).filter(|at| !idle(*at)).collect();
+        self.only(&kept)
+    }
+
+    /// Without the column that can best be spared; `None` when all must stay.
+    fn without_spare_column(&self) -> Option<(Self, &'static str)> {
+        let spare =
+            self.columns.iter().max_by_key(|column| column.spare).filter(|column| column.spare > 0)?;
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at] != *spare).collect();
+        Some((self.only(&kept), spare.heading))
+    }
+
+    fn only(&self, kept: &[usize]) -> Self {
+        let pick = |row: &Vec<String>| kept.iter().map(|at| row[*at].clone()).collect();
+        Self {
+            columns: kept.iter().map(|at| self.columns[*at]).collect(),
+            rows: self.rows.iter().map(pick).collect(),
+        }
+    }
+}
+
+/// What the table's figures are, in one sentence.
+fn legend(view: &View) -> String {
+    let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
+    let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
+    format!(
+        "{figures}acq: acquisition; fan-out: notifications caused by a release, per release; -: not measured."
+    )
+}
+
+/// The first line: what ran, and the verdict with its first reason.
+fn headline(view: &View) -> String {
+    let why = view.verdict.reasons().first().map_or_else(String::new, |why| format!(" ({why})"));
+    format!("{}: {}{why}", view.title, view.verdict.word())
+}

@@ -1,0 +1,115 @@
+//! The tables for a terminal.
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
+
+use super::{Grid, headline, legend};
+use crate::report::View;
+
+/// A line below the headings and nothing else: no character that a terminal or a log could lack.
+const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
+
+/// What the terminal allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether colours may be used.
+    pub colour: bool,
+    /// The columns of characters that there are; `None` for no limit.
+    pub width: Option<u16>,
+}
+
+/// The main table with what must be said around it.
+#[must_use]
+pub fn terminal(view: &View, style: Style) -> String {
+    let mut said = vec![headline(view), format!("Measured on: {}.", view.place_line()), String::new()];
+    if view.cells.is_empty() {
+        said.push("No trial ran, so there is nothing to show.".to_owned());
+    } else {
+        let (table, left_out) = fitted(Grid::of(view), style);
+        said.extend([table, String::new(), legend(view)]);
+        if !left_out.is_empty() {
+            said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+        }
+    }
+    said.extend(view.notes().into_iter().map(|note| format!("! {note}")));
+    said.join("\n") + "\n"
+}
+
+/// Client, cost model and servers side by side; empty when nothing was counted.
+#[must_use]
+pub fn accounting_table(view: &View, style: Style) -> String {
+    let grid = Grid::accounting(view);
+    if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
+}
+
+/// The table without as many columns as it takes to fit, and the headings of those.
+fn fitted(mut grid: Grid, style: Style) -> (String, Vec<&'static str>) {
+    let mut left_out = Vec::new();
+    loop {
+        let wide = draw(&grid, style, None);
+        let fits = style.width.is_none_or(|width| width_of(&grid) <= usize::from(width));
+        if fits {
+            return (wide, left_out);
+        }
+        let Some((narrower, heading)) = grid.without_spare_column() else {
+            return (draw(&grid, style, style.width), left_out);
+        };
+        grid = narrower;
+        left_out.push(heading);
+    }
+}
+
+/// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
+fn width_of(grid: &Grid) -> usize {
+    let plain = draw(grid, Style::default(), None);
+    plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
+    let mut table = Table::new();
+    table.load_style(LEAN);
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table.set_header(
+        grid.columns.iter().map(|column| Cell::new(column.heading).add_attribute(Attribute::Bold)),
+    );
+    let mut last = "";
+    for row in &grid.rows {
+        // A strategy is named once, above all its contender counts.
+        let repeated = row[0] == last;
+        last = &row[0];
+        let shown = row.iter().enumerate().map(|(at, text)| if at == 0 && repeated { "" } else { text });
+        table.add_row(shown.map(coloured));
+    }
+    for (column, look) in table.column_iter_mut().zip(&grid.columns) {
+        column.set_padding((0, 1));
+        column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    if let Some(width) = width {
+        wrap_first(&mut table, width);
+    }
+    table.trim_fmt()
+}
+
+/// Wraps the first column, whose labels are the longest, and leaves the others whole.
+fn wrap_first(table: &mut Table, width: u16) {
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+}
+
+fn coloured(text: &str) -> Cell {
+    let cell = Cell::new(text);
+    match text.split(',').next().unwrap_or_default() {
+        "VIOLATED" | "NO" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        "unknown" => cell.fg(Color::Yellow),
+        "held" if text == "held" => cell.fg(Color::Green),
+        "held" => cell.fg(Color::Yellow),
+        _ => cell,
+    }
+}

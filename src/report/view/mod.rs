@@ -1,0 +1,86 @@
+//! The one view model behind every renderer: what a table row or a chart point is, before it is drawn.
+//!
+//! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
+
+mod accounting;
+mod cell;
+mod notes;
+mod of;
+mod place;
+mod repetition;
+
+pub use accounting::{AccountingLine, AccountingRow};
+pub use cell::{Cell, Spread};
+pub use repetition::Repetition;
+
+use crate::measure::Measure;
+use crate::verdict::Verdict;
+
+/// A stored run as the renderers see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The scenario's name.
+    pub title: String,
+    /// Where it was measured: sentences without a full stop, most telling first.
+    pub place: Vec<String>,
+    /// The strategies by their labels, in the order of the scenario. The position gives the colour.
+    pub strategies: Vec<String>,
+    /// One cell for each strategy and contender count that ran, in that order.
+    pub cells: Vec<Cell>,
+    /// What must be said of the run as a whole, e.g. that it was cut short.
+    pub remarks: Vec<String>,
+    /// The verdict on the run.
+    pub verdict: Verdict,
+}
+
+impl View {
+    /// The label of a cell's strategy.
+    #[must_use]
+    pub fn label(&self, cell: &Cell) -> &str {
+        self.strategies.get(cell.strategy).map_or("?", String::as_str)
+    }
+
+    /// The cells of one strategy, by rising contender count.
+    pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.strategy == strategy)
+    }
+
+    /// The cells of one contender count, in the order of the strategies.
+    pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.contenders == contenders)
+    }
+
+    /// Every contender count that ran, rising.
+    #[must_use]
+    pub fn contender_counts(&self) -> Vec<usize> {
+        let mut counts: Vec<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    }
+
+    /// The contender count at which most strategies have that: the largest, if several have it at as many.
+    ///
+    /// Cells with a sound repetition count before those that only have invalid or partial ones.
+    #[must_use]
+    pub fn best_common_count(&self, has: impl Fn(&Cell) -> bool) -> Option<usize> {
+        let score = |&contenders: &usize| {
+            let found: Vec<&Cell> = self.cells_at(contenders).filter(|cell| has(cell)).collect();
+            let sound = found.iter().filter(|cell| cell.is_sound()).count();
+            (sound, found.len(), contenders)
+        };
+        self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
+    }
+
+    /// Whether any repetition has samples of that measure.
+    #[must_use]
+    pub fn has(&self, measure: Measure) -> bool {
+        self.cells.iter().any(|cell| cell.merged(measure).is_some())
+    }
+
+    /// One line on where it was measured.
+    #[must_use]
+    pub fn place_line(&self) -> String {
+        self.place.join("; ")
+    }
+}

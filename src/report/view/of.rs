@@ -1,0 +1,127 @@
+//! From the stored run to the view.
+
+use super::place::place;
+use super::{AccountingLine, Cell, Repetition, View};
+use crate::measure::{Measure, RequestKind};
+use crate::results::wire::{RunEnding, RunFile, StoredAccounting, StoredCounts, StoredRun, TrialFile};
+
+impl View {
+    /// The view of a stored run. Never fails: what is missing is not shown.
+    #[must_use]
+    pub fn of(stored: &StoredRun) -> Self {
+        let strategies = strategies(stored);
+        let mut trials: Vec<(usize, &TrialFile)> =
+            stored.trials.iter().filter_map(|trial| Some((position(&strategies, trial)?, trial))).collect();
+        trials.sort_by_key(|(strategy, trial)| (*strategy, trial.contenders, trial.repetition, trial.index));
+        Self {
+            title: stored.run.scenario.clone(),
+            place: place(&stored.run, stored.trials.first().map(|trial| trial.load.as_str())),
+            strategies,
+            cells: cells(&trials),
+            remarks: remarks(&stored.run),
+            verdict: (&stored.run.exclusion).into(),
+        }
+    }
+}
+
+fn position(strategies: &[String], trial: &TrialFile) -> Option<usize> {
+    strategies.iter().position(|label| *label == trial.label)
+}
+
+/// The labels in the order in which the scenario names the strategies.
+///
+/// The trials themselves ran shuffled; colours that followed them would change from run to run.
+fn strategies(stored: &StoredRun) -> Vec<String> {
+    let place = |name: &str| {
+        let text = &stored.run.scenario_text;
+        text.find(&format!("\"{name}\"")).or_else(|| text.find(name)).unwrap_or(usize::MAX)
+    };
+    let mut found: Vec<(usize, String)> =
+        stored.trials.iter().map(|trial| (place(&trial.strategy), trial.label.clone())).collect();
+    found.sort();
+    found.dedup();
+    found.into_iter().map(|(_, label)| label).collect()
+}
+
+fn cells(trials: &[(usize, &TrialFile)]) -> Vec<Cell> {
+    let together =
+        |a: &(usize, &TrialFile), b: &(usize, &TrialFile)| a.0 == b.0 && a.1.contenders == b.1.contenders;
+    let cell = |same: &[(usize, &TrialFile)]| Cell {
+        strategy: same[0].0,
+        contenders: same[0].1.contenders,
+        repetitions: same.iter().map(|(_, trial)| repetition(trial)).collect(),
+    };
+    trials.chunk_by(together).map(cell).collect()
+}
+
+fn repetition(trial: &TrialFile) -> Repetition {
+    Repetition {
+        throughput: trial.derived.throughput_per_s,
+        fan_out: trial.derived.fan_out,
+        requests: requests(&trial.measured),
+        notifications: trial.derived.notifications_per_acquisition,
+        overtaken: per_acquisition(&trial.measured, trial.measured.overtaken),
+        fairness: trial.derived.fairness,
+        wait: trial.histogram(Measure::Wait).cloned(),
+        handoff: trial.histogram(Measure::Handoff).cloned(),
+        per_second: full_seconds(trial),
+        invalid: trial.health.invalid.clone(),
+        partial: partial(trial),
+        violations: trial.violation_count,
+        first_violation: first_violation(trial),
+        verdict: (&trial.exclusion).into(),
+        accounting: trial.accounting.iter().map(accounting).collect(),
+        ..Repetition::unmeasured(trial.index, trial.repetition)
+    }
+}
+
+fn requests(counts: &StoredCounts) -> Vec<(RequestKind, f64)> {
+    let amount = |kind| Some((kind, per_acquisition(counts, counts.request(kind))?));
+    RequestKind::ALL.into_iter().filter_map(amount).filter(|(_, amount)| *amount > 0.0).collect()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn per_acquisition(counts: &StoredCounts, amount: u64) -> Option<f64> {
+    (counts.acquired() > 0).then(|| amount as f64 / counts.acquired() as f64)
+}
+
+/// The timeline without its last second where that was cut short: it would look like a collapse.
+fn full_seconds(trial: &TrialFile) -> Vec<u64> {
+    let full = usize::try_from(trial.measured_us / 1_000_000).unwrap_or(usize::MAX);
+    trial.timeline.iter().take(full).map(|second| second.acquisitions).collect()
+}
+
+fn partial(trial: &TrialFile) -> Option<String> {
+    let why = || trial.completeness.why.clone().unwrap_or_else(|| "cut short".to_owned());
+    (!trial.completeness.complete).then(why)
+}
+
+fn first_violation(trial: &TrialFile) -> Option<String> {
+    let first = trial.violations.first()?;
+    Some(format!(
+        "contender {} entered lock {} while contender {} was inside",
+        first.entered.contender, first.lock, first.inside.contender
+    ))
+}
+
+fn accounting(line: &StoredAccounting) -> AccountingLine {
+    AccountingLine {
+        what: line.what.clone(),
+        client: line.client,
+        expected: line.expected,
+        servers: line.servers,
+        agrees: line.agrees,
+    }
+}
+
+fn remarks(run: &RunFile) -> Vec<String> {
+    let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
+    match run.outcome.ending {
+        RunEnding::Complete => Vec::new(),
+        RunEnding::Interrupted => vec![format!("The run was interrupted: {ran}")],
+        RunEnding::Aborted => {
+            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
+            vec![format!("The run was cut short: {why}; {ran}")]
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A batch costs exactly what the cost model says, by the client's count and by the servers'.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/trials.rs"]
+mod trials;
+
+use zklockbench::record::Trial;
+use zklockbench::verdict::Verdict;
+
+async fn batch(strategy: &str, contenders: usize) -> Trial {
+    let lines = format!(
+        "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"60ms\"\n\
+         poll_interval = \"200ms\"\nsession_timeout = \"20s\"\n"
+    );
+    let lines =
+        if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"200ms\"\n", "") };
+    trials::run_one(ensemble::shared(), &lines).await
+}
+
+/// Client, cost model and servers agree in every line that more than one of them knows.
+fn assert_agreement(trial: &Trial) {
+    assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+    for line in &trial.accounting {
+        assert_ne!(line.agrees(), Some(false), "{} {}: {line:?}", trial.label, trial.contenders);
+    }
+    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap().clone();
+    for what in ["requests", "reads", "writes", "notifications by release to waiters"] {
+        assert!(of(what).expected.is_some(), "{}: no expectation for {what}", trial.label);
+    }
+    for what in ["reads", "writes", "notifications: node deleted", "notifications: children changed"] {
+        assert!(of(what).servers.is_some(), "{}: the servers did not tell {what}", trial.label);
+    }
+}
+
+fn to_waiters(trial: &Trial) -> u64 {
+    trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
+}
+
+#[tokio::test]
+async fn fifty_that_watch_their_predecessor_are_woken_forty_nine_times() {
+    for strategy in
+        ["\"predecessor-watch\"", "{ name = \"predecessor-watch\", watch = \"exists\" }", "\"curator-mutex\""]
+    {
+        let trial = batch(strategy, 50).await;
+        assert_agreement(&trial);
+        assert_eq!(to_waiters(&trial), 49, "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_them() {
+    for strategy in ["\"parent-watch\"", "{ name = \"parent-watch\", while_holding = \"relist\" }"] {
+        let trial = batch(strategy, 50).await;
+        assert_agreement(&trial);
+        assert_eq!(to_waiters(&trial), 50 * 49 / 2, "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn pollers_are_never_woken() {
+    let trial = batch("\"polling\"", 50).await;
+    assert_agreement(&trial);
+    assert_eq!(trial.whole.notifications.total(), 0);
+}
+
+#[tokio::test]
+async fn small_batches_agree_too() {
+    for strategy in ["\"polling\"", "\"parent-watch\"", "\"predecessor-watch\"", "\"curator-mutex\""] {
+        for contenders in [2, 3, 10] {
+            assert_agreement(&batch(strategy, contenders).await);
+        }
+    }
+}

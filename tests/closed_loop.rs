@@ -1,0 +1,89 @@
+//! The closed loop: who is woken, who is let in, and whether anybody was together with another.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/trials.rs"]
+mod trials;
+
+use zklockbench::measure::{Measure, Outcome};
+use zklockbench::record::Completeness;
+use zklockbench::verdict::Verdict;
+
+#[tokio::test]
+async fn no_lock_is_found_violated_with_both_holders_named() {
+    let trial = trials::run_one(
+        ensemble::shared(),
+        "strategies = [\"no-lock\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"500ms\"\n",
+    )
+    .await;
+    assert!(matches!(trial.exclusion, Verdict::Violated(_)), "{:?}", trial.exclusion);
+    let first = &trial.violations[0];
+    assert_ne!(first.inside.contender, first.entered.contender);
+    assert!(first.inside.entered_us <= first.entered.entered_us);
+    assert!(trial.violation_count >= trial.violations.len() as u64);
+}
+
+#[tokio::test]
+async fn every_lock_excludes_and_hands_over() {
+    let lines = "strategies = [\"polling\", \"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
+                 contenders = 8\nhold = \"2ms\"\npoll_interval = \"10ms\"\nduration = \"1s\"\n";
+    for trial in trials::run(ensemble::shared(), lines).await {
+        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+        assert_eq!(trial.completeness, Completeness::Complete, "{}", trial.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        assert!(trial.measured.acquired() > 0 && trial.histograms[&Measure::Handoff].len() > 0);
+    }
+}
+
+#[tokio::test]
+async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
+    // Given a hold that is long enough for every watcher to have set its watch again
+    let lines = "strategies = [\"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
+                 contenders = 20\nhold = \"50ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\n";
+    for trial in trials::run(ensemble::shared(), lines).await {
+        // Then a release wakes all 19 others that watch the parent, or the one that watches this node
+        let fan_out = trial.fan_out().unwrap();
+        let expected = if trial.strategy == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
+        assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn several_locks_are_held_at_once_and_each_excludes() {
+    let trial = trials::run_one(
+        ensemble::shared(),
+        "strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
+    )
+    .await;
+    assert_eq!(trial.exclusion, Verdict::Held);
+    // One lock held for 200 ms at a time allows 10 acquisitions in 2 s.
+    assert!(trial.measured.acquired() > 12, "{}", trial.measured.acquired());
+}
+
+#[tokio::test]
+async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
+    let trial = trials::run_one(
+        ensemble::shared(),
+        "strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"100ms\"\nacquire_timeout = \"150ms\"\n\
+         duration = \"2s\"\n",
+    )
+    .await;
+    let outcomes = &trial.measured.outcomes;
+    assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
+    assert_eq!(trial.exclusion, Verdict::Held);
+}
+
+#[tokio::test]
+async fn a_drain_ends_a_herd_within_seconds() {
+    let trial = trials::run_one(
+        ensemble::shared(),
+        "strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
+    )
+    .await;
+    assert_eq!(trial.completeness, Completeness::Complete);
+    let drain = trial.phases.iter().find(|phase| phase.name == "drain").unwrap();
+    assert!(drain.took_us < 5_000_000, "{drain:?}");
+    assert!(trial.measured.outcomes.get(Outcome::Acquired) > 0);
+}

@@ -1,0 +1,69 @@
+//! Pages and tables that are made from the code say what the code says.
+//!
+//! To make them anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test generated_docs`.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
+use std::path::{Path, PathBuf};
+
+use zklockbench::error::Exit;
+use zklockbench::scenario::default_value;
+use zklockbench::{lock, scenario};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Compares a file with what it should be, or makes it so when that was asked for.
+fn assert_fresh(name: &str, expected: &str) {
+    if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
+        std::fs::write(file(name), expected).unwrap();
+    }
+    let text = std::fs::read_to_string(file(name)).unwrap_or_default();
+    assert!(
+        text == expected,
+        "{name} is stale; make it anew: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test generated_docs"
+    );
+}
+
+/// A file's text with the part between two markers replaced.
+fn with_part(name: &str, marker: &str, part: &str) -> String {
+    let text = std::fs::read_to_string(file(name)).unwrap();
+    let (begin, end) = (format!("<!-- {marker}: begin -->\n"), format!("<!-- {marker}: end -->"));
+    let from = text.find(&begin).unwrap_or_else(|| panic!("{name} has no marker {begin}")) + begin.len();
+    let to = text.find(&end).unwrap_or_else(|| panic!("{name} has no marker {end}"));
+    format!("{}{part}{}", &text[..from], &text[to..])
+}
+
+#[test]
+fn the_page_on_locks_is_fresh() {
+    assert_fresh("docs/locks.md", &lock::reference());
+}
+
+#[test]
+fn the_page_on_scenarios_is_fresh() {
+    assert_fresh("docs/scenario.md", &scenario::reference(&lock::cards()));
+}
+
+#[test]
+fn the_readme_lists_every_lock_and_every_exit_code() {
+    let locks: String = lock::cards()
+        .iter()
+        .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.source))
+        .collect();
+    let locks = format!("| strategy | how | source |\n|---|---|---|\n{locks}");
+    let exits: String =
+        Exit::ALL.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", *exit as u8)).collect();
+    let exits = format!("| code | meaning |\n|---:|---|\n{exits}");
+    assert_fresh("README.md", &with_part("README.md", "strategies", &locks));
+    assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
+}
+
+#[test]
+fn every_parameter_has_a_default_of_its_own_kind() {
+    for card in lock::cards() {
+        for param in card.params {
+            assert!(default_value(param).is_some(), "{}: {}", card.name, param.name);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Views made by hand, of the sizes and shapes that real runs have.
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use zklockbench::measure::{Histogram, RequestKind, new_histogram};
+use zklockbench::report::View;
+use zklockbench::report::view::{AccountingLine, Cell, Repetition};
+use zklockbench::verdict::Verdict;
+
+/// Five strategies as the suite ships them.
+pub const FIVE: [&str; 5] = ["predecessor-watch", "parent-watch", "curator-mutex", "polling", "no-lock"];
+
+/// A view with these strategies and counts, three repetitions of everything.
+pub fn view(strategies: &[&str], counts: &[usize]) -> View {
+    let cell = |(strategy, contenders)| Cell {
+        strategy,
+        contenders,
+        repetitions: (1..=3).map(|number| repetition(strategy, contenders, number)).collect(),
+    };
+    let pairs = (0..strategies.len()).flat_map(|s| counts.iter().map(move |count| (s, *count)));
+    View {
+        title: "herd-effect".into(),
+        place: vec![
+            "local ensemble, 3 servers (ZooKeeper 3.9.4)".into(),
+            "ensemble and generator share one host and its 2 cores".into(),
+            "data: /tmp/zk (tmpfs: no fsync cost)".into(),
+            "scenario herd-effect, closed load, seed 42".into(),
+        ],
+        strategies: strategies.iter().map(|&label| label.to_owned()).collect(),
+        cells: pairs.map(cell).collect(),
+        remarks: Vec::new(),
+        verdict: Verdict::Held,
+    }
+}
+
+/// An empty view: a run in which no trial ran.
+pub fn empty() -> View {
+    view(&[], &[])
+}
+
+/// The cell of that strategy and count.
+pub fn cell<'a>(view: &'a mut View, strategy: usize, contenders: usize) -> &'a mut Cell {
+    let found = view.cells.iter_mut().find(|cell| cell.strategy == strategy && cell.contenders == contenders);
+    found.expect("the view has that cell")
+}
+
+/// A trial with figures that the kind of strategy would give; the same ones each time.
+pub fn repetition(strategy: usize, contenders: usize, number: u32) -> Repetition {
+    let n = contenders as f64;
+    let noise = 1.0 + 0.06 * ((strategy * 7 + contenders * 3 + number as usize * 2) % 5) as f64;
+    let herd = strategy % 5 == 1;
+    let polls = strategy % 5 == 3;
+    let slow = 1.0 + strategy as f64 * 0.35;
+    let throughput = noise
+        * if herd {
+            420.0 / (1.0 + n / 12.0)
+        } else if polls {
+            48.0
+        } else {
+            400.0 / slow
+        };
+    let handoff_us = 1e6 / throughput;
+    let mut measured = Repetition::unmeasured(contenders * 10 + number as usize, number);
+    measured.throughput = Some(throughput);
+    measured.fan_out = Some(if polls {
+        0.0
+    } else if herd {
+        n - 1.0
+    } else {
+        1.0_f64.min(n - 1.0)
+    });
+    measured.requests = requests(strategy, n);
+    measured.notifications = measured.fan_out;
+    measured.overtaken = Some(if polls { 0.23 } else { 0.0 });
+    measured.fairness = Some(if polls { 0.81 } else { 0.997 });
+    measured.wait = Some(samples(handoff_us * n, 4000, number));
+    measured.handoff = (contenders > 1).then(|| samples(handoff_us, 4000, number));
+    measured.per_second =
+        (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64).collect();
+    measured.verdict = Verdict::Held;
+    measured.accounting = vec![
+        line("reads", 12_000, Some(12_000), Some(12_000)),
+        line("writes", 8_000, Some(8_000), Some(8_000)),
+        line("notifications: node deleted", 3_999, None, Some(3_999)),
+    ];
+    measured
+}
+
+/// One line of the three-way check.
+pub fn line(what: &str, client: u64, expected: Option<u64>, servers: Option<u64>) -> AccountingLine {
+    let known: Vec<u64> = [Some(client), expected, servers].into_iter().flatten().collect();
+    let agrees = (known.len() > 1).then(|| known.iter().all(|number| *number == client));
+    AccountingLine { what: what.into(), client: Some(client), expected, servers, agrees }
+}
+
+fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
+    let look = match strategy % 5 {
+        1 => (RequestKind::GetChildrenWatch, 1.0 + n / 2.0),
+        3 => (RequestKind::GetChildren, 1.0 + n / 4.0),
+        _ => (RequestKind::GetDataWatch, 1.0),
+    };
+    let list = (RequestKind::GetChildren, 2.0);
+    let mut all = vec![(RequestKind::Create, 1.0), (RequestKind::Delete, 1.0), look];
+    if look.0 != RequestKind::GetChildren {
+        all.push(list);
+    }
+    all.sort_by_key(|(kind, _)| *kind);
+    all
+}
+
+/// A long-tailed sample around a mean, without chance.
+pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
+    let mut histogram = new_histogram();
+    for step in 1..=count {
+        let rank = f64::from(step) / f64::from(count + 1);
+        let tail = 1.0 - 0.35 * (1.0 - rank).ln();
+        let value = mean_us * (0.5 + 0.3 * rank) * tail * (1.0 + 0.02 * f64::from(number));
+        histogram.saturating_record((value as u64).max(1));
+    }
+    histogram
+}
