@@ -12,8 +12,28 @@ use crate::violation::Violation;
 
 type Module = Vec<String>;
 
-/// One violation for each set of files that form a circle, at the first import of its first file.
+/// Circles that are still to be opened. The list may only become shorter: one that is gone must be struck off.
+const KNOWN: &[&str] = &[
+    "report::chart::keys → report::chart::sheet → report::chart::keys",
+    "report::view::accounting → report::view::cell → report::view::repetition → report::view::accounting",
+];
+
+/// Every circle that is not known, and every known one that is gone.
 pub fn check(tree: &[Source]) -> Vec<Violation> {
+    against(KNOWN, circles(tree))
+}
+
+fn against(known: &[&str], found: Vec<Violation>) -> Vec<Violation> {
+    let is = |violation: &Violation, circle: &&str| violation.what.ends_with(&format!(": {circle}"));
+    let gone = known.iter().filter(|circle| !found.iter().any(|violation| is(violation, circle)));
+    let strike = |circle| Violation::of_tree(format!("strike this circle off the known ones: {circle}"));
+    let gone: Vec<Violation> = gone.map(strike).collect();
+    let fresh = found.into_iter().filter(|violation| !known.iter().any(|circle| is(violation, circle)));
+    fresh.chain(gone).collect()
+}
+
+/// One violation for each set of files that form a circle, at the first import of its first file.
+fn circles(tree: &[Source]) -> Vec<Violation> {
     let map = Map::of(tree);
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -118,7 +138,7 @@ mod tests {
 
     fn broken(files: &[(&str, &str)]) -> Vec<Violation> {
         let tree: Vec<Source> = files.iter().map(|(path, text)| Source::parse(path, text)).collect();
-        check(&tree)
+        circles(&tree)
     }
 
     #[test]
@@ -130,6 +150,14 @@ mod tests {
         ]);
         assert_eq!(found.iter().map(Violation::place).collect::<Vec<_>>(), [("src/zk/session.rs", 2)]);
         assert!(found[0].what.ends_with("zk::session → zk::watch → zk::session"), "{}", found[0].what);
+    }
+
+    #[test]
+    fn a_known_circle_is_passed_over_until_it_is_gone() {
+        let found = || vec![Violation::at("src/a.rs", 1, "files import each other in a circle: a → b → a")];
+        assert_eq!(against(&["a → b → a"], found()), []);
+        assert_eq!(against(&["b → a"], found()).len(), 2);
+        assert_eq!(against(&["a → b → a"], Vec::new())[0].place(), ("src", 0));
     }
 
     #[test]
