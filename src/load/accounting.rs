@@ -1,7 +1,7 @@
 //! The three-way count: what the client saw, what the cost model predicts, what the servers counted.
 
+use super::desk::Log;
 use super::shared::Shared;
-use super::worker::Log;
 use crate::catalog::BatchCost;
 use crate::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,

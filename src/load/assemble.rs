@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::desk::Log;
 use super::shared::Shared;
-use super::worker::{Log, ThreadRecord};
+use super::worker::ThreadRecord;
 use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Accounting, ServerCounters, Tally, Trial};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::attribution::Attribution;
+use super::desk::Desk;
 use super::pace::Pace;
 use super::scene::{Occupant, Scene};
 use super::shared::Shared;
-use super::worker::Desk;
 use crate::catalog::ParamValue;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};

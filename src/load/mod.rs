@@ -5,6 +5,7 @@ mod assemble;
 mod attribution;
 mod batch;
 mod contender;
+mod desk;
 mod event;
 mod health;
 mod leftovers;

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::desk::Log;
 use super::event::{Event, Sink};
 use super::health::{self, Vitals};
 use super::shared::{Board, Shared};
@@ -303,7 +304,7 @@ impl<'a> Conductor<'a> {
         let _ = join_all(self.threads.drain(..)).await;
     }
 
-    fn sessions(&self, connect_us: u64, log: &worker::Log) -> Sessions {
+    fn sessions(&self, connect_us: u64, log: &Log) -> Sessions {
         Sessions {
             opened: log.opened,
             connect_us,

@@ -5,7 +5,6 @@
 //! thread sees.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,39 +13,13 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::contender::Contender;
+use super::desk::{Desk, Log};
 use super::shared::Shared;
 use crate::clock;
 use crate::measure::{Histogram, Sheet, new_histogram};
-use crate::record::{Tally, Violation};
-use crate::zk::Observed;
 
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
-
-/// What a thread notes beside its sheet.
-#[derive(Debug, Default)]
-pub struct Log {
-    /// Each contender's tally.
-    pub tallies: BTreeMap<usize, Tally>,
-    /// Errors by kind.
-    pub errors: BTreeMap<String, u64>,
-    /// The first violations.
-    pub violations: Vec<Violation>,
-    /// All violations.
-    pub violation_count: u64,
-    /// Sessions opened before the start.
-    pub opened: u64,
-    /// Sessions that expired.
-    pub expired: u64,
-    /// Sessions opened anew.
-    pub rejoined: u64,
-    /// The generator's own lag on the way to each lock, summed over the acquisitions measured.
-    pub lag_us: u64,
-    /// What that lag is a part of: the handoffs, or the waits of locks that are not handed over.
-    pub lag_basis_us: u64,
-    /// Looks that polling contenders should have made, by their measured waits.
-    pub looks_by_wait: u64,
-}
 
 /// Everything that one thread yields.
 pub struct ThreadRecord {
@@ -56,32 +29,6 @@ pub struct ThreadRecord {
     pub log: Log,
     /// Lateness of the probe timer.
     pub timer_lag: Histogram,
-}
-
-/// What the contenders of one thread share.
-#[derive(Clone)]
-pub struct Desk {
-    /// The thread's sheet.
-    pub sheet: Rc<RefCell<Sheet>>,
-    /// The thread's log.
-    pub log: Rc<RefCell<Log>>,
-    /// What sessions write to.
-    pub observed: Observed,
-}
-
-impl Desk {
-    fn new(shared: &Shared, seconds: usize) -> Self {
-        let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
-        let changes =
-            shared.scenes.iter().map(|scene| (Rc::from(&*scene.path), Arc::clone(&scene.changes))).collect();
-        let observed = Observed {
-            sheet: Rc::clone(&sheet),
-            pulse: Arc::clone(&shared.pulse),
-            last_reply: Arc::clone(&shared.last_reply),
-            changes,
-        };
-        Self { sheet, log: Rc::default(), observed }
-    }
 }
 
 /// Starts a thread for these contenders; its record comes when all have ended or the trial is aborted.

@@ -5,6 +5,7 @@
 mod ancestors;
 mod cost;
 mod curator_mutex;
+mod entry;
 mod no_lock;
 mod parent_watch;
 mod polling;
@@ -22,9 +23,10 @@ use async_trait::async_trait;
 use crate::catalog::{ParamValue, Params};
 use crate::zk::{Failure, Session};
 
+pub use entry::Entry;
 pub use queue_node::QueueNode;
 pub use reference::reference;
-pub use registry::{Entry, STRATEGIES, cards, find};
+pub use registry::{STRATEGIES, cards, find};
 pub use wait::{Ended, Patience, WaitGauge};
 
 /// One contender's lock object.

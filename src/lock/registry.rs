@@ -1,16 +1,7 @@
 //! The list of strategies: one line each.
 
-use super::{LockConfig, Strategy, curator_mutex, no_lock, parent_watch, polling, predecessor_watch};
+use super::{Entry, curator_mutex, no_lock, parent_watch, polling, predecessor_watch};
 use crate::catalog::LockCard;
-
-/// A strategy's description and its constructor.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    /// What is known of it.
-    pub card: LockCard,
-    /// Builds one contender's lock object.
-    pub build: fn(&LockConfig) -> Box<dyn Strategy>,
-}
 
 /// Every strategy, in the order in which lists show them.
 pub const STRATEGIES: &[Entry] =

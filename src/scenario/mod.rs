@@ -3,6 +3,7 @@
 mod advice;
 mod diagnostic;
 mod distribution;
+mod draft;
 mod estimate;
 pub mod fields;
 mod keys;

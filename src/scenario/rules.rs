@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::distribution::Distribution;
+use super::draft::Draft;
 use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
 use super::keys::Place;
 use super::model::Load;
 use super::nearest::listed;
-use super::parse::Draft;
 use super::read::{Sink, people, written};
 use super::strategies::{Listed, takers};
 use crate::catalog::{LockCard, ParamValue};

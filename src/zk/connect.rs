@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, TlsOptions};
 
+use super::inner::Observed;
 use super::outcome::Failure;
-use super::session::{Observed, Session};
+use super::session::Session;
 use crate::error::Error;
 
 /// PEM files for TLS.

@@ -1,8 +1,10 @@
 //! The only door to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
 pub mod admin;
+mod armed;
 pub mod changes;
 mod connect;
+mod inner;
 pub mod nodelay;
 mod outcome;
 mod session;
@@ -10,7 +12,9 @@ mod stamp;
 mod watch;
 mod wire;
 
+pub use armed::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Target, TlsFiles};
+pub use inner::Observed;
 pub use outcome::Failure;
-pub use session::{Created, NodeKind, Observed, Session};
-pub use watch::{Arm, Arrival, EventKind, Watch, sequence_of};
+pub use session::{Created, NodeKind, Session};
+pub use watch::Watch;

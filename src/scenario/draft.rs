@@ -1,0 +1,154 @@
+//! What could be read of a scenario file, key by key, before it is known whether that makes a scenario.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
+
+use super::distribution::Distribution;
+use super::fields::{ENSEMBLE, POLL_INTERVAL_PARAM, Section};
+use super::keys::{Keys, Places};
+use super::model::{EnsembleChoice, Load, Order, Scenario, Stop};
+use super::read::{Sink, Value, wrong_type};
+use super::strategies::{Listed, apply_poll_interval, strategies};
+use super::values;
+use crate::catalog::LockCard;
+
+/// What could be read of a file. `None` is a mistake that was reported, or an optional key that is absent.
+#[derive(Default)]
+pub(super) struct Draft<'c> {
+    /// Where the first key stands: a place to point at for what is not there.
+    pub(super) start: usize,
+    pub(super) places: Places,
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    /// The strategies that could be read.
+    pub(super) strategies: Vec<Listed<'c>>,
+    /// Every strategy of the list could be read.
+    pub(super) strategies_whole: bool,
+    pub(super) contenders: Option<Vec<usize>>,
+    pub(super) locks: Option<usize>,
+    pub(super) hold: Option<Distribution>,
+    pub(super) think: Option<Distribution>,
+    pub(super) poll_interval: Option<Duration>,
+    pub(super) load: Option<Load>,
+    pub(super) duration: Option<Duration>,
+    pub(super) acquisitions: Option<u64>,
+    pub(super) ramp_up: Option<Duration>,
+    pub(super) warm_up: Option<Duration>,
+    pub(super) repetitions: Option<u32>,
+    pub(super) order: Option<Order>,
+    pub(super) seed: Option<u64>,
+    pub(super) session_timeout: Option<Duration>,
+    pub(super) acquire_timeout: Option<Duration>,
+    pub(super) time_scale: Option<f64>,
+    pub(super) servers: Option<u64>,
+    pub(super) data_dir: Option<PathBuf>,
+    pub(super) connect: Option<String>,
+}
+
+impl<'c> Draft<'c> {
+    /// Reads every key that is there; mistakes go to the sink.
+    pub(super) fn read(root: &DeTable<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Self {
+        let start = root.keys().map(|key| key.span().start).min().unwrap_or(0);
+        let mut draft = Draft { start, ..Draft::default() };
+        let mut places = Places::new();
+        let mut keys = Keys::new(root, Section::Top, sink, &mut places);
+        draft.name = keys.read("name", values::name);
+        draft.description = keys.read("description", values::text);
+        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, cards, sink)));
+        (draft.strategies, draft.strategies_whole) = listed.unwrap_or_default();
+        draft.contenders = keys.read("contenders", values::counts);
+        draft.locks = keys.read("locks", values::count).and_then(|count| usize::try_from(count).ok());
+        draft.hold = keys.read("hold", values::distribution);
+        draft.think = keys.read("think", values::distribution);
+        draft.poll_interval = keys.read(POLL_INTERVAL_PARAM, values::duration);
+        draft.load = keys.read("load", values::word).map(load);
+        draft.duration = keys.read("duration", values::duration);
+        draft.acquisitions = keys.read("acquisitions", values::count);
+        draft.ramp_up = keys.read("ramp_up", values::duration);
+        draft.warm_up = keys.read("warm_up", values::duration);
+        draft.repetitions =
+            keys.read("repetitions", values::count).and_then(|count| u32::try_from(count).ok());
+        draft.order = keys.read("order", values::word).map(order);
+        draft.seed = keys.read("seed", values::count);
+        draft.session_timeout = keys.read("session_timeout", values::duration);
+        draft.acquire_timeout = keys.read("acquire_timeout", values::duration);
+        draft.time_scale = keys.read("time_scale", values::factor);
+        let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
+        keys.finish();
+        draft.read_ensemble(ensemble, &mut places, sink);
+        draft.places = places;
+        if let Some(interval) = draft.poll_interval {
+            apply_poll_interval(&mut draft.strategies, interval);
+        }
+        draft
+    }
+
+    fn read_ensemble(&mut self, value: Option<&Value<'_>>, places: &mut Places, sink: &Sink<'_>) {
+        let empty = DeTable::new();
+        let entries = match value.map(|value| (value, value.get_ref())) {
+            Some((_, DeValue::Table(entries))) => entries,
+            Some((value, _)) => {
+                wrong_type(
+                    value,
+                    "a table",
+                    "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`",
+                    sink,
+                );
+                return;
+            }
+            None => &empty,
+        };
+        let mut keys = Keys::new(entries, Section::Ensemble, sink, places);
+        self.servers = keys.read("servers", values::one_of_counts);
+        self.data_dir = keys.read("data_dir", values::path);
+        self.connect = keys.read("connect", values::connect);
+        keys.finish();
+    }
+
+    /// The scenario, if nothing is missing.
+    pub(super) fn complete(&self) -> Option<Scenario> {
+        let load = self.load?;
+        let stop = match (load, self.duration, self.acquisitions) {
+            (Load::Batch, _, _) => Stop::Acquisitions(1),
+            (Load::Closed, Some(duration), _) => Stop::After(duration),
+            (Load::Closed, None, acquisitions) => Stop::Acquisitions(acquisitions?),
+        };
+        let ensemble = match &self.connect {
+            Some(connect) => EnsembleChoice::Connect(connect.clone()),
+            None => EnsembleChoice::Local {
+                servers: usize::try_from(self.servers?).ok()?,
+                data_dir: self.data_dir.clone(),
+            },
+        };
+        Some(Scenario {
+            name: self.name.clone()?,
+            description: self.description.clone()?,
+            ensemble,
+            strategies: self.strategies.iter().map(|listed| listed.choice.clone()).collect(),
+            contenders: self.contenders.clone()?,
+            locks: self.locks?,
+            hold: self.hold?,
+            think: self.think?,
+            load,
+            stop,
+            ramp_up: self.ramp_up?,
+            warm_up: self.warm_up?,
+            repetitions: self.repetitions?,
+            order: self.order?,
+            seed: self.seed?,
+            session_timeout: self.session_timeout?,
+            acquire_timeout: self.acquire_timeout,
+            time_scale: self.time_scale?,
+        })
+    }
+}
+
+fn load(word: &str) -> Load {
+    if word == Load::Batch.name() { Load::Batch } else { Load::Closed }
+}
+
+fn order(word: &str) -> Order {
+    if word == "as-written" { Order::AsWritten } else { Order::Shuffled }
+}
