@@ -118,3 +118,8 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     }
     histogram
 }
+
+/// A trial in which nothing was measured.
+pub fn unmeasured() -> Repetition {
+    Repetition::unmeasured(0, 1)
+}
