@@ -11,6 +11,7 @@ mod derived;
 mod evidence;
 mod health;
 mod latency;
+mod parts;
 mod run;
 mod time;
 mod trial;
@@ -23,8 +24,9 @@ pub use derived::Derived;
 pub use evidence::{StoredAccounting, StoredHolder, StoredServerCounters, StoredViolation};
 pub use health::StoredHealth;
 pub use latency::Latency;
+pub use parts::{StoredCompleteness, StoredPhase, StoredSecond, StoredSessions, StoredTally};
 pub use run::{RunEnd, RunEnding, RunFile, StoredEnsemble, StoredHost, StoredServer};
-pub use trial::{StoredCompleteness, StoredPhase, StoredSecond, StoredSessions, StoredTally, TrialFile};
+pub use trial::TrialFile;
 pub use verdict::{StoredVerdict, VerdictWord};
 
 /// The version of the files that this program writes, and the only one that it reads.

@@ -1,0 +1,175 @@
+//! The histograms of one trial as an HDR interval log: one interval, one tag for each measure.
+//!
+//! Values are microseconds. The log's column of maxima is for people only; it is divided by 1000 and so in
+//! milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial began.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, LogIteratorError, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+
+use super::wire::TrialFile;
+use crate::measure::Histogram;
+
+const US_PER_MS: f64 = 1000.0;
+
+/// When the samples of a log were taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// When the trial began.
+    pub began: SystemTime,
+    /// When its measured phase began, since then.
+    pub start: Duration,
+    /// How long that phase was.
+    pub length: Duration,
+}
+
+impl Span {
+    /// The measured phase of a trial.
+    #[must_use]
+    pub fn measured(trial: &TrialFile) -> Self {
+        let before = trial.phases.iter().take_while(|phase| phase.name != "measure");
+        let start = Duration::from_micros(before.map(|phase| phase.took_us).sum());
+        Self { began: trial.started_at, start, length: Duration::from_micros(trial.measured_us) }
+    }
+}
+
+/// Writes histograms, each under its name.
+pub fn write(
+    mut out: impl io::Write,
+    span: Span,
+    histograms: &BTreeMap<String, Histogram>,
+) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment("[Values are microseconds; the maxima on each line are milliseconds]")
+        .with_start_time(span.began)
+        .with_base_time(span.began)
+        .with_max_value_divisor(US_PER_MS)
+        .begin_log_with(&mut out, &mut serializer)?;
+    for (name, histogram) in histograms {
+        let tag = Tag::new(name).ok_or_else(|| io::Error::other(format!("`{name}` cannot be a tag")))?;
+        log.write_histogram(histogram, span.start, span.length, Some(tag)).map_err(io::Error::other)?;
+    }
+    out.flush()
+}
+
+/// What is wrong with a log, and in which line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads the histograms of a log, by their tag.
+pub fn read(log: &[u8]) -> Result<BTreeMap<String, Histogram>, Broken> {
+    let mut histograms = BTreeMap::new();
+    for entry in IntervalLogIterator::new(log) {
+        let interval = match entry {
+            Ok(LogEntry::Interval(interval)) => interval,
+            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => continue,
+            Err(LogIteratorError::ParseError { offset }) => {
+                return Err(Broken { line: line_of(log, offset), what: "not a line of an HDR log".into() });
+            }
+        };
+        let line = line_of(log, offset_of(log, &interval));
+        let (name, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
+        if histograms.insert(name.clone(), histogram).is_some() {
+            return Err(Broken { line, what: format!("a second histogram of `{name}`") });
+        }
+    }
+    Ok(histograms)
+}
+
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(String, Histogram), String> {
+    let tag = interval.tag().ok_or("a histogram without a tag")?;
+    let name = tag.as_str().to_owned();
+    let bytes = STANDARD
+        .decode(interval.encoded_histogram())
+        .map_err(|error| format!("the histogram of `{name}` is not base64 ({error})"))?;
+    let histogram = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| format!("the histogram of `{name}` cannot be decoded ({error})"))?;
+    Ok((name, histogram))
+}
+
+fn line_of(log: &[u8], offset: usize) -> usize {
+    1 + log.iter().take(offset).filter(|byte| **byte == b'\n').count()
+}
+
+/// The entry borrows from the log, so its place follows from its address.
+fn offset_of(log: &[u8], interval: &IntervalLogHistogram<'_>) -> usize {
+    (interval.encoded_histogram().as_ptr() as usize).saturating_sub(log.as_ptr() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::measure::{HIGHEST_US, Measure, new_histogram};
+
+    fn log(histograms: &BTreeMap<String, Histogram>) -> Vec<u8> {
+        let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));
+        let mut log = Vec::new();
+        write(&mut log, Span { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
+        log
+    }
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = new_histogram();
+        values.iter().for_each(|value| histogram.saturating_record(*value));
+        histogram
+    }
+
+    #[test]
+    fn a_line_has_tag_start_length_and_maximum_in_milliseconds() {
+        let text = String::from_utf8(log(&BTreeMap::from([("wait".into(), of(&[1_500]))]))).unwrap();
+        assert!(text.contains("#[StartTime: 0.000 (seconds since epoch)]\n"), "{text}");
+        assert!(text.contains("\nTag=wait,1.030,2.000,1.500,H"), "{text}");
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_told_by_its_number() {
+        assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
+        let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
+        let line = String::from_utf8(log(&BTreeMap::from([("wait".into(), of(&[1]))]))).unwrap();
+        let payload = line.trim_end().rsplit(',').next().unwrap();
+        let broken = read(format!("{twice}{payload}\n{twice}{payload}\n").as_bytes()).unwrap_err();
+        assert_eq!(broken, Broken { line: 2, what: "a second histogram of `wait`".into() });
+        let broken = read(format!("0.0,1.0,1.0,{payload}\n").as_bytes()).unwrap_err();
+        assert_eq!(broken, Broken { line: 1, what: "a histogram without a tag".into() });
+    }
+
+    proptest! {
+        #[test]
+        fn any_histograms_come_back_as_they_were(
+            samples in prop::collection::btree_map(
+                0..Measure::COUNT,
+                prop::collection::vec(prop_oneof![1..1_000_u64, 1..=HIGHEST_US], 1..200),
+                0..4,
+            )
+        ) {
+            let histograms: BTreeMap<_, _> =
+                samples.iter().map(|(measure, values)| (Measure::all()[*measure].name(), of(values))).collect();
+            prop_assert_eq!(read(&log(&histograms)).unwrap(), histograms);
+        }
+
+        #[test]
+        fn a_damaged_log_is_an_error_or_a_log_but_never_a_panic(at in 0..400_usize, byte in any::<u8>()) {
+            let mut log = log(&BTreeMap::from([("wait".into(), of(&[1, 20, 300, 4_000]))]));
+            let at = at % log.len();
+            log[at] = byte;
+            let _ = read(&log);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where things lie: the name of a run directory and of every file in it.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::Error;
+
+/// What is true of the run as a whole. It is written last: a directory without it is not whole.
+pub const RUN: &str = "run.json";
+/// One row for each trial, every number that one would plot.
+pub const SUMMARY: &str = "summary.csv";
+/// One row for each second of each trial.
+pub const TIMELINE: &str = "timeline.csv";
+/// The folder with one `.json` and one `.hlog` for each trial.
+pub const TRIALS: &str = "trials";
+/// The folder for the logs of servers that the suite started.
+pub const SERVER_LOGS: &str = "server-logs";
+
+/// The name of a run: the scenario's name and the UTC time at which the run began, in a form that every
+/// file system takes, such as `quick-2026-11-21T08-45-08Z`.
+#[must_use]
+pub fn run_name(scenario: &str, began: SystemTime) -> String {
+    let time = humantime::format_rfc3339_seconds(began).to_string().replace(':', "-");
+    format!("{scenario}-{time}")
+}
+
+/// That name, or with `-2`, `-3` ... the same for the next attempt, when another run has taken it.
+pub(super) fn numbered(name: &str, attempt: u32) -> String {
+    if attempt < 2 { name.to_owned() } else { format!("{name}-{attempt}") }
+}
+
+/// The directory of a run that is not over: hidden, beside the final one, so on the same file system.
+#[must_use]
+pub fn partial(parent: &Path, name: &str) -> PathBuf {
+    parent.join(format!(".{name}.partial"))
+}
+
+/// A trial's numbers: `trials/007.json`.
+#[must_use]
+pub fn trial_json(run: &Path, index: usize) -> PathBuf {
+    run.join(TRIALS).join(format!("{index:03}.json"))
+}
+
+/// The trial whose numbers lie in a file of that name; `None` for any other file.
+pub(super) fn trial_number(file: &str) -> Option<usize> {
+    file.strip_suffix(".json")?.parse().ok()
+}
+
+/// A trial's histograms: `trials/007.hlog`.
+#[must_use]
+pub fn trial_hlog(run: &Path, index: usize) -> PathBuf {
+    run.join(TRIALS).join(format!("{index:03}.hlog"))
+}
+
+/// Whether a name that somebody chose can be the name of a run directory.
+///
+/// # Errors
+/// [`Error::Usage`] when it is empty, hidden, or more than one step of a path.
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let one_step = Path::new(name).file_name().is_some_and(|last| last == name);
+    if one_step && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "`{name}` cannot name a run; give one directory name, without `/` and without a dot in front"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_scenario_and_the_second_it_began() {
+        let began = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_250_708_900);
+        assert_eq!(run_name("quick", began), "quick-2026-11-21T08-45-08Z");
+        assert_eq!([1, 2, 3].map(|attempt| numbered("quick", attempt)), ["quick", "quick-2", "quick-3"]);
+    }
+
+    #[test]
+    fn a_chosen_name_is_one_visible_step() {
+        assert!(check_name("before-upgrade").is_ok());
+        for name in ["", ".", "..", ".hidden", "a/b", "/a", "a/"] {
+            assert!(matches!(check_name(name), Err(Error::Usage(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn trials_are_numbered_so_that_they_sort() {
+        assert_eq!(trial_json(Path::new("r"), 7), Path::new("r/trials/007.json"));
+        assert_eq!(trial_hlog(Path::new("r"), 1234), Path::new("r/trials/1234.hlog"));
+    }
+}

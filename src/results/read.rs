@@ -1,0 +1,163 @@
+//! Reading a run directory: all of it, or an error that says which file is at fault and what to do.
+//!
+//! What is wrong with a directory that somebody named is a usage error; what the disk refuses is an error of
+//! the environment.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::contradiction::contradictions;
+use super::io_error::cannot;
+use super::wire::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
+use super::{hlog, layout};
+use crate::error::Error;
+
+/// Reads a run directory, histograms included.
+///
+/// # Errors
+/// [`Error::Usage`] when the directory is no run, is not whole, is of another version, or contradicts itself;
+/// [`Error::Environment`] when a file cannot be read.
+pub fn read(dir: &Path) -> Result<StoredRun, Error> {
+    let run = read_run(dir)?;
+    let trials = trial_numbers(dir, run.trials)?;
+    let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
+    Ok(StoredRun { run, trials })
+}
+
+fn read_run(dir: &Path) -> Result<RunFile, Error> {
+    let path = dir.join(layout::RUN);
+    if path.is_file() {
+        return read_json(&path);
+    }
+    let dir_shown = dir.display();
+    Err(Error::usage(if !dir.is_dir() {
+        format!("{dir_shown} is not a directory; name the directory that a run left")
+    } else if dir.join(layout::TRIALS).is_dir() {
+        format!(
+            "{dir_shown} is half of a run: it has trials but no {}, because the run was killed or is still \
+             going on; run the scenario again",
+            layout::RUN
+        )
+    } else {
+        format!("{dir_shown} is not a run directory: it has no {}", layout::RUN)
+    }))
+}
+
+/// The numbers of the trials that are there, in order: as many as the run counts. A trial that could not
+/// begin leaves a gap, so the numbers need not follow each other.
+fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
+    let folder = dir.join(layout::TRIALS);
+    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
+    numbers.sort_unstable();
+    if numbers.len() < count {
+        let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
+        let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
+        return Err(broken(&path, &format!("is missing, though the run had {count} trials")));
+    }
+    if let Some(beyond) = numbers.get(count) {
+        let path = layout::trial_json(dir, *beyond);
+        return Err(broken(&path, &format!("is one too many: {} counts {count} trials", layout::RUN)));
+    }
+    Ok(numbers)
+}
+
+fn read_trial(dir: &Path, index: usize) -> Result<TrialFile, Error> {
+    let json = layout::trial_json(dir, index);
+    let mut trial: TrialFile = read_json(&json)?;
+    let path = layout::trial_hlog(dir, index);
+    let log = read_bytes(&path)?;
+    trial.histograms = hlog::read(&log)
+        .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
+    if trial.index != index {
+        return Err(broken(&json, &format!("holds trial {}", trial.index)));
+    }
+    match contradictions(&trial).into_iter().next() {
+        Some(what) => Err(broken(&json, &format!("contradicts itself: {what}"))),
+        None => Ok(trial),
+    }
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    schema_version: u32,
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let bytes = read_bytes(path)?;
+    let Versioned { schema_version } = parse(path, &bytes)?;
+    if schema_version != SCHEMA_VERSION {
+        return Err(Error::usage(format!(
+            "{}: schema version {schema_version}, but this program reads version {SCHEMA_VERSION}; use the \
+             version of the program that wrote it",
+            path.display()
+        )));
+    }
+    parse(path, &bytes)
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+    // The error prints its own line and column.
+    serde_json::from_slice(bytes).map_err(|error| broken(path, &error.to_string()))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => broken(path, "is missing"),
+        _ => cannot("read", path, error),
+    }
+}
+
+fn broken(path: &Path, what: &str) -> Error {
+    Error::usage(format!(
+        "{}: {what}; the directory was changed or damaged after the run: restore it from a copy, or run the \
+         scenario again",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(dir: &Path) -> String {
+        let error = read(dir).unwrap_err();
+        assert!(matches!(error, Error::Usage(_)), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_no_run_directory_is_told_apart_from_half_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(told(&dir.path().join("absent")).contains("is not a directory"));
+        assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
+        fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
+        assert!(told(dir.path()).contains("is half of a run"));
+    }
+
+    #[test]
+    fn another_version_is_refused_before_anything_else_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(layout::RUN), r#"{"schema_version": 2, "future": true}"#).unwrap();
+        let told = told(dir.path());
+        assert!(told.contains("run.json: schema version 2, but this program reads version 1"), "{told}");
+    }
+
+    #[test]
+    fn text_that_is_no_json_is_told_with_line_and_column() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(layout::RUN), "{\n  \"schema_version\": 1,\n").unwrap();
+        let told = told(dir.path());
+        assert!(told.contains("run.json: EOF while parsing"), "{told}");
+        assert!(told.contains("line 3 column 0") || told.contains("line 2 column"), "{told}");
+    }
+}

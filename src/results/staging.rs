@@ -1,0 +1,120 @@
+//! The directory of a run that is not over, owned by a guard.
+//!
+//! All is written into `.<name>.partial` beside the final directory and becomes visible by one rename. So
+//! the files within need no renames of their own: nobody looks for them before all of them are there.
+//! Creating the partial directory also claims the name, because only one process can create it.
+//!
+//! What stays behind: nothing when the guard is dropped. When the program panics or is killed (`kill -9`,
+//! out of memory, power), the partial directory stays, with every trial that had ended. It has no
+//! `run.json`, so no reader takes it for a run; it is there to be looked at, and to be deleted by hand.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Result as IoResult};
+use std::path::{Path, PathBuf};
+
+use super::io_error::cannot;
+use super::layout;
+use crate::error::Error;
+
+/// A directory that is removed when it is dropped without having been published.
+#[derive(Debug)]
+pub struct Staging {
+    parent: PathBuf,
+    name: String,
+    dir: PathBuf,
+    published: bool,
+}
+
+impl Staging {
+    /// Claims the name below that parent, which is created if it is missing. `None` when the name is taken.
+    pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
+        fs::create_dir_all(parent).map_err(|e| cannot("create", parent, &e))?;
+        let dir = layout::partial(parent, name);
+        if parent.join(name).symlink_metadata().is_ok() {
+            return Ok(None);
+        }
+        match fs::create_dir(&dir) {
+            Ok(()) => Ok(Some(Self { parent: parent.into(), name: name.into(), dir, published: false })),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(cannot("create", &dir, &e)),
+        }
+    }
+
+    /// Where the files are written.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes the files durable and the directory visible under its final name, which is returned.
+    pub fn publish(mut self) -> Result<PathBuf, Error> {
+        sync_all_below(&self.dir).map_err(|e| cannot("flush", &self.dir, &e))?;
+        let end = self.parent.join(&self.name);
+        fs::rename(&self.dir, &end).map_err(|e| cannot("move the finished run to", &end, &e))?;
+        self.published = true;
+        sync(&self.parent).map_err(|e| cannot("flush", &self.parent, &e))?;
+        Ok(end)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.published && !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Flushes every file and directory to the disk, so that the rename cannot outlive their content. This is
+/// done once at the end, and not after each trial, because it would disturb an ensemble on the same disk.
+fn sync_all_below(dir: &Path) -> IoResult<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_all_below(&entry.path())?;
+        } else if kind.is_file() {
+            sync(&entry.path())?;
+        }
+    }
+    sync(dir)
+}
+
+fn sync(path: &Path) -> IoResult<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_directory_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let staging = Staging::claim(parent.path(), "quick").unwrap().unwrap();
+        fs::write(staging.dir().join("a"), "a").unwrap();
+        drop(staging);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_is_claimed_by_one_writer_only_before_and_after_it_is_published() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = Staging::claim(parent.path(), "quick").unwrap().unwrap();
+        assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());
+        assert_eq!(first.publish().unwrap(), parent.path().join("quick"));
+        assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_panic_leaves_the_partial_directory_to_be_looked_at() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = parent.path().to_owned();
+        let crashed = std::thread::spawn(move || {
+            let _staging = Staging::claim(&at, "quick").unwrap().unwrap();
+            panic!("a crash in the middle of a run");
+        });
+        assert!(crashed.join().is_err());
+        assert!(layout::partial(parent.path(), "quick").is_dir());
+        assert!(!parent.path().join("quick").exists());
+    }
+}

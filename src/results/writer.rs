@@ -1,0 +1,193 @@
+//! Writing a run directory: each trial as it ends, the run at the end, then everything visible at once.
+//!
+//! The order is held by types: a [`RunWriter`] takes trials; sealing it writes what is true of the whole and
+//! gives a [`SealedRun`], which alone can be published. So no published directory lacks its `run.json`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::io_error::cannot;
+use super::staging::Staging;
+use super::wire::{RunFile, TrialFile};
+use super::{hlog, layout, summary, timeline};
+use crate::error::Error;
+use crate::record::{Run, Trial};
+use crate::verdict::Verdict;
+
+/// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct RunWriter {
+    staging: Staging,
+    trials: Vec<TrialFile>,
+}
+
+impl RunWriter {
+    /// Begins a run directory of exactly that name below that parent, which is created if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the name cannot name a run or is taken; [`Error::Environment`] when the parent
+    /// cannot be written to.
+    pub fn create(parent: &Path, name: &str) -> Result<Self, Error> {
+        layout::check_name(name)?;
+        let staging = Staging::claim(parent, name)?.ok_or_else(|| taken(parent, name))?;
+        Self::within(staging)
+    }
+
+    /// Begins a run directory named after the scenario and the time; when the name is taken, `-2` and so on
+    /// is appended.
+    ///
+    /// # Errors
+    /// As [`RunWriter::create`].
+    pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
+        let name = layout::run_name(scenario, began);
+        layout::check_name(&name)?;
+        let mut attempt = 1;
+        loop {
+            if let Some(staging) = Staging::claim(parent, &layout::numbered(&name, attempt))? {
+                return Self::within(staging);
+            }
+            attempt += 1;
+        }
+    }
+
+    fn within(staging: Staging) -> Result<Self, Error> {
+        let trials = staging.dir().join(layout::TRIALS);
+        fs::create_dir(&trials).map_err(|e| cannot("create", &trials, &e))?;
+        Ok(Self { staging, trials: Vec::new() })
+    }
+
+    /// Where the files are written now.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.staging.dir()
+    }
+
+    /// Where the logs of servers belong. The folder is not created before somebody has logs.
+    #[must_use]
+    pub fn server_logs(&self) -> PathBuf {
+        self.dir().join(layout::SERVER_LOGS)
+    }
+
+    /// Writes a trial's numbers and histograms at once, so that a crash later in the run does not lose them.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written.
+    pub fn trial(&mut self, trial: &Trial) -> Result<(), Error> {
+        let mut stored = TrialFile::from(trial);
+        write_json(&layout::trial_json(self.dir(), trial.index), &stored)?;
+        write_file(&layout::trial_hlog(self.dir(), trial.index), |out| {
+            hlog::write(out, hlog::Span::measured(&stored), &stored.histograms)
+        })?;
+        stored.histograms.clear(); // Written; nothing below needs them, and they are large.
+        self.trials.push(stored);
+        Ok(())
+    }
+
+    /// Writes what is true of the run as a whole, with the verdict on it.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written.
+    pub fn seal(self, run: &Run, verdict: &Verdict) -> Result<SealedRun, Error> {
+        let Self { staging, trials } = self;
+        let dir = staging.dir();
+        write_file(&dir.join(layout::SUMMARY), |out| Ok(summary::write(out, &trials)?))?;
+        write_file(&dir.join(layout::TIMELINE), |out| Ok(timeline::write(out, &trials)?))?;
+        write_json(&dir.join(layout::RUN), &RunFile::new(run, verdict, trials.len()))?;
+        Ok(SealedRun { staging })
+    }
+}
+
+/// A run directory that is whole but not visible yet: charts and logs can still be added. Dropped, it leaves
+/// nothing.
+#[derive(Debug)]
+pub struct SealedRun {
+    staging: Staging,
+}
+
+impl SealedRun {
+    /// Where the files lie now; [`super::read()`] reads it.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.staging.dir()
+    }
+
+    /// Makes the directory durable and visible under its final name. Returns its path.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the disk refuses.
+    pub fn publish(self) -> Result<PathBuf, Error> {
+        self.staging.publish()
+    }
+}
+
+fn taken(parent: &Path, name: &str) -> Error {
+    let (end, partial) = (parent.join(name), layout::partial(parent, name));
+    if partial.is_dir() {
+        return Error::usage(format!(
+            "a run named `{name}` is still going on or was killed ({}); choose another name, or delete that \
+             directory if nothing is writing to it",
+            partial.display()
+        ));
+    }
+    Error::usage(format!("{} exists already; choose another name, or move it away", end.display()))
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    write_file(path, |out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        out.write_all(b"\n")
+    })
+}
+
+fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    let written = File::create_new(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        fill(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|error| cannot("write", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_within_the_same_second_gets_the_next_number() {
+        let parent = tempfile::tempdir().unwrap();
+        let began = SystemTime::UNIX_EPOCH;
+        let first = RunWriter::create_dated(parent.path(), "quick", began).unwrap();
+        let second = RunWriter::create_dated(parent.path(), "quick", began).unwrap();
+        assert!(first.dir().ends_with(".quick-1970-01-01T00-00-00Z.partial"), "{first:?}");
+        assert!(second.dir().ends_with(".quick-1970-01-01T00-00-00Z-2.partial"), "{second:?}");
+    }
+
+    #[test]
+    fn a_chosen_name_that_is_taken_is_refused_and_what_took_it_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::create_dir(parent.path().join("done")).unwrap();
+        let _going = RunWriter::create(parent.path(), "going").unwrap();
+        let done = RunWriter::create(parent.path(), "done").unwrap_err();
+        let going = RunWriter::create(parent.path(), "going").unwrap_err();
+        assert!(done.to_string().contains("done exists already; choose another name"), "{done}");
+        assert!(going.to_string().contains(".going.partial"), "{going}");
+        assert!(matches!((done, going), (Error::Usage(_), Error::Usage(_))));
+    }
+
+    #[test]
+    fn a_parent_that_is_a_file_is_named_in_the_error() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = RunWriter::create(&file, "quick").unwrap_err();
+        assert!(matches!(error, Error::Environment(_)));
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    }
+}

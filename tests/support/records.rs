@@ -1,0 +1,167 @@
+//! Records made by hand, with a value in every field, as a run would leave them.
+
+#![allow(dead_code)] // Each test crate that includes this file uses a part of it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
+use zklockbench::record::{
+    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Phase, Run, RunOutcome, ServerCounters,
+    ServerInfo, Sessions, Tally, Trial, Violation,
+};
+use zklockbench::verdict::Verdict;
+
+/// `2026-11-21T08:45:08.123456Z`.
+pub fn began() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(1_795_250_708_123_456)
+}
+
+/// A run of so many planned trials that ended as planned.
+pub fn run(planned_trials: usize) -> Run {
+    Run {
+        tool_version: "0.1.0".into(),
+        tool_commit: Some("0123abc-dirty".into()),
+        scenario: "quick".into(),
+        scenario_text: "name = \"quick\"\n".into(),
+        overrides: vec!["--connect zk1:2181".into()],
+        seed: u64::MAX,
+        planned_trials,
+        generator_threads: 2,
+        host: HostInfo { hostname: "bench".into(), cores: 4, memory_bytes: 8 << 30, ..HostInfo::default() },
+        ensemble: EnsembleInfo {
+            kind: "external".into(),
+            connect: "zk1:2181/chroot".into(),
+            servers: vec![ServerInfo {
+                address: "zk1:2181".into(),
+                role: "leader".into(),
+                version: "3.9.3".into(),
+            }],
+            placement: "not known".into(),
+            shares_host: false,
+            config: vec![("tickTime".into(), "2000".into()), ("syncLimit".into(), "5".into())],
+        },
+        started_at: began(),
+        ended_at: began() + Duration::from_secs(60),
+        outcome: RunOutcome::Complete,
+    }
+}
+
+/// A sound trial of three contenders that acquired six locks in 2.5 s.
+pub fn trial(index: usize) -> Trial {
+    let measured = counts();
+    let mut whole = measured;
+    whole.merge(&measured);
+    let waits = [900, 1_000, 1_100, 5_000, 20_000, 1_234_567];
+    Trial {
+        index,
+        strategy: "predecessor-watch".into(),
+        label: "predecessor-watch (ttl = \"1s\", a=b)".into(),
+        params: BTreeMap::from([("ttl".into(), "1s".into())]),
+        contenders: 3,
+        locks: 1,
+        repetition: 1,
+        load: "closed",
+        started_at: began(),
+        measured_us: 2_500_000,
+        phases: vec![
+            Phase { name: "connect", took_us: 30_000 },
+            Phase { name: "ramp", took_us: 1_000_000 },
+            Phase { name: "measure", took_us: 2_500_100 },
+        ],
+        histograms: BTreeMap::from([
+            (Measure::Wait, histogram(&waits)),
+            (Measure::Handoff, histogram(&waits[..5])),
+            (Measure::Request(RequestKind::Create), histogram(&[1, 3_600_000_000])),
+        ]),
+        measured,
+        whole,
+        timeline: [3, 2, 1]
+            .map(|acquisitions| Second { acquisitions, requests: 4, notifications: acquisitions - 1 })
+            .into(),
+        tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567 }).into(),
+        sessions: Sessions {
+            opened: 3,
+            connect_us: 30_000,
+            negotiated_timeout_ms: 10_000,
+            ..Sessions::default()
+        },
+        errors: BTreeMap::from([("create: connection loss".into(), 2)]),
+        violations: Vec::new(),
+        violation_count: 0,
+        accounting: accounting(),
+        servers: vec![ServerCounters {
+            address: "zk1:2181".into(),
+            role: "leader".into(),
+            before: BTreeMap::from([("zk_packets_received".into(), 10)]),
+            after: BTreeMap::from([("zk_packets_received".into(), 34)]),
+        }],
+        health: Health {
+            timer_lag_p99_us: 90,
+            lag_share: Some(0.1),
+            cpu_share: 1.0 / 3.0,
+            ..Health::default()
+        },
+        completeness: Completeness::Complete,
+        exclusion: Verdict::Held,
+    }
+}
+
+/// The same trial, but cut short before anything was acquired, on a host that tells nothing.
+pub fn trial_without_measurements(index: usize) -> Trial {
+    Trial {
+        measured_us: 0,
+        histograms: BTreeMap::new(),
+        measured: Counts::default(),
+        timeline: Vec::new(),
+        tallies: vec![Tally::default(); 3],
+        accounting: Vec::new(),
+        health: Health::default(),
+        completeness: Completeness::Partial("interrupted".into()),
+        exclusion: Verdict::Unknown(vec!["partial: interrupted".into()]),
+        ..trial(index)
+    }
+}
+
+/// The same trial, but two contenders were inside at once.
+pub fn trial_with_a_violation(index: usize) -> Trial {
+    let inside = Holder { contender: 0, sequence: Some(4), czxid: Some(99), entered_us: -5 };
+    let entered = Holder { contender: 2, sequence: None, czxid: None, entered_us: 7 };
+    Trial {
+        violations: vec![Violation { lock: 0, inside, entered, at: 12_345 }],
+        violation_count: 3,
+        exclusion: Verdict::Violated(vec!["3 violations".into()]),
+        ..trial(index)
+    }
+}
+
+fn counts() -> Counts {
+    let mut counts = Counts::default();
+    counts.requests.add(RequestKind::Create, 6);
+    counts.requests.add(RequestKind::GetChildren, 6);
+    counts.succeeded.add(RequestKind::Create, 5);
+    counts.notifications.node_deleted = 3;
+    counts.notifications.by_release_useful = 2;
+    counts.notifications.by_release_spurious = 1;
+    counts.outcomes.add(Outcome::Acquired, 6);
+    counts.outcomes.add(Outcome::TimedOut, 1);
+    counts.releases = 6;
+    counts.names_returned = 18;
+    counts.bytes_sent = 600;
+    counts.bytes_received = 1_200;
+    counts
+}
+
+fn accounting() -> Vec<Accounting> {
+    vec![
+        Accounting { what: "reads", client: Some(12), expected: Some(12), servers: Some(12) },
+        Accounting { what: "writes", client: Some(12), expected: None, servers: Some(13) },
+    ]
+}
+
+/// A histogram of those values.
+pub fn histogram(values: &[u64]) -> Histogram {
+    let mut histogram = new_histogram();
+    values.iter().for_each(|value| histogram.saturating_record(*value));
+    histogram
+}
