@@ -55,8 +55,8 @@ def main():
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", required=True, help="the zklockbench to run")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="scripts/compare-curator")
+    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--connect", help="use this ensemble (default: three servers on this host)")
     parser.add_argument("--contenders", type=positive, default=10, metavar="N")
     parser.add_argument("--rounds", type=positive, default=3, metavar="R")
