@@ -259,35 +259,32 @@ impl Session {
     }
 
     /// Awaits a reply that has been asked for already.
-    #[allow(clippy::manual_async_fn)] // The request is sent by the call, not by the first poll.
-    fn metered<'a, T: 'a, F, S>(
+    async fn metered<'a, T: 'a, F, S>(
         &'a self,
         (kind, sent): (RequestKind, Stamp),
         request: F,
         size: S,
-    ) -> impl Future<Output = Result<T, Failure>> + use<'a, T, F, S>
+    ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, ClientError>> + 'a,
         S: Fn(&T) -> u64 + 'a,
     {
-        async move {
-            let waker = self.0.take_waker();
-            let reply = {
-                let mut request = pin!(request);
-                let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-                tokio::time::timeout(self.0.request_timeout, stamped).await
-            };
-            self.0.replied(kind, sent, &waker);
-            self.0.return_waker(waker);
-            let reply = reply.map_err(|_| Failure::NoReply)?;
-            let bytes = reply.as_ref().map_or(wire::EMPTY_REPLY, size);
-            let succeeded = reply.is_ok();
-            self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
-                counts.succeeded.add(kind, u64::from(succeeded));
-                counts.bytes_received += bytes;
-            });
-            reply.map_err(Failure::from)
-        }
+        let waker = self.0.take_waker();
+        let reply = {
+            let mut request = pin!(request);
+            let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
+            tokio::time::timeout(self.0.request_timeout, stamped).await
+        };
+        self.0.replied(kind, sent, &waker);
+        self.0.return_waker(waker);
+        let reply = reply.map_err(|_| Failure::NoReply)?;
+        let bytes = reply.as_ref().map_or(wire::EMPTY_REPLY, size);
+        let succeeded = reply.is_ok();
+        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
+            counts.succeeded.add(kind, u64::from(succeeded));
+            counts.bytes_received += bytes;
+        });
+        reply.map_err(Failure::from)
     }
 
     fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {

@@ -120,7 +120,7 @@ impl<'a> Map<'a> {
                     return Some(way);
                 }
                 if visited.insert(next.clone()) {
-                    ways.push_back([way.as_slice(), &[next.clone()]].concat());
+                    ways.push_back([way.as_slice(), std::slice::from_ref(next)].concat());
                 }
             }
         }

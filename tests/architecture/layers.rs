@@ -105,7 +105,7 @@ fn judge(own: &str, allowed: &[&str], path: &[String]) -> Option<String> {
         let parts: Vec<&str> = rule.split("::").collect();
         path.len() >= parts.len() && parts.iter().zip(path).all(|(part, given)| part == given)
     };
-    if allowed.iter().any(|rule| covers(&rule)) {
+    if allowed.iter().any(covers) {
         return None;
     }
     let rules = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };

@@ -1,0 +1,100 @@
+//! The ensemble, and the two things that are run on it.
+
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+use zklockbench::ensemble::{External, Installation, Local, LocalSpec, Places};
+use zklockbench::error::Error;
+use zklockbench::load::{Environment, TOP, Workspace, run_trial};
+use zklockbench::lock;
+use zklockbench::record::Trial;
+use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::zk::{Access, Target};
+
+use crate::bare::{self, Loop};
+use crate::{Args, WARM_UP};
+
+const STRATEGY: &str = "predecessor-watch";
+const MEMORY: &str = "/dev/shm";
+/// Bare loops get numbers that no trial has.
+const FIRST_BARE: usize = 500;
+
+/// An ensemble with a root for this comparison.
+pub struct World {
+    /// Where it is.
+    pub description: String,
+    environment: Environment,
+    // Ends the servers when it is dropped.
+    _local: Option<Local>,
+}
+
+impl World {
+    /// Finds or starts the ensemble.
+    pub async fn open(args: &Args) -> Result<Self, Error> {
+        let local = if args.connect.is_some() { None } else { Some(start().await?) };
+        let connect = local.as_ref().map_or_else(|| args.connect.clone().unwrap_or_default(), Local::connect);
+        let description = local.as_ref().map_or_else(
+            || format!("{connect} (an existing one)"),
+            |local| format!("{connect}, data in {}", local.placement()),
+        );
+        let target = Target { connect: connect.clone(), access: Access::default() };
+        let workspace =
+            Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;
+        let environment = Environment {
+            target,
+            workspace,
+            servers: External::parse(&connect)?.addresses,
+            namespace: TOP.trim_start_matches('/').to_owned(),
+            threads: args.threads.into(),
+        };
+        Ok(Self { description, environment, _local: local })
+    }
+
+    /// One trial for each round.
+    pub fn trials(&self, args: &Args) -> Result<Vec<TrialSpec>, Error> {
+        let text = format!(
+            "name = \"overhead\"\nstrategies = [\"{STRATEGY}\"]\ncontenders = [{}]\nhold = \"0ms\"\n\
+             duration = \"{}s\"\nwarm_up = \"{}s\"\nrepetitions = {}\n",
+            args.contenders,
+            args.seconds,
+            WARM_UP.as_secs(),
+            args.rounds
+        );
+        let parsed = parse("overhead", &text, &lock::cards()).map_err(Error::usage)?;
+        Ok(Plan::of(&parsed.scenario).trials)
+    }
+
+    /// Runs a trial as the suite does.
+    pub async fn trial(&self, spec: &TrialSpec) -> Result<Trial, Error> {
+        let entry = lock::find(STRATEGY).ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
+        run_trial(&self.environment, spec, entry, &CancellationToken::new(), &|_| {}).await
+    }
+
+    /// Runs the bare loop; returns acquisitions per second.
+    pub async fn bare(&self, number: usize, args: &Args) -> Result<f64, Error> {
+        let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
+        let run = Loop {
+            target: self.environment.target.clone(),
+            servers: self.environment.servers.clone(),
+            lock: format!("{root}/lock-0"),
+            contenders: args.contenders as usize,
+            threads: args.threads.into(),
+            measured: args.measured(),
+        };
+        let throughput = bare::run(&run).await?;
+        self.environment.workspace.clear(&root).await?;
+        Ok(throughput)
+    }
+
+    /// Removes what was made.
+    pub async fn close(self) -> Result<(), Error> {
+        self.environment.workspace.close().await
+    }
+}
+
+async fn start() -> Result<Local, Error> {
+    let installation = Installation::find(&Places::of_this_machine(None))?;
+    let memory = Path::new(MEMORY);
+    let data_dir = tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf());
+    Local::start(&LocalSpec { servers: 3, data_dir, logs: None }, &installation).await
+}

@@ -1,0 +1,210 @@
+//! What recording costs: nanoseconds and allocations of one sample on a sheet.
+//!
+//! Measured are one sample alone, one count alone, a sample with the reading of the clock that it needs, and
+//! all the bookkeeping of one acquisition of `predecessor-watch` behind a queue, as session and contender do
+//! it. Each round repeats
+//! its work often enough for the clock's resolution; the median over the rounds is compared with the limit,
+//! because single rounds are disturbed by whatever else the machine does.
+//!
+//! Ends with 1 when a sample takes longer than the limit or allocates.
+
+#![allow(clippy::print_stdout)] // a table is what it is for
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use zklockbench::clock::{self, Stamp};
+use zklockbench::measure::{Measure, Outcome, RequestKind, Sheet, Window};
+
+/// Limit of one sample, in nanoseconds.
+const LIMIT_NS: f64 = 200.0;
+const ROUNDS: usize = 500;
+/// Repetitions of the work in each round.
+const REPEATS: u64 = 2_000;
+const WARM_UP_ROUNDS: usize = 50;
+/// As long as a trial may be expected to take.
+const TIMELINE_SECONDS: usize = 60;
+
+/// Counts every allocation and hands it on to the system.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+#[allow(unsafe_code)] // An allocator can be written in no other way; each call is handed on unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One kind of work, and how many samples it writes.
+struct Work {
+    name: &'static str,
+    samples: u64,
+    run: fn(&mut Sheet, Stamp),
+}
+
+const WORKS: [Work; 4] = [
+    Work { name: "record", samples: 1, run: record },
+    Work { name: "count", samples: 1, run: count },
+    Work { name: "clock and record", samples: 1, run: stamped },
+    Work { name: "one acquisition", samples: ACQUISITION_SAMPLES, run: acquisition },
+];
+
+fn main() -> ExitCode {
+    if let Err(why) = counter_counts() {
+        println!("{why}");
+        return ExitCode::FAILURE;
+    }
+    println!("{:<16} {:>8} {:>12} {:>12} {:>14}", "work", "samples", "median ns", "p99 ns", "allocations");
+    let held = WORKS.iter().filter(|work| !measure(work)).count() == 0;
+    println!(
+        "per sample; {ROUNDS} rounds of {REPEATS} repetitions; limit: median {LIMIT_NS} ns, no allocation"
+    );
+    println!("{}", if held { "held" } else { "violated" });
+    if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A counter that sees nothing would prove nothing.
+fn counter_counts() -> Result<(), String> {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    drop(black_box(Box::new(black_box(1_u64))));
+    match ALLOCATIONS.load(Ordering::Relaxed) - before {
+        0 => Err("the counting allocator does not see allocations".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Measures one work and prints its row; returns whether it keeps to the limits.
+fn measure(work: &Work) -> bool {
+    let mut sheet = Sheet::new(TIMELINE_SECONDS);
+    sheet.set_window(Window { start: 0, end: Stamp::MAX });
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    let mut now = 1;
+    for _ in 0..WARM_UP_ROUNDS {
+        round(work, &mut sheet, &mut now);
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..ROUNDS {
+        rounds.push(round(work, &mut sheet, &mut now));
+    }
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    black_box(&sheet);
+    rounds.sort_by(f64::total_cmp);
+    let (median, p99) = (rounds[ROUNDS / 2], rounds[ROUNDS * 99 / 100]);
+    println!("{:<16} {:>8} {median:>12.1} {p99:>12.1} {allocations:>14}", work.name, work.samples);
+    median < LIMIT_NS && allocations == 0
+}
+
+/// Nanoseconds a sample.
+fn round(work: &Work, sheet: &mut Sheet, now: &mut Stamp) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..REPEATS {
+        *now += 37;
+        (work.run)(black_box(&mut *sheet), black_box(*now));
+    }
+    #[allow(clippy::cast_precision_loss)] // The numbers are far below 2^52.
+    let samples = (REPEATS * work.samples) as f64;
+    begin.elapsed().as_secs_f64() * 1e9 / samples
+}
+
+/// Latencies that spread over the histogram, so that its cells are not always in the nearest cache.
+fn spread(now: Stamp) -> u64 {
+    now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
+}
+
+fn record(sheet: &mut Sheet, now: Stamp) {
+    sheet.record(Measure::Wait, now, spread(now));
+}
+
+/// With the reading of the clock that a sample needs.
+fn stamped(sheet: &mut Sheet, now: Stamp) {
+    sheet.record(Measure::Wait, clock::now(), spread(now));
+}
+
+fn count(sheet: &mut Sheet, now: Stamp) {
+    sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
+}
+
+/// Writes of [`acquisition`]: for each of five requests sending, two latencies and the reply; for the two
+/// lists the names; for the notification its count, its second, its lag and its latency; for the acquire
+/// wait, handoff, outcome and second; for the hold and the release overshoot, count and release.
+const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
+
+fn acquisition(sheet: &mut Sheet, now: Stamp) {
+    use RequestKind::{Create, Delete, GetChildren, GetDataWatch};
+    request(sheet, now, Create);
+    request(sheet, now, GetChildren);
+    listed(sheet, now);
+    request(sheet, now, GetDataWatch);
+    notified(sheet, now);
+    request(sheet, now, GetChildren);
+    listed(sheet, now);
+    acquired(sheet, now);
+    released(sheet, now);
+    request(sheet, now, Delete);
+}
+
+/// As `Session` writes a request and its reply.
+fn request(sheet: &mut Sheet, now: Stamp, kind: RequestKind) {
+    sheet.count(now, |counts| {
+        counts.requests.add(kind, 1);
+        counts.bytes_sent += 60;
+    });
+    if let Some(second) = sheet.second(now) {
+        second.requests += 1;
+    }
+    sheet.record(Measure::Request(kind), now, spread(now));
+    sheet.record(Measure::DispatchLag, now, spread(now) >> 8);
+    sheet.count(now, |counts| {
+        counts.succeeded.add(kind, 1);
+        counts.bytes_received += 120;
+    });
+}
+
+fn listed(sheet: &mut Sheet, now: Stamp) {
+    sheet.count(now, |counts| counts.names_returned += 10);
+}
+
+fn notified(sheet: &mut Sheet, now: Stamp) {
+    sheet.record(Measure::DispatchLag, now, spread(now) >> 8);
+    sheet.count(now, |counts| {
+        counts.notifications.node_deleted += 1;
+        counts.bytes_received += 70;
+    });
+    if let Some(second) = sheet.second(now) {
+        second.notifications += 1;
+    }
+    sheet.record(Measure::Notification, now, spread(now));
+}
+
+fn acquired(sheet: &mut Sheet, now: Stamp) {
+    sheet.record(Measure::Wait, now, spread(now));
+    sheet.record(Measure::Handoff, now, spread(now));
+    sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
+    if let Some(second) = sheet.second(now) {
+        second.acquisitions += 1;
+    }
+}
+
+fn released(sheet: &mut Sheet, now: Stamp) {
+    sheet.record(Measure::HoldOvershoot, now, 1);
+    sheet.count(now, |counts| counts.releases += 1);
+    sheet.record(Measure::Release, now, spread(now));
+}
