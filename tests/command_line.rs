@@ -22,7 +22,14 @@ fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
         let output = bench.output(&[command, scenario.to_str().unwrap()]);
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{text}");
-        for part in ["scenario.toml:2:", "scenario.toml:3:", "scenario.toml:4:", "scenario.toml:5:", "polling", "hold"] {
+        for part in [
+            "scenario.toml:2:",
+            "scenario.toml:3:",
+            "scenario.toml:4:",
+            "scenario.toml:5:",
+            "polling",
+            "hold",
+        ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
     }
@@ -42,7 +49,8 @@ fn mistakes_are_told_to_programs_as_json() {
 #[test]
 fn a_mistake_on_the_command_line_is_told_like_one_in_the_file() {
     let bench = Bench::new();
-    let scenario = bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n");
+    let scenario =
+        bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n");
     let output = bench.output(&["validate", scenario.to_str().unwrap(), "--contenders", "0"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("with contenders=[0]"), "{}", stderr(&output));
@@ -95,7 +103,9 @@ fn the_schema_is_json_and_knows_the_strategies() {
 #[test]
 fn completions_and_the_manual_page_know_every_command() {
     let bench = Bench::new();
-    for arguments in [["completions", "bash"].as_slice(), &["completions", "zsh"], &["completions", "fish"], &["man"]] {
+    for arguments in
+        [["completions", "bash"].as_slice(), &["completions", "zsh"], &["completions", "fish"], &["man"]]
+    {
         let output = bench.output(arguments);
         assert_eq!(output.status.code(), Some(0));
         for command in ["validate", "ensemble", "no-progress"] {
