@@ -33,7 +33,7 @@ async fn every_lock_excludes_and_hands_over() {
         assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
         assert_eq!(trial.completeness, Completeness::Complete, "{}", trial.label);
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
-        assert!(trial.measured.acquired() > 0 && trial.histograms[&Measure::Handoff].len() > 0);
+        assert!(trial.measured.acquired() > 0 && !trial.histograms[&Measure::Handoff].is_empty());
     }
 }
 

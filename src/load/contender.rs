@@ -149,7 +149,7 @@ impl Contender {
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
-        let _ = session.take_lag_us();
+        let _ = (session.take_lag_us(), session.take_busy_us());
         match self.strategy.acquire(&session, &patience).await {
             Ok(held) => self.hold_and_release(&session, held, attempt).await,
             Err(error) => self.not_acquired(&session, &error),
@@ -240,7 +240,8 @@ impl Contender {
         log.lag_us += lag;
         log.lag_basis_us += handoff.filter(|_| watches).unwrap_or(acquired.saturating_sub(attempt.called));
         if let Some(ParamValue::Duration(interval)) = self.shared.spec.strategy.params.get("poll_interval") {
-            log.looks_by_wait += acquired.saturating_sub(attempt.called) / clock::micros(*interval).max(1);
+            let slept = acquired.saturating_sub(attempt.called).saturating_sub(session.take_busy_us());
+            log.looks_by_wait += looks(slept, *interval);
         }
         let tally = log.tallies.entry(self.id).or_default();
         tally.acquired += 1;
@@ -353,5 +354,25 @@ fn holder(occupant: Occupant, start: Stamp) -> Holder {
         sequence: occupant.sequence,
         czxid: occupant.czxid,
         entered_us: occupant.entered as i64 - start as i64,
+    }
+}
+
+/// How often a poller looked, by how long it slept: once after each interval. To the nearest, because each
+/// sleep ends a little late.
+fn looks(slept_us: u64, interval: Duration) -> u64 {
+    let interval = clock::micros(interval).max(1);
+    (slept_us + interval / 2) / interval
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_looks_once_after_each_interval_even_if_its_sleeps_end_late() {
+        let interval = Duration::from_millis(200);
+        assert_eq!(looks(200_100, interval), 1);
+        assert_eq!(looks(15 * 202_000, interval), 15);
+        assert_eq!(looks(15 * 199_900, interval), 15);
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Inner {
     pub(super) arrivals: RefCell<Vec<Arrival>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
+    /// Time spent in requests since it was last taken, the lag included.
+    pub(super) busy_us: Cell<u64>,
 }
 
 impl Inner {
@@ -64,6 +66,7 @@ impl Inner {
         self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
         let lag = now.saturating_sub(arrived);
         self.lag_us.set(self.lag_us.get() + lag);
+        self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent));
         let mut sheet = self.observed.sheet.borrow_mut();
         sheet.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
         sheet.record(Measure::DispatchLag, now, lag);

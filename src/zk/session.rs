@@ -66,6 +66,7 @@ impl Session {
             arrivals: RefCell::new(Vec::with_capacity(16)),
             wakers: RefCell::default(),
             lag_us: Cell::new(0),
+            busy_us: Cell::new(0),
         }))
     }
 
@@ -226,6 +227,11 @@ impl Session {
     #[must_use]
     pub fn take_lag_us(&self) -> u64 {
         self.0.lag_us.take()
+    }
+
+    /// Time spent in requests since this was last asked, in microseconds.
+    pub fn take_busy_us(&self) -> u64 {
+        self.0.busy_us.take()
     }
 
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
