@@ -16,6 +16,8 @@ use crate::error::Error;
 /// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
 /// sharp text in the PNG on a dense screen.
 const DENSITY: u32 = 2;
+/// Rows of fine dots that are painted at a time; even, because two make one that is kept.
+const BAND: u32 = 400;
 
 /// How a backend differs from the SVG one in placing text.
 #[derive(Clone, Copy)]
@@ -26,6 +28,8 @@ struct Fit {
     size: f64,
     /// How far down to move text, as a share of its size.
     down: f64,
+    /// How many dots above the top of what is painted the picture begins.
+    above: i32,
 }
 
 /// Writes the SVG.
@@ -39,7 +43,7 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
     area.fill(&WHITE)
-        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
+        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0, above: 0 }))
         .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
     drop(area);
     // Shown at its size in pixels; the view box keeps the finer coordinates.
@@ -50,15 +54,21 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
 
 /// Writes the PNG.
 pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
-    // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges.
+    // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges. And in
+    // bands, because the whole would take more memory than a run with a hundred contenders.
     let (width, height) = size(picture, 2 * DENSITY);
-    let mut fine = vec![u8::MAX; width as usize * height as usize * 3];
-    {
-        let area = BitMapBackend::with_buffer(&mut fine, (width, height)).into_drawing_area();
-        paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
-            .map_err(|error| failed(path, error))?;
+    let mut kept = Vec::with_capacity(width as usize / 2 * height as usize / 2 * 3);
+    for above in (0..height).step_by(BAND as usize) {
+        let rows = BAND.min(height - above);
+        let mut fine = vec![u8::MAX; width as usize * rows as usize * 3];
+        {
+            let area = BitMapBackend::with_buffer(&mut fine, (width, rows)).into_drawing_area();
+            let above = i32::try_from(above).unwrap_or(i32::MAX);
+            paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12, above })
+                .map_err(|error| failed(path, error))?;
+        }
+        halve(&fine, width as usize, &mut kept);
     }
-    let kept = halve(&fine, width as usize);
     let mut file = BitMapBackend::new(path, (width / 2, height / 2));
     file.blit_bitmap((0, 0), (width / 2, height / 2), &kept).map_err(|error| failed(path, error))?;
     file.present().map_err(|error| failed(path, error))
@@ -75,21 +85,19 @@ fn size(picture: &Picture, dots: u32) -> (u32, u32) {
 }
 
 /// Half as many dots each way: the mean of each four. Most of a chart is white, and is passed over in blocks.
-fn halve(fine: &[u8], width: usize) -> Vec<u8> {
+fn halve(fine: &[u8], width: usize, kept: &mut Vec<u8>) {
     const BLOCK: usize = 96;
     let white = [u8::MAX; BLOCK];
-    let mut kept = Vec::with_capacity(fine.len() / 4);
     for rows in fine.chunks_exact(2 * width * 3) {
         let (upper, lower) = rows.split_at(width * 3);
         for (above, below) in upper.chunks(BLOCK).zip(lower.chunks(BLOCK)) {
             if above == &white[..above.len()] && below == &white[..below.len()] {
                 kept.extend_from_slice(&white[..above.len() / 2]);
             } else {
-                means(above, below, &mut kept);
+                means(above, below, kept);
             }
         }
     }
-    kept
 }
 
 fn means(above: &[u8], below: &[u8], kept: &mut Vec<u8>) {
@@ -121,7 +129,7 @@ fn paint<DB: DrawingBackend>(
             }
             Shape::Text { at, text, size, colour, anchor } => {
                 let style = text_style(*size * fit.size * fit.dots, *colour, *anchor);
-                let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit));
+                let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit) - fit.above);
                 area.draw(&Text::new(text.as_str(), at, style))?;
             }
         }
@@ -143,7 +151,7 @@ fn rgb((red, green, blue): Colour) -> RGBColor {
 }
 
 fn all_dots(points: &[Point], fit: Fit) -> Vec<(i32, i32)> {
-    points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit))).collect()
+    points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit) - fit.above)).collect()
 }
 
 #[allow(clippy::cast_possible_truncation)]

@@ -1,0 +1,105 @@
+//! However an acquire ends, its node does not stay in anybody's way.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/sessions.rs"]
+mod sessions;
+
+use std::time::Duration;
+
+use sessions::{Scene, patience, scene};
+use zklockbench::catalog::Params;
+use zklockbench::clock;
+use zklockbench::lock::{AcquireError, LockConfig, STRATEGIES, Strategy};
+use zklockbench::zk::reactor;
+
+/// Every lock that makes its contenders wait.
+fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
+    STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive)
+}
+
+fn lock_of(entry: &zklockbench::lock::Entry, scene: &Scene) -> Box<dyn Strategy> {
+    (entry.build)(&LockConfig { path: scene.lock.clone(), params: Params::new() })
+}
+
+#[test]
+fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
+    for entry in locks() {
+        reactor::block_on(async {
+            // Given a lock that somebody holds
+            let scene = scene(ensemble::shared()).await;
+            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
+            let (holder, waiter) = (scene.session().await, scene.session().await);
+            let held = one.acquire(&holder, &patience(None)).await.unwrap();
+            // When another's patience ends
+            let begin = clock::now();
+            let ended = other.acquire(&waiter, &patience(Some(Duration::from_millis(300)))).await;
+            // Then it was told so in time, and only the holder's node is there
+            assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{}", entry.card.name);
+            assert!(clock::now() - begin < 2_500_000, "{}", entry.card.name);
+            assert_eq!(scene.nodes().await, 1, "{}", entry.card.name);
+            // And after the release it gets the lock
+            one.release(&holder, held).await.unwrap();
+            let held = other.acquire(&waiter, &patience(Some(Duration::from_secs(10)))).await.unwrap();
+            other.release(&waiter, held).await.unwrap();
+            assert_eq!(scene.nodes().await, 0, "{}", entry.card.name);
+        });
+    }
+}
+
+#[test]
+fn a_cancelled_acquire_leaves_no_node() {
+    for entry in locks() {
+        reactor::block_on(async {
+            let scene = scene(ensemble::shared()).await;
+            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
+            let (holder, waiter) = (scene.session().await, scene.session().await);
+            let held = one.acquire(&holder, &patience(None)).await.unwrap();
+            let patience = patience(None);
+            let cancel = patience.cancel.clone();
+            let cancelling = reactor::spawn_local(async move {
+                reactor::sleep(Duration::from_millis(300)).await;
+                cancel.cancel();
+            });
+            let ended = other.acquire(&waiter, &patience).await;
+            assert_eq!(ended.unwrap_err(), AcquireError::Cancelled, "{}", entry.card.name);
+            assert_eq!(scene.nodes().await, 1, "{}", entry.card.name);
+            cancelling.await;
+            one.release(&holder, held).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_lock_whose_holder_goes_away_is_free() {
+    for entry in locks() {
+        reactor::block_on(async {
+            let scene = scene(ensemble::shared()).await;
+            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
+            let (holder, waiter) = (scene.session().await, scene.session().await);
+            one.acquire(&holder, &patience(None)).await.unwrap();
+            holder.close(Duration::from_secs(5)).await;
+            let held = other.acquire(&waiter, &patience(Some(Duration::from_secs(10)))).await;
+            assert!(held.is_ok(), "{}: {held:?}", entry.card.name);
+        });
+    }
+}
+
+#[test]
+fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_releases() {
+    let entry = zklockbench::lock::find("curator-mutex").unwrap();
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut lock = lock_of(entry, &scene);
+        let session = scene.session().await;
+        let first = lock.acquire(&session, &patience(None)).await.unwrap();
+        let second = lock.acquire(&session, &patience(None)).await.unwrap();
+        assert_eq!(scene.nodes().await, 1);
+        lock.release(&session, second).await.unwrap();
+        assert_eq!(scene.nodes().await, 1);
+        lock.release(&session, first).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
