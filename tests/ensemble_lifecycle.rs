@@ -47,10 +47,10 @@ async fn a_session_may_be_as_short_as_a_second() {
 async fn a_closed_ensemble_leaves_no_process_and_no_data() {
     let local = ensemble::start(3).await;
     let pids = local.pids();
-    let data = local.placement().split(" (").next().unwrap().to_owned();
-    assert!(pids.len() == 3 && Path::new(&data).is_dir());
+    let data = local.directory().to_path_buf();
+    assert!(pids.len() == 3 && data.is_dir());
     local.close();
-    assert!(!Path::new(&data).exists());
+    assert!(!data.exists());
     assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
 }
 

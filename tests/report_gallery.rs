@@ -4,37 +4,42 @@
 #[path = "support/views.rs"]
 mod views;
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use zklockbench::measure::new_histogram;
+use zklockbench::report::chart::Drawn;
 use zklockbench::report::{self, Style, View, chart};
 
-fn gallery(name: &str, view: &View) {
+/// Draws charts and tables into `<root>/<name>`; gives what the charts' module said of it.
+fn gallery(name: &str, view: &View) -> Result<Drawn, Box<dyn Error>> {
     let root = std::env::var_os("REPORT_GALLERY").map_or_else(std::env::temp_dir, PathBuf::from);
-    let drawn = chart::draw_all(view, &root.join(name)).unwrap();
-    println!("{name}: {drawn:?}");
-    for width in [None, Some(120), Some(80)] {
-        println!("{}", report::terminal(view, Style { colour: false, width }));
-    }
-    println!("{}\n{}", report::accounting_table(view, Style::default()), report::markdown(view));
+    let dir = root.join(name);
+    let drawn = chart::draw_all(view, &dir)?;
+    let tables =
+        [None, Some(120), Some(80)].map(|width| report::terminal(view, Style { colour: false, width }));
+    let accounting = report::accounting_table(view, Style::default());
+    std::fs::write(dir.join("tables.txt"), tables.join("\n") + "\n" + &accounting)?;
+    std::fs::write(dir.join("tables.md"), report::markdown(view))?;
+    Ok(drawn)
 }
 
 #[test]
 #[ignore = "makes pictures to look at"]
 fn five_strategies_at_six_contender_counts() {
-    gallery("five", &views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500]));
+    gallery("five", &views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500])).unwrap();
 }
 
 #[test]
 #[ignore = "makes pictures to look at"]
 fn a_single_contender_count() {
-    gallery("single", &views::view(&views::FIVE, &[50]));
+    gallery("single", &views::view(&views::FIVE, &[50])).unwrap();
 }
 
 #[test]
 #[ignore = "makes pictures to look at"]
 fn one_strategy() {
-    gallery("one", &views::view(&["predecessor-watch"], &[1, 10, 100]));
+    gallery("one", &views::view(&["predecessor-watch"], &[1, 10, 100])).unwrap();
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn invalid_partial_and_violated_trials() {
     }
     view.cells.retain(|cell| cell.strategy != 3 || cell.contenders < 100);
     view.remarks = vec!["The run was interrupted: 44 of 45 trials ran".into()];
-    gallery("marked", &view);
+    gallery("marked", &view).unwrap();
 }
 
 #[test]
@@ -73,5 +78,19 @@ fn ten_strategies_with_long_labels_and_wide_ranges() {
         extreme.record_n(value, count).unwrap();
     }
     views::cell(&mut view, 0, 1000).repetitions[0].wait = Some(extreme);
-    gallery("ten", &view);
+    gallery("ten", &view).unwrap();
+}
+
+#[test]
+#[ignore = "makes pictures to look at"]
+fn marks_on_bars_and_seconds_without_an_acquisition() {
+    let mut view = views::view(&views::FIVE, &[50]);
+    for repetition in &mut views::cell(&mut view, 1, 50).repetitions {
+        repetition.invalid = Some("timer lag 40 ms".into());
+        repetition.per_second[9] = 0;
+        repetition.per_second[10] = 0;
+    }
+    views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
+    views::cell(&mut view, 4, 50).repetitions[0].violations = 9;
+    gallery("bars", &view).unwrap();
 }

@@ -141,8 +141,8 @@ fn the_published_setting_is_estimated_as_its_holds_and_half_an_interval_a_handof
     let plan =
         plan("contenders = 20\nhold = \"2s\"\nacquisitions = 1\nrepetitions = 1\norder = \"as-written\"\n");
     let seconds: Vec<_> = plan.trials.iter().map(|trial| trial.estimated_duration().as_secs()).collect();
-    assert_eq!(seconds, [51, 41, 41]);
-    assert_eq!(plan.estimated_duration().as_secs(), 51 + 41 + 41 + 8);
+    assert_eq!(seconds, [50, 40, 40]);
+    assert!((50 + 40 + 40 + 8..50 + 40 + 40 + 11).contains(&plan.estimated_duration().as_secs()));
 }
 
 #[test]

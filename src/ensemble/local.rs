@@ -1,6 +1,6 @@
 //! An ensemble of real servers on this machine, for one run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::directory::EnsembleDir;
@@ -82,7 +82,7 @@ impl Local {
             })
         };
         let servers = (1..=spec.servers).map(start).collect::<Result<Vec<_>, _>>()?;
-        let placement = placement::describe(directory.path());
+        let placement = placement::describe(directory.path().parent().unwrap_or(directory.path()));
         Ok(Self { servers, directory, placement, origin: installation.origin.clone(), _ports: ports })
     }
 
@@ -121,7 +121,13 @@ impl Local {
         self.servers.iter().filter_map(Server::pid).collect()
     }
 
-    /// Where the data lie, and on what.
+    /// The directory of the servers' data.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// On what the data lie, and what that means.
     #[must_use]
     pub fn placement(&self) -> &str {
         &self.placement

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-/// Says where a directory lies and what that means for fsync, e.g. `/tmp/x (ext4 on /dev/sda1: …)`.
+/// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
 #[must_use]
 pub fn describe(directory: &Path) -> String {
     let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     match file_system(&mounts, &real) {
         Some((kind, _)) if kind == "tmpfs" || kind == "ramfs" => {
-            format!("{} ({kind}: in memory, fsync costs nothing)", directory.display())
+            format!("{kind} ({}): in memory, fsync costs nothing", directory.display())
         }
         Some((kind, source)) => {
-            format!("{} ({kind} on {source}: every write waits for an fsync there)", directory.display())
+            format!("{kind} on {source} ({}): every write waits for an fsync", directory.display())
         }
-        None => format!("{} (file system not known)", directory.display()),
+        None => format!("{}: file system not known", directory.display()),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::measure::{Measure, Outcome};
 use crate::record::{Holder, Trial, Violation};
 use crate::scenario::{Load, Stop};
-use crate::zk::{Failure, Session};
+use crate::zk::{Failure, Session, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -145,7 +145,7 @@ impl Contender {
         };
         let attempt = Attempt { intended, called: clock::now(), arrival: self.scene().arrive() };
         let patience = Patience {
-            deadline: self.shared.spec.acquire_timeout.map(|limit| tokio::time::Instant::now() + limit),
+            deadline: self.shared.spec.acquire_timeout.map(|limit| clock::now() + clock::micros(limit)),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
@@ -197,7 +197,7 @@ impl Contender {
         let mut releases = self.shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
         let held = async {
-            tokio::time::sleep(Duration::from_micros(until.saturating_sub(clock::now()))).await;
+            reactor::sleep_until(Some(until)).await;
             if batch {
                 let _ = releases.wait_for(|allowed| *allowed > order).await;
             }
@@ -308,7 +308,7 @@ impl Contender {
         }
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
         if let Some(session) = self.session.take() {
-            tokio::task::spawn_local(session.close(CLOSE_DEADLINE));
+            reactor::spawn_local(session.close(CLOSE_DEADLINE)).detach();
         }
     }
 

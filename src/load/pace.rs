@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Stamp};
 use crate::scenario::{Distribution, TrialSpec};
+use crate::zk::reactor;
 
 /// One contender's timing, drawn from the trial's seed so that a trial can be repeated.
 pub struct Pace {
@@ -36,9 +37,8 @@ impl Pace {
     /// Sleeps until the next intended start and returns it: the wait is counted from this moment, not from
     /// when the generator got round to it. `None` when the load ends first.
     pub async fn intended_start(&mut self, drain: &CancellationToken) -> Option<Stamp> {
-        let delay = self.next.saturating_sub(clock::now());
-        if delay > 0 {
-            drain.run_until_cancelled(tokio::time::sleep(Duration::from_micros(delay))).await?;
+        if self.next > clock::now() {
+            drain.run_until_cancelled(reactor::sleep_until(Some(self.next))).await?;
         }
         (!drain.is_cancelled()).then_some(self.next)
     }

@@ -11,7 +11,7 @@ use super::wait::Ended;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Params};
 use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session, Watch, sequence_of};
+use crate::zk::{Failure, Session, Watch, reactor, sequence_of};
 
 /// Curator's documentation uses this policy in its examples, with a longer base.
 const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
@@ -165,7 +165,7 @@ async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Fa
             Err(failure) => failure,
         };
         let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
-        tokio::time::sleep(pause).await;
+        reactor::sleep(pause).await;
         if let Some(node) = find_protected(session, lock, &mark).await? {
             return Ok(node);
         }
@@ -191,19 +191,20 @@ async fn retried<T, F: Future<Output = Result<T, Failure>>>(request: impl Fn() -
             Err(failure) => failure,
         };
         let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
-        tokio::time::sleep(pause).await;
+        reactor::sleep(pause).await;
         attempt += 1;
     }
 }
 
 /// Curator's guaranteed delete: goes on until the node is gone or the session is over.
 fn delete_in_background(session: Session, node: QueueNode) {
-    tokio::task::spawn_local(async move {
+    let deleting = async move {
         while let Err(failure) = node.leave(&session).await {
             if !Retry::is_retryable(&failure) {
                 return;
             }
-            tokio::time::sleep(RETRY.base).await;
+            reactor::sleep(RETRY.base).await;
         }
-    });
+    };
+    reactor::spawn_local(deleting).detach();
 }

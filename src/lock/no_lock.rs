@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy};
 use crate::catalog::{BatchCost, Guarantees, LockCard};
-use crate::zk::{Failure, Session};
+use crate::zk::{Failure, Session, reactor};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -39,7 +39,7 @@ impl Strategy for NoLock {
             return Err(AcquireError::Cancelled);
         }
         // Let the other contenders run; without this a contender that never waits would keep its thread.
-        tokio::task::yield_now().await;
+        reactor::yield_now().await;
         Ok(Held { node: None })
     }
 

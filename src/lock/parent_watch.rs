@@ -7,7 +7,7 @@ use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Param, ParamKind, Params};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use crate::zk::{Failure, Session, Watch};
+use crate::zk::{Failure, Session, Watch, reactor};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -129,14 +129,15 @@ impl ParentWatch {
         let stop = CancellationToken::new();
         self.relister = Some(stop.clone());
         let (session, lock) = (session.clone(), self.lock.clone());
-        tokio::task::spawn_local(async move {
+        let listing = async move {
             while stop.run_until_cancelled(watch.changed()).await.is_some() {
                 match session.get_children_and_watch(&lock).await {
                     Ok((_, next)) => watch = next,
                     Err(_) => return,
                 }
             }
-        });
+        };
+        reactor::spawn_local(listing).detach();
     }
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::clock::{self, Stamp};
+use crate::zk::reactor;
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +48,7 @@ pub enum Ended {
 #[derive(Debug, Clone)]
 pub struct Patience {
     /// When it ends; `None` for never.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<Stamp>,
     /// Ends it at once.
     pub cancel: CancellationToken,
     /// Where the wait is shown.
@@ -64,7 +66,7 @@ impl Patience {
             biased;
             () = self.cancel.cancelled() => Err(Ended::Cancelled),
             value = awaited => Ok(value),
-            () = at(self.deadline) => Err(Ended::TimedOut),
+            () = reactor::sleep_until(self.deadline) => Err(Ended::TimedOut),
         }
     }
 
@@ -73,20 +75,13 @@ impl Patience {
     /// # Errors
     /// [`Ended`] when the deadline or a cancellation came first.
     pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
-        self.wait(tokio::time::sleep(duration)).await
+        self.wait(reactor::sleep(duration)).await
     }
 
     /// Whether the deadline has passed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+        self.deadline.is_some_and(|deadline| deadline <= clock::now())
     }
 }
 
@@ -96,15 +91,15 @@ mod tests {
 
     fn patience(deadline: Option<Duration>) -> Patience {
         Patience {
-            deadline: deadline.map(|after| Instant::now() + after),
+            deadline: deadline.map(|after| clock::now() + clock::micros(after)),
             cancel: CancellationToken::new(),
             gauge: WaitGauge::default(),
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_wait_ends_at_its_deadline_and_no_longer_shows_in_the_gauge() {
-        let patience = patience(Some(Duration::from_secs(1)));
+        let patience = patience(Some(Duration::from_millis(20)));
         assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
         assert_eq!(patience.gauge.waiting(), 0);
         assert!(patience.is_over());

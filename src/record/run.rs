@@ -39,7 +39,7 @@ pub struct EnsembleInfo {
     pub connect: String,
     /// Its servers.
     pub servers: Vec<ServerInfo>,
-    /// Where the data lay and on what, e.g. `/tmp/x (tmpfs: no fsync cost)`; for an external ensemble:
+    /// Where the data lay and on what, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; for an external ensemble:
     /// that it is not known.
     pub placement: String,
     /// Whether it shares the generator's host, and so its processors.

@@ -8,13 +8,13 @@ use super::plan::Plan;
 use crate::catalog::ParamValue;
 
 /// How the estimates are made, for whoever reads them.
-pub const BASIS: &str = "estimated as connect (0.5 s and 3 ms a contender), ramp-up, warm-up, the measured \
-     phase, and drain (0.5 s and 1 ms a contender); where acquisitions end it, their number on the busiest \
-     lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; 8 s to start an \
-     ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
+pub const BASIS: &str = "estimated as connect (0.3 s and 3 ms a contender), ramp-up, warm-up, the measured \
+     phase, and drain (0.3 s and 1 ms a contender); where acquisitions end it, their number on the busiest \
+     lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; 8 s to start \
+     and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 const ENSEMBLE_START_S: f64 = 8.0;
-const PHASE_S: f64 = 0.5;
+const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
 const HANDOFF_S: f64 = 0.003;

@@ -7,6 +7,7 @@ use zookeeper_client::{Client, Connector, TlsOptions};
 
 use super::inner::Observed;
 use super::outcome::Failure;
+use super::reactor;
 use super::session::Session;
 use crate::error::Error;
 
@@ -85,9 +86,9 @@ impl Target {
         deadline: Duration,
         observed: Observed,
     ) -> Result<Session, Failure> {
-        let client = tokio::time::timeout(deadline, self.client(session_timeout))
+        let client = reactor::timeout(deadline, self.client(session_timeout))
             .await
-            .map_err(|_| Failure::NotConnected(format!("no session within {deadline:?}")))??;
+            .ok_or_else(|| Failure::NotConnected(format!("no session within {deadline:?}")))??;
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 

@@ -7,6 +7,8 @@ mod connect;
 mod inner;
 pub mod nodelay;
 mod outcome;
+mod overdue;
+pub mod reactor;
 mod session;
 mod stamp;
 mod watch;

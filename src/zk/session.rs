@@ -16,6 +16,8 @@ use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWa
 use super::armed::{Arm, Armed, Arrival};
 use super::inner::{Inner, Observed};
 use super::outcome::Failure;
+use super::overdue;
+use super::reactor;
 use super::stamp::StampWaker;
 use super::watch::Watch;
 use super::wire;
@@ -235,7 +237,7 @@ impl Session {
         let mut states = inner.client.state_watcher();
         // The client goes first: watches that are dropped after it send nothing.
         drop(inner.client);
-        let _ = tokio::time::timeout(deadline, async {
+        let _ = reactor::timeout(deadline, async {
             let mut state = states.state();
             while !state.is_terminated() {
                 state = states.changed().await;
@@ -273,11 +275,11 @@ impl Session {
         let reply = {
             let mut request = pin!(request);
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-            tokio::time::timeout(self.0.request_timeout, stamped).await
+            overdue::within(self.0.request_timeout, stamped).await
         };
         self.0.replied(kind, sent, &waker);
         self.0.return_waker(waker);
-        let reply = reply.map_err(|_| Failure::NoReply)?;
+        let reply = reply.ok_or(Failure::NoReply)?;
         let bytes = reply.as_ref().map_or(wire::EMPTY_REPLY, size);
         let succeeded = reply.is_ok();
         self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {

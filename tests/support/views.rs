@@ -38,9 +38,10 @@ pub fn empty() -> View {
 }
 
 /// The cell of that strategy and count.
-pub fn cell<'a>(view: &'a mut View, strategy: usize, contenders: usize) -> &'a mut Cell {
-    let found = view.cells.iter_mut().find(|cell| cell.strategy == strategy && cell.contenders == contenders);
-    found.expect("the view has that cell")
+pub fn cell(view: &mut View, strategy: usize, contenders: usize) -> &mut Cell {
+    let wanted = |cell: &Cell| cell.strategy == strategy && cell.contenders == contenders;
+    let at = view.cells.iter().position(wanted).unwrap_or(usize::MAX);
+    &mut view.cells[at]
 }
 
 /// A trial with figures that the kind of strategy would give; the same ones each time.
@@ -117,4 +118,9 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
         histogram.saturating_record((value as u64).max(1));
     }
     histogram
+}
+
+/// A trial in which nothing was measured.
+pub fn unmeasured() -> Repetition {
+    Repetition::unmeasured(0, 1)
 }

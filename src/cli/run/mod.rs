@@ -3,6 +3,7 @@
 mod conclude;
 mod files;
 mod progress;
+mod warm_up;
 mod world;
 
 use std::time::SystemTime;
@@ -91,6 +92,10 @@ impl Session {
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
         };
+        if !self.world.is_external() && !stop.is_cancelled() {
+            self.progress.note("warming the servers up for 5 s");
+            warm_up::warm_up(&environment, stop).await?;
+        }
         let outcome = self.trials(&environment, stop).await;
         self.progress.finish();
         self.tidy(&environment, &outcome).await;

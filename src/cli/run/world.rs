@@ -89,6 +89,11 @@ impl World {
         matches!(self, Self::Fresh(_))
     }
 
+    /// Whether it is somebody else's.
+    pub fn is_external(&self) -> bool {
+        matches!(self, Self::External(_))
+    }
+
     /// Which server of our own has ended by itself, if one has.
     pub fn ended(&mut self) -> Option<String> {
         if let Self::Fresh(local) = self { local.ended() } else { None }

@@ -80,11 +80,17 @@ impl Axis {
         Self { title, ticks, scale: Scale::Log, low: 1.0, high }
     }
 
-    /// An axis of amounts: from 0 and linear or, when they span more than a factor of 20, logarithmic.
+    /// An axis of amounts: from 0 and linear or, when they span more than a factor of 20, logarithmic. A 0
+    /// among those still has its place.
     pub fn amounts(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let all: Vec<f64> = values.into_iter().collect();
         let (low, high) = ends(all.iter().copied().filter(|value| *value > 0.0));
-        if high / low > 20.0 { Self::logarithmic(title, low, high) } else { Self::from_zero(title, high) }
+        let wide = high / low > 20.0;
+        match all.contains(&0.0) {
+            true if wide => Self::zero_and_log(title, high),
+            false if wide => Self::logarithmic(title, low, high),
+            _ => Self::from_zero(title, high),
+        }
     }
 
     /// A logarithmic axis, wide enough for these ends.
@@ -166,5 +172,48 @@ fn duration(step: f64) -> String {
         hours if hours >= 60.0 => "1 h".to_owned(),
         minutes if minutes >= 1.0 => format!("{minutes:.0} min"),
         _ => format_micros(step.round() as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Axis;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|tick| tick.1.as_str()).filter(|label| !label.is_empty()).collect()
+    }
+
+    fn holds(axis: &Axis, value: f64) -> bool {
+        (0.0..=1.0).contains(&axis.share(value))
+    }
+
+    #[test]
+    fn durations_from_a_microsecond_to_an_hour_have_labels_that_people_read() {
+        let axis = Axis::durations("wait", [1.0, 3.6e9]);
+        let expected =
+            ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min", "1 h"];
+        assert_eq!(labels(&axis), expected);
+    }
+
+    #[test]
+    fn a_narrow_range_of_durations_has_finer_ticks() {
+        assert_eq!(labels(&Axis::durations("wait", [1_200.0, 8_000.0])), ["1 ms", "2 ms", "5 ms", "10 ms"]);
+    }
+
+    #[test]
+    fn every_scale_has_a_place_for_each_of_its_values() {
+        for values in [vec![0.0], vec![0.0, 900.0, 3.0], vec![0.2, 400.0], vec![5.0, 5.0], vec![]] {
+            let axis = Axis::amounts("requests", values.clone());
+            assert!(values.iter().all(|value| holds(&axis, *value)), "{values:?}: {axis:?}");
+            assert!(axis.ticks.len() > 1, "{axis:?}");
+        }
+        assert!(holds(&Axis::durations("wait", [7.0, 7.0]), 7.0));
+    }
+
+    #[test]
+    fn percentiles_reach_as_far_as_the_samples() {
+        let axis = Axis::percentiles(1_000.0);
+        assert_eq!(labels(&axis), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
+        assert!(holds(&axis, 1_000.0));
     }
 }

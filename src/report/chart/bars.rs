@@ -29,7 +29,9 @@ pub(super) struct Bars<'a> {
 struct Row<'a> {
     cell: &'a Cell,
     label: Vec<String>,
-    spread: Spread,
+    median: f64,
+    /// The largest value of any repetition, also of one that does not count.
+    furthest: f64,
 }
 
 /// Draws them. A strategy that did not measure the figure has no bar.
@@ -39,7 +41,11 @@ pub(super) fn draw(
     bars: &Bars,
     said: &[String],
 ) -> Picture {
-    let row = |cell| Some(Row { cell, label: lines(view.label(cell)), spread: Cell::spread(cell, figure)? });
+    let row = |cell| {
+        let Spread { median, max, .. } = Cell::spread(cell, figure)?;
+        let furthest = cell.repetitions.iter().filter_map(figure).fold(max, f64::max);
+        Some(Row { cell, label: lines(view.label(cell)), median, furthest })
+    };
     let rows: Vec<Row> = view.cells_at(bars.contenders).filter_map(row).collect();
     let mut sheet = Sheet::new(view, &bars.title, said, HEIGHT);
     let field = Field::new(&mut sheet, &rows, bars);
@@ -118,24 +124,24 @@ impl Field {
 }
 
 fn highest(rows: &[Row], bars: &Bars) -> f64 {
-    let measured = rows.iter().map(|row| row.spread.max);
+    let measured = rows.iter().map(|row| row.furthest);
     measured.chain(bars.references.iter().map(|reference| reference.0)).fold(0.0, f64::max)
 }
 
 fn bar(picture: &mut Picture, field: &Field, row: &Row, middle: f64) {
     let (look, mark) = (Look::of(row.cell.strategy), mark_of(row.cell));
     let half = (field.step * 0.3).min(18.0);
-    let end = field.across(row.spread.median);
+    let end = field.across(row.median);
     picture.rectangle((field.left, middle - half), (end, middle + half), look.colour);
     if mark.doubtful && end - field.left > 5.0 {
         picture.rectangle((field.left + 2.5, middle - half + 2.5), (end - 2.5, middle + half - 2.5), PAPER);
     }
+    let mut beside = field.across(row.furthest) + 14.0;
     if mark.violated {
-        cross(picture, (end, middle));
+        cross(picture, (beside + 6.0, middle));
+        beside += 22.0;
     }
-    let furthest = field.across(row.spread.max.max(row.spread.median));
-    let value = number(row.spread.median);
-    picture.text((furthest + 14.0, middle), value, (MEDIUM, INK, Anchor::Start));
+    picture.text((beside, middle), number(row.median), (MEDIUM, INK, Anchor::Start));
     label(picture, field, &row.label, middle);
 }
 

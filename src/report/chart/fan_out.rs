@@ -2,14 +2,13 @@
 
 use super::axis::Axis;
 use super::bars::{self, Bars};
-use super::by_contenders::{counts, on_repetitions, series};
+use super::by_contenders::{Figure, on_repetitions};
 use super::look::{FAINT_INK, RULE, dashed};
 use super::picture::Anchor;
 use super::series::{self as lines, Series};
 use super::sheet::{Plot, SMALL, Sheet};
 use super::{Picture, caption};
 use crate::report::View;
-use crate::report::view::Repetition;
 
 const UNIT: &str = "fan-out: notifications caused by a release, per release";
 const LEAST: &str = "1: one waiter is notified";
@@ -17,27 +16,19 @@ const MOST: &str = "N−1: every waiter is notified";
 
 /// Draws it; the error says why not.
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
-    let figure = |repetition: &Repetition| repetition.fan_out;
-    let view = &contended(view);
-    let counts = counts(view, figure);
+    let figure = Figure { of: |repetition| repetition.fan_out, from: 2 };
+    let counts = figure.counts(view);
     let mut said = on_repetitions(view);
-    let silent = view.cells.iter().any(|cell| cell.median(figure) == Some(0.0));
+    let silent = view.cells.iter().any(|cell| figure.is_in(cell) && cell.median(figure.of) == Some(0.0));
     if silent {
         said.push("0: waiters are not notified, but look again after a time.".to_owned());
     }
-    let said = caption::of(view, said, |cell| cell.median(figure).is_some());
+    let said = caption::of(view, said, |cell| figure.is_in(cell));
     match counts.as_slice() {
         [] => Err("no trial released a lock that others waited for".to_owned()),
-        [one] => Ok(bars::draw(view, figure, &single(*one), &said)),
-        many => Ok(over(view, &series(view, figure), many, &said)),
+        [one] => Ok(bars::draw(view, figure.of, &single(*one), &said)),
+        many => Ok(over(view, &figure.series(view), many, &said)),
     }
-}
-
-/// The view without single contenders: where nobody waits, that nobody is notified says nothing.
-fn contended(view: &View) -> View {
-    let mut contended = view.clone();
-    contended.cells.retain(|cell| cell.contenders > 1);
-    contended
 }
 
 #[allow(clippy::cast_precision_loss)]

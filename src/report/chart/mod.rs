@@ -51,6 +51,14 @@ pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
     Ok(drawn)
 }
 
+/// Every chart of a run as SVG text, by the name of its file, or why it is not drawn: for pages that hold
+/// their charts themselves.
+#[must_use]
+pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
+    let text = |picture: Picture| paint::svg_text(&picture).map_err(|error| error.to_string());
+    charts(view).into_iter().map(|(name, chart)| (name, chart.and_then(text))).collect()
+}
+
 /// Every chart by the name of its file. A name ends with the contender count where the chart has one only.
 fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
     let at = |name: &str, count: Option<usize>| {

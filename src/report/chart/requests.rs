@@ -17,6 +17,8 @@ const LINE: f64 = 17.0;
 const ROW: f64 = 21.0;
 const GROUP_GAP: f64 = 9.0;
 const MARGIN: f64 = 18.0;
+const HEAD: f64 = 30.0;
+const FOOT: f64 = 30.0;
 
 /// All rows of one strategy.
 struct Group<'a> {
@@ -45,11 +47,8 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     }
     let said = caption::of(view, Vec::new(), measured);
     let kinds = Kinds::of(groups.iter().flat_map(|group| &group.cells).copied());
-    let needed = groups.iter().map(Group::height).sum::<f64>()
-        + kinds.height()
-        + 176.0
-        + 18.0 * rows(said.len().min(5));
-    let mut sheet = Sheet::new(view, "Requests per acquisition", &said, needed);
+    let inner = kinds.height() + HEAD + groups.iter().map(Group::height).sum::<f64>() + FOOT;
+    let mut sheet = Sheet::holding(view, "Requests per acquisition", &said, inner);
     let field = Field::new(&mut sheet, &groups, (&kinds, &totals));
     let mut at = field.top;
     for group in &groups {
@@ -83,7 +82,7 @@ struct Field {
 
 impl Field {
     fn new(sheet: &mut Sheet, groups: &[Group], (kinds, totals): (&Kinds, &[f64])) -> Self {
-        let top = kinds.legend(&mut sheet.picture, sheet.top) + 30.0;
+        let top = kinds.legend(&mut sheet.picture, sheet.top) + HEAD;
         let low = totals.iter().copied().fold(1.0, f64::min);
         let high = totals.iter().copied().fold(0.0, f64::max);
         let labels = groups.iter().flat_map(|group| &group.label).map(|line| font::width(line, MEDIUM));

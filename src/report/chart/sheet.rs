@@ -56,11 +56,21 @@ impl Plot {
 }
 
 impl Sheet {
-    /// A sheet with title, place and caption, tall enough for these keys.
+    /// A sheet of the common height, or taller if these keys need it.
     pub fn for_keys(view: &View, title: &str, caption: &[String], keys: &[Key]) -> Self {
-        let around = Self::new(view, title, caption, HEIGHT);
-        let height = keys::room(keys) + HEIGHT - (around.bottom - around.top) + ABOVE_PLOT + BELOW_PLOT;
-        if height > HEIGHT { Self::new(view, title, caption, height.ceil()) } else { around }
+        let needed = Self::overhead(view, caption) + ABOVE_PLOT + keys::room(keys) + BELOW_PLOT;
+        Self::new(view, title, caption, needed.max(HEIGHT).ceil())
+    }
+
+    /// A sheet with that much height between heading and caption.
+    pub fn holding(view: &View, title: &str, caption: &[String], inner: f64) -> Self {
+        Self::new(view, title, caption, (Self::overhead(view, caption) + inner).ceil())
+    }
+
+    /// What heading and caption take of a sheet's height.
+    fn overhead(view: &View, caption: &[String]) -> f64 {
+        let probe = Self::new(view, "", caption, HEIGHT);
+        HEIGHT - (probe.bottom - probe.top)
     }
 
     /// A sheet of that height, with title, place and caption.

@@ -2,32 +2,31 @@
 
 use super::axis::Axis;
 use super::bars::{self, Bars};
-use super::by_contenders::{counts, on_repetitions, series};
+use super::by_contenders::{Figure, on_repetitions};
 use super::series::{self as lines, Series};
 use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
-use crate::report::view::Repetition;
 
 const UNIT: &str = "acquisitions per second";
 
 /// Draws it; the error says why not.
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
-    let figure = |repetition: &Repetition| repetition.throughput;
-    let counts = counts(view, figure);
-    let said = caption::of(view, on_repetitions(view), |cell| cell.median(figure).is_some());
+    let figure = Figure { of: |repetition| repetition.throughput, from: 1 };
+    let counts = figure.counts(view);
+    let said = caption::of(view, on_repetitions(view), |cell| figure.is_in(cell));
     match counts.as_slice() {
         [] => Err("no trial measured a throughput".to_owned()),
         [one] => {
             let title = format!("Throughput, {}", super::contenders(*one));
             Ok(bars::draw(
                 view,
-                figure,
+                figure.of,
                 &Bars { title, unit: UNIT, contenders: *one, references: Vec::new() },
                 &said,
             ))
         }
-        many => Ok(over(view, &series(view, figure), many, &said)),
+        many => Ok(over(view, &figure.series(view), many, &said)),
     }
 }
 

@@ -1,8 +1,6 @@
 //! The columns of the table: heading, side, and how soon one is left out where the terminal is narrow.
 
-use hdrhistogram::Histogram;
-
-use crate::measure::Measure;
+use crate::measure::{Histogram, Measure};
 use crate::report::View;
 use crate::report::number::number;
 use crate::report::view::{Cell, Repetition, Spread};
@@ -29,7 +27,7 @@ const fn numbers(heading: &'static str, spare: u8) -> Column {
 }
 
 /// How many columns there are.
-pub(super) const COUNT: usize = 16;
+pub(super) const COUNT: usize = 17;
 
 /// Every column, from left to right.
 pub(super) const COLUMNS: [Column; COUNT] = [
@@ -49,6 +47,7 @@ pub(super) const COLUMNS: [Column; COUNT] = [
     numbers("fairness", 9),
     numbers("violations", 1),
     words("verdict"),
+    Column { heading: "marks", numbers: false, spare: 1 },
 ];
 
 /// What stands where nothing was measured.
@@ -75,7 +74,8 @@ pub(super) fn row(view: &View, cell: &Cell) -> [String; COUNT] {
             .map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
         median(cell, |one| one.fairness),
         cell.violations().to_string(),
-        verdict(cell),
+        verdict(cell).to_owned(),
+        marks(cell),
     ]
 }
 
@@ -98,29 +98,32 @@ fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> String {
     cell.median(figure).map_or_else(not_measured, number)
 }
 
-fn percentile(samples: Option<&Histogram<u64>>, quantile: f64) -> String {
+fn percentile(samples: Option<&Histogram>, quantile: f64) -> String {
     samples.map_or_else(not_measured, |samples| {
         // The histogram rounds up to its bucket's end, which may lie above the largest sample.
         format_micros(samples.value_at_quantile(quantile).min(samples.max()))
     })
 }
 
-/// The verdict in a word, with the marks of trials that do not count: they leave it unknown. A single
-/// contender has nobody to exclude, so there is no verdict on it.
-fn verdict(cell: &Cell) -> String {
-    let all = cell.repetitions.iter().map(|one| one.verdict.clone()).reduce(Verdict::and);
-    let word = match all {
+/// The verdict in a word. Trials whose figures do not count leave it unknown. A single contender has nobody
+/// to exclude, so there is no verdict on it.
+fn verdict(cell: &Cell) -> &'static str {
+    match cell.repetitions.iter().map(|one| one.verdict.clone()).reduce(Verdict::and) {
         Some(Verdict::Violated(_)) => "VIOLATED",
         _ if cell.violations() > 0 => "VIOLATED",
         _ if cell.contenders < 2 => NOT_MEASURED,
         Some(Verdict::Held) if cell.repetitions.iter().all(Repetition::is_sound) => "held",
         Some(_) => "unknown",
         None => NOT_MEASURED,
-    };
+    }
+}
+
+/// How many trials are invalid or partial; the lines below the table say why.
+fn marks(cell: &Cell) -> String {
     let count = |marked: fn(&Repetition) -> bool| cell.repetitions.iter().filter(|one| marked(one)).count();
     let marks =
         [(count(|one| one.invalid.is_some()), "invalid"), (count(|one| one.partial.is_some()), "partial")];
-    let marks =
-        marks.into_iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!(", {count} {mark}"));
-    std::iter::once(word.to_owned()).chain(marks).collect()
+    let said: Vec<String> =
+        marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}")).collect();
+    if said.is_empty() { NOT_MEASURED.to_owned() } else { said.join(", ") }
 }

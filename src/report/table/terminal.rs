@@ -105,11 +105,10 @@ fn wrap_first(table: &mut Table, width: u16) {
 
 fn coloured(text: &str) -> Cell {
     let cell = Cell::new(text);
-    match text.split(',').next().unwrap_or_default() {
+    match text {
         "VIOLATED" | "NO" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
         "unknown" => cell.fg(Color::Yellow),
-        "held" if text == "held" => cell.fg(Color::Green),
-        "held" => cell.fg(Color::Yellow),
+        "held" => cell.fg(Color::Green),
         _ => cell,
     }
 }
