@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use tokio::sync::watch;
-use tokio::task::{JoinSet, LocalSet};
 use zklockbench::clock::{self, Stamp};
 use zklockbench::error::Error;
 use zklockbench::measure::Window;
-use zklockbench::zk::{Target, nodelay, sequence_of};
+use zklockbench::zk::{Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::WARM_UP;
@@ -119,19 +118,16 @@ type Ended = Result<(), String>;
 
 fn spawn(run: &Loop, thread: usize, board: Arc<Board>) -> std::io::Result<JoinHandle<Ended>> {
     let run = run.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().spawn(move || {
-        runtime.block_on(LocalSet::new().run_until(async move {
-            let mut tasks = JoinSet::new();
-            for _ in (thread..run.contenders).step_by(run.threads) {
-                tasks.spawn_local(contender(run.clone(), Arc::clone(&board)));
-            }
-            while let Some(ended) = tasks.join_next().await {
-                ended.map_err(|error| error.to_string())??;
-            }
-            Ok(())
-        }))
-    })
+    std::thread::Builder::new().spawn(move || reactor::block_on(work(run, thread, board)))
+}
+
+async fn work(run: Loop, thread: usize, board: Arc<Board>) -> Ended {
+    let own = (thread..run.contenders).step_by(run.threads);
+    let tasks = own.map(|_| reactor::spawn_local(contender(run.clone(), Arc::clone(&board))));
+    for task in tasks.collect::<Vec<_>>() {
+        task.await?;
+    }
+    Ok(())
 }
 
 async fn contender(run: Loop, board: Arc<Board>) -> Ended {
@@ -140,7 +136,7 @@ async fn contender(run: Loop, board: Arc<Board>) -> Ended {
     let mut announced = board.window.subscribe();
     let window = *announced.wait_for(Option::is_some).await.map_err(|error| error.to_string())?;
     let Some(window) = window else { return Ok(()) };
-    sleep_until(window.start.saturating_sub(clock::micros(WARM_UP))).await;
+    reactor::sleep_until(Some(window.start.saturating_sub(clock::micros(WARM_UP)))).await;
     let mut acquired = 0;
     while clock::now() < window.end {
         let node = acquire(&client, &run.lock).await.map_err(|error| error.to_string())?;
