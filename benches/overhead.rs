@@ -6,11 +6,15 @@
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! Every round runs the bare loop twice and one trial, each time in another order, with fresh sessions and a
-//! fresh lock on the same ensemble. The two bare loops show what noise looks like here. A round of a few
-//! seconds is disturbed by more than the limit on a busy machine, so no single round decides: the verdict is
-//! that of the median over the rounds of trial against bare loop. The trial's share of the work is everything
-//! that the suite adds, not recording alone: deadlines, cancellation, the exclusion check, attribution.
+//! Every round runs the bare loop, a trial and the bare loop again, with fresh sessions and a fresh lock on the
+//! same ensemble. The trial is compared with the mean of its two neighbours, so that a steady drift cancels
+//! out; the neighbours against each other show what noise looks like here. A round of a few seconds is
+//! disturbed by more than the limit on a busy machine, so no single round decides: the verdict is that of the
+//! median over the rounds. Before the first round the bare loop runs for a while, because servers that have
+//! just been started are slow until they are compiled.
+//!
+//! The trial's share of the work is everything that the suite adds, not recording alone: deadlines,
+//! cancellation, the exclusion check, attribution.
 //!
 //! The ensemble is one of three servers that is started for the occasion, in memory where there is such a
 //! place, because without fsync the generator's share of a handoff is largest. `--connect` or
@@ -34,6 +38,7 @@ use clap::Parser;
 use zklockbench::error::Error;
 use zklockbench::record::{Completeness, Trial};
 
+use bare::Side;
 use statistics::{Ratios, interval, median};
 use world::World;
 
@@ -53,6 +58,9 @@ pub struct Args {
     /// Measured seconds of each loop and trial
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Seconds of the bare loop before the first round
+    #[arg(long, default_value_t = 15)]
+    settle: u64,
     /// Contenders
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     contenders: u32,
@@ -70,10 +78,10 @@ impl Args {
     }
 }
 
-/// Acquisitions per second of one round.
+/// One round: the trial, and the bare loops before and after it.
 struct Round {
-    bare: [f64; 2],
-    trial: f64,
+    bare: [Side; 2],
+    trial: Side,
 }
 
 fn main() -> ExitCode {
@@ -100,7 +108,7 @@ async fn compare(args: &Args) -> Result<bool, Error> {
     );
     println!(
         "{:>5} {:>10} {:>10} {:>10} {:>9} {:>11}",
-        "round", "bare", "bare", "trial", "cost", "bare/bare"
+        "round", "bare", "trial", "bare", "cost", "bare/bare"
     );
     let rounds = run(args, &world).await;
     let closed = world.close().await;
@@ -110,29 +118,26 @@ async fn compare(args: &Args) -> Result<bool, Error> {
 }
 
 async fn run(args: &Args, world: &World) -> Result<Vec<Round>, Error> {
+    world.bare(0, &Args { seconds: args.settle, ..args.clone() }).await?;
     let mut rounds = Vec::new();
-    for (number, spec) in world.trials(args)?.iter().enumerate() {
-        let mut bare = Vec::new();
-        let mut trial = None;
-        for place in 0..3 {
-            if place == number % 3 {
-                trial = Some(throughput(&world.trial(spec).await?)?);
-            } else {
-                bare.push(world.bare(number * 3 + place, args).await?);
-            }
-        }
-        let (Some(trial), &[first, second]) = (trial, bare.as_slice()) else { continue };
-        let round = Round { bare: [first, second], trial };
-        print_round(number + 1, &round);
+    for (index, spec) in world.trials(args)?.iter().enumerate() {
+        let number = index + 1;
+        let before = world.bare(2 * number, args).await?;
+        let trial = side(&world.trial(spec).await?)?;
+        let after = world.bare(2 * number + 1, args).await?;
+        let round = Round { bare: [before, after], trial };
+        print_round(number, &round);
         rounds.push(round);
     }
     Ok(rounds)
 }
 
 /// A trial that is not whole is no side of a comparison.
-fn throughput(trial: &Trial) -> Result<f64, Error> {
-    match (&trial.completeness, trial.throughput()) {
-        (Completeness::Complete, Some(throughput)) if trial.errors.is_empty() => Ok(throughput),
+fn side(trial: &Trial) -> Result<Side, Error> {
+    match (&trial.completeness, trial.measured.acquired()) {
+        (Completeness::Complete, acquired @ 1..) if trial.errors.is_empty() => {
+            Ok(Side::new(acquired, trial.measured_us, trial.health.cpu_us))
+        }
         (completeness, _) => {
             Err(Error::environment(format!("a trial failed: {completeness:?} {:?}", trial.errors)))
         }
@@ -142,34 +147,45 @@ fn throughput(trial: &Trial) -> Result<f64, Error> {
 impl Round {
     /// Trial against the mean of the bare loops.
     fn ratio(&self) -> f64 {
-        self.trial / f64::midpoint(self.bare[0], self.bare[1])
+        self.trial.throughput / f64::midpoint(self.bare[0].throughput, self.bare[1].throughput)
     }
 
     /// One bare loop against the other.
     fn noise(&self) -> f64 {
-        self.bare[0] / self.bare[1]
+        self.bare[0].throughput / self.bare[1].throughput
     }
 }
 
 fn print_round(number: usize, round: &Round) {
-    let [first, second] = round.bare;
+    let [before, after] = round.bare.map(|side| side.throughput);
     println!(
-        "{number:>5} {first:>10.1} {second:>10.1} {:>10.1} {:>8.1}% {:>11.3}",
-        round.trial,
+        "{number:>5} {before:>10.1} {:>10.1} {after:>10.1} {:>8.1}% {:>11.3}",
+        round.trial.throughput,
         (1.0 - round.ratio()) * 100.0,
         round.noise()
     );
 }
 
+type Figure = fn(&Side) -> f64;
+
+/// The processor time is steadier than the throughput, and says where a cost comes from.
+const FIGURES: [(&str, Figure); 2] = [
+    ("acquisitions per second", |side| side.throughput),
+    ("µs of the generator's processor time an acquisition", |side| side.cpu_us),
+];
+
 /// Prints what the rounds say together; returns whether the median cost is within the limit.
 fn judge(rounds: &[Round]) -> bool {
     let ratios: Ratios = rounds.iter().map(Round::ratio).collect();
     let noise: Ratios = rounds.iter().map(Round::noise).collect();
-    let bare: Vec<f64> = rounds.iter().flat_map(|round| round.bare).collect();
-    let trial: Vec<f64> = rounds.iter().map(|round| round.trial).collect();
+    let bare: Vec<Side> = rounds.iter().flat_map(|round| round.bare).collect();
+    let trial: Vec<Side> = rounds.iter().map(|round| round.trial).collect();
     let (low, high) = interval(&ratios);
     let ratio = median(&ratios);
-    println!("median throughput: bare {:.1}, trial {:.1}", median(&bare), median(&trial));
+    for (name, figure) in FIGURES {
+        let of = |sides: &[Side]| median(&sides.iter().map(figure).collect::<Vec<_>>());
+        println!("median {name}: bare {:.1}, trial {:.1}", of(&bare), of(&trial));
+    }
     println!(
         "trial / bare: median {ratio:.4}, 95 % interval {low:.4} to {high:.4}, rounds {}",
         span(&ratios)

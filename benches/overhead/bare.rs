@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use tokio::sync::watch;
-use tokio::task::{JoinSet, LocalSet};
 use zklockbench::clock::{self, Stamp};
 use zklockbench::error::Error;
 use zklockbench::measure::Window;
-use zklockbench::zk::{Target, nodelay, sequence_of};
+use zklockbench::zk::{Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::WARM_UP;
@@ -46,11 +46,29 @@ struct Board {
     window: watch::Sender<Option<Window>>,
 }
 
-/// Runs the loop; returns acquisitions per second.
+/// What one loop or trial came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Side {
+    /// Acquisitions per second.
+    pub throughput: f64,
+    /// Processor time of this process an acquisition, in microseconds.
+    pub cpu_us: f64,
+}
+
+impl Side {
+    /// So many acquisitions in that time, for that much processor time.
+    #[allow(clippy::cast_precision_loss)] // Far below 2^52.
+    pub fn new(acquired: u64, took_us: u64, cpu_us: u64) -> Self {
+        let acquired = acquired as f64;
+        Self { throughput: acquired / (took_us as f64 / 1e6), cpu_us: cpu_us as f64 / acquired }
+    }
+}
+
+/// Runs the loop.
 ///
 /// # Errors
 /// The first failure of a session or a request, after which nothing can be compared.
-pub async fn run(run: &Loop) -> Result<f64, Error> {
+pub async fn run(run: &Loop) -> Result<Side, Error> {
     let window = watch::Sender::new(None);
     let board = Arc::new(Board { connected: AtomicUsize::new(0), acquired: AtomicU64::new(0), window });
     let threads: Vec<_> = (0..run.threads.min(run.contenders))
@@ -65,7 +83,12 @@ pub async fn run(run: &Loop) -> Result<f64, Error> {
     }
     let _ = nodelay::apply(&ports(&run.servers));
     let start = clock::now() + clock::micros(NOTICE + WARM_UP);
-    board.window.send_replace(Some(Window { start, end: start + clock::micros(run.measured) }));
+    let end = start + clock::micros(run.measured);
+    board.window.send_replace(Some(Window { start, end }));
+    sleep_until(start).await;
+    let cpu = cpu_us();
+    sleep_until(end).await;
+    let cpu = cpu_us() - cpu;
     while !threads.iter().all(JoinHandle::is_finished) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -75,8 +98,16 @@ pub async fn run(run: &Loop) -> Result<f64, Error> {
             .map_err(|_| Error::environment("a thread of the bare loop panicked"))?
             .map_err(|error| Error::environment(format!("the bare loop failed: {error}")))?;
     }
-    #[allow(clippy::cast_precision_loss)] // Far below 2^52.
-    Ok(board.acquired.load(Ordering::Acquire) as f64 / run.measured.as_secs_f64())
+    Ok(Side::new(board.acquired.load(Ordering::Acquire), clock::micros(run.measured), cpu))
+}
+
+/// Processor time of this process so far, as a trial reads it.
+fn cpu_us() -> u64 {
+    let pid = Pid::from_u32(std::process::id());
+    let mut system = System::new();
+    let what = ProcessRefreshKind::nothing().with_cpu();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, what);
+    system.process(pid).map_or(0, |process| process.accumulated_cpu_time() * 1_000)
 }
 
 fn ports(servers: &[String]) -> Vec<u16> {
@@ -87,19 +118,16 @@ type Ended = Result<(), String>;
 
 fn spawn(run: &Loop, thread: usize, board: Arc<Board>) -> std::io::Result<JoinHandle<Ended>> {
     let run = run.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().spawn(move || {
-        runtime.block_on(LocalSet::new().run_until(async move {
-            let mut tasks = JoinSet::new();
-            for _ in (thread..run.contenders).step_by(run.threads) {
-                tasks.spawn_local(contender(run.clone(), Arc::clone(&board)));
-            }
-            while let Some(ended) = tasks.join_next().await {
-                ended.map_err(|error| error.to_string())??;
-            }
-            Ok(())
-        }))
-    })
+    std::thread::Builder::new().spawn(move || reactor::block_on(work(run, thread, board)))
+}
+
+async fn work(run: Loop, thread: usize, board: Arc<Board>) -> Ended {
+    let own = (thread..run.contenders).step_by(run.threads);
+    let tasks = own.map(|_| reactor::spawn_local(contender(run.clone(), Arc::clone(&board))));
+    for task in tasks.collect::<Vec<_>>() {
+        task.await?;
+    }
+    Ok(())
 }
 
 async fn contender(run: Loop, board: Arc<Board>) -> Ended {
@@ -108,7 +136,7 @@ async fn contender(run: Loop, board: Arc<Board>) -> Ended {
     let mut announced = board.window.subscribe();
     let window = *announced.wait_for(Option::is_some).await.map_err(|error| error.to_string())?;
     let Some(window) = window else { return Ok(()) };
-    sleep_until(window.start.saturating_sub(clock::micros(WARM_UP))).await;
+    reactor::sleep_until(Some(window.start.saturating_sub(clock::micros(WARM_UP)))).await;
     let mut acquired = 0;
     while clock::now() < window.end {
         let node = acquire(&client, &run.lock).await.map_err(|error| error.to_string())?;

@@ -11,7 +11,7 @@ use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::zk::{Access, Target};
 
-use crate::bare::{self, Loop};
+use crate::bare::{self, Loop, Side};
 use crate::{Args, WARM_UP};
 
 const STRATEGY: &str = "predecessor-watch";
@@ -70,8 +70,8 @@ impl World {
         run_trial(&self.environment, spec, entry, &CancellationToken::new(), &|_| {}).await
     }
 
-    /// Runs the bare loop; returns acquisitions per second.
-    pub async fn bare(&self, number: usize, args: &Args) -> Result<f64, Error> {
+    /// Runs the bare loop.
+    pub async fn bare(&self, number: usize, args: &Args) -> Result<Side, Error> {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
         let run = Loop {
             target: self.environment.target.clone(),
@@ -81,9 +81,9 @@ impl World {
             threads: args.threads.into(),
             measured: args.measured(),
         };
-        let throughput = bare::run(&run).await?;
+        let side = bare::run(&run).await?;
         self.environment.workspace.clear(&root).await?;
-        Ok(throughput)
+        Ok(side)
     }
 
     /// Removes what was made.
