@@ -1,6 +1,7 @@
 //! Charts: each one file here, each drawn as SVG and PNG from the same picture.
 
 mod axis;
+mod band;
 mod bars;
 mod by_contenders;
 mod caption;

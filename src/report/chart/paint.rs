@@ -9,6 +9,7 @@ use plotters::element::{PathElement, Polygon, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 
+use super::band::Band;
 use super::font;
 use super::picture::{Anchor, Colour, Picture, Point, Shape};
 use crate::error::Error;
@@ -28,8 +29,6 @@ struct Fit {
     size: f64,
     /// How far down to move text, as a share of its size.
     down: f64,
-    /// How many dots above the top of what is painted the picture begins.
-    above: i32,
 }
 
 /// Writes the SVG.
@@ -43,7 +42,7 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
     area.fill(&WHITE)
-        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0, above: 0 }))
+        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
         .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
     drop(area);
     // Shown at its size in pixels; the view box keeps the finer coordinates.
@@ -62,9 +61,8 @@ pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         let rows = BAND.min(height - above);
         let mut fine = vec![u8::MAX; width as usize * rows as usize * 3];
         {
-            let area = BitMapBackend::with_buffer(&mut fine, (width, rows)).into_drawing_area();
-            let above = i32::try_from(above).unwrap_or(i32::MAX);
-            paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12, above })
+            let area = Band::new(&mut fine, (width, height), above..above + rows).into_drawing_area();
+            paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
                 .map_err(|error| failed(path, error))?;
         }
         halve(&fine, width as usize, &mut kept);
@@ -129,7 +127,7 @@ fn paint<DB: DrawingBackend>(
             }
             Shape::Text { at, text, size, colour, anchor } => {
                 let style = text_style(*size * fit.size * fit.dots, *colour, *anchor);
-                let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit) - fit.above);
+                let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit));
                 area.draw(&Text::new(text.as_str(), at, style))?;
             }
         }
@@ -151,7 +149,7 @@ fn rgb((red, green, blue): Colour) -> RGBColor {
 }
 
 fn all_dots(points: &[Point], fit: Fit) -> Vec<(i32, i32)> {
-    points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit) - fit.above)).collect()
+    points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit))).collect()
 }
 
 #[allow(clippy::cast_possible_truncation)]
