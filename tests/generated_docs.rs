@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use zklockbench::error::Exit;
 use zklockbench::scenario::default_value;
-use zklockbench::{lock, scenario};
+use zklockbench::{lock, report, results, scenario};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -57,6 +57,14 @@ fn the_readme_lists_every_lock_and_every_exit_code() {
     let exits = format!("| code | meaning |\n|---:|---|\n{exits}");
     assert_fresh("README.md", &with_part("README.md", "strategies", &locks));
     assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
+}
+
+#[test]
+fn the_readme_shows_the_example_run_as_the_report_renders_it() {
+    let stored = results::read(&file("results/example")).unwrap();
+    let table = report::markdown(&report::View::of(&stored));
+    let table = table.split("<details>").next().unwrap().split_once("\n\n").unwrap().1;
+    assert_fresh("README.md", &with_part("README.md", "example", &format!("{}\n", table.trim_end())));
 }
 
 #[test]

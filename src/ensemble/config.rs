@@ -7,7 +7,7 @@ use super::install::Installation;
 use super::ports::ServerPorts;
 
 /// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
-const HEAP: &str = "-Xmx256m";
+pub const HEAP: &str = "-Xmx256m";
 
 /// The keys that every local server has, as results report them. Deviations from the defaults:
 /// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections

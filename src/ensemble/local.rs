@@ -137,8 +137,9 @@ impl Local {
     #[must_use]
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
+        let heap = ("heap".to_owned(), config::HEAP.to_owned());
         let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        std::iter::once(origin).chain(keys).collect()
+        [origin, heap].into_iter().chain(keys).collect()
     }
 
     /// Which server has ended by itself, if one has.

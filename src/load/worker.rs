@@ -20,7 +20,7 @@ use crate::measure::{Histogram, Sheet, new_histogram};
 use crate::zk::reactor;
 
 /// How often the runtime's own lateness is sampled.
-const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Everything that one thread yields.
 pub struct ThreadRecord {
