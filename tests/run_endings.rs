@@ -7,10 +7,9 @@ mod ensemble;
 #[path = "support/program.rs"]
 mod program;
 
-use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
-use program::{Bench, eventually, signal, stderr, stdout};
+use program::{Bench, Watched, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
 use zklockbench::load::leftovers;
 use zklockbench::zk::admin::mntr;
@@ -32,9 +31,10 @@ duration = \"500ms\"
 ";
 
 /// Starts a long run on servers of its own, and waits until it is measuring.
-fn measuring(bench: &Bench) -> Child {
+fn measuring(bench: &Bench) -> Watched {
     let scenario = bench.scenario(LONG);
-    let child = bench.spawn(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
+    eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
     eventually("contenders queue up", Duration::from_secs(60), || queued(&bench.client_ports()) > 1);
     std::thread::sleep(Duration::from_secs(1));
     child
@@ -59,10 +59,6 @@ fn is_partial(bench: &Bench) {
     assert!(trial.measured.acquired() > 0, "what was measured is kept");
     let summary = std::fs::read_to_string(bench.results()[0].join("summary.csv")).unwrap();
     assert!(summary.contains("partial"), "{summary}");
-}
-
-fn ended(child: Child) -> Output {
-    child.wait_with_output().unwrap()
 }
 
 fn left_on(connect: &str) -> usize {
@@ -99,9 +95,9 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
 fn ctrl_c_keeps_partial_results_and_exits_with_130() {
     let bench = Bench::new();
     let child = measuring(&bench);
-    signal(child.id(), Signal::INT);
-    let output = ended(child);
-    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    signal(child.pid(), Signal::INT);
+    let (code, said) = child.end();
+    assert_eq!(code, Some(130), "{said}");
     no_server_is_left(&bench);
     is_partial(&bench);
 }
@@ -110,8 +106,8 @@ fn ctrl_c_keeps_partial_results_and_exits_with_130() {
 fn sigterm_does_the_same() {
     let bench = Bench::new();
     let child = measuring(&bench);
-    signal(child.id(), Signal::TERM);
-    assert_eq!(ended(child).status.code(), Some(130));
+    signal(child.pid(), Signal::TERM);
+    assert_eq!(child.end().0, Some(130));
     no_server_is_left(&bench);
     is_partial(&bench);
 }
@@ -120,11 +116,11 @@ fn sigterm_does_the_same() {
 fn a_second_ctrl_c_stops_at_once() {
     let bench = Bench::new();
     let child = measuring(&bench);
-    signal(child.id(), Signal::INT);
-    signal(child.id(), Signal::INT);
+    signal(child.pid(), Signal::INT);
+    eventually("it stops in order", Duration::from_secs(10), || child.has_said("once more to stop at once"));
     let begin = Instant::now();
-    signal(child.id(), Signal::INT);
-    assert_eq!(ended(child).status.code(), Some(130));
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
     assert!(begin.elapsed() < Duration::from_secs(5));
     no_server_is_left(&bench);
 }
@@ -133,10 +129,10 @@ fn a_second_ctrl_c_stops_at_once() {
 fn ctrl_c_while_the_servers_start_leaves_nothing() {
     let bench = Bench::new();
     let scenario = bench.scenario(LONG);
-    let child = bench.spawn(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
     eventually("a server was started", Duration::from_secs(30), || !bench.servers().is_empty());
-    signal(child.id(), Signal::INT);
-    assert_eq!(ended(child).status.code(), Some(130));
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
     no_server_is_left(&bench);
     assert!(bench.results().is_empty());
 }
@@ -146,8 +142,8 @@ fn kill_9_leaves_no_server_and_nothing_that_looks_whole_and_the_next_run_tidies_
     // Given a run that is killed
     let bench = Bench::new();
     let child = measuring(&bench);
-    signal(child.id(), Signal::KILL);
-    ended(child);
+    signal(child.pid(), Signal::KILL);
+    child.end();
     no_server_is_left(&bench);
     assert!(bench.results().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 1);
@@ -167,11 +163,11 @@ fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured()
         signal(pid, Signal::KILL);
     }
     let begin = Instant::now();
-    let output = ended(child);
+    let (code, said) = child.end();
     // The session timeout of 4 s and 10 s more.
     assert!(begin.elapsed() < Duration::from_secs(14), "it took {:?}", begin.elapsed());
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the ensemble was lost"), "{}", stderr(&output));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the ensemble was lost"), "{said}");
     is_partial(&bench);
 }
 
@@ -181,11 +177,11 @@ fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
     let bench = Bench::new();
     let scenario = bench.scenario(LONG);
     let arguments = ["run", scenario.to_str().unwrap(), "--connect", connect, "--run-id", "interrupted"];
-    let child = bench.spawn(&arguments);
+    let child = bench.watch(&arguments);
     eventually("its node is there", Duration::from_secs(20), || left_on(connect) > 0);
     std::thread::sleep(Duration::from_secs(2));
-    signal(child.id(), Signal::INT);
-    assert_eq!(ended(child).status.code(), Some(130));
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
     assert_eq!(left_on(connect), 0);
     is_partial(&bench);
 }

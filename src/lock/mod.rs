@@ -1,6 +1,6 @@
 //! The subjects: one way to lock a file, written over the metered session and nothing else.
 //!
-//! A strategy knows nothing of recording, load or charts. A new one is a file and a line in [`registry`].
+//! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
 
 mod ancestors;
 mod cost;

@@ -2,8 +2,11 @@
 
 #![allow(dead_code)] // each test binary uses a part
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A place of its own for one test: results, data of local servers, state.
@@ -44,6 +47,22 @@ impl Bench {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Starts it and listens to what it says on stderr.
+    pub fn watch(&self, arguments: &[&str]) -> Watched {
+        let mut child = self.spawn(arguments);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        let listener = std::thread::spawn(move || {
+            let mut line = String::new();
+            while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
+                heard.lock().unwrap().push_str(&line);
+                line.clear();
+            }
+        });
+        Watched { child, said, listener }
+    }
+
     /// The run directories that look whole.
     pub fn results(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("results")).into_iter().flatten().flatten();
@@ -76,6 +95,31 @@ impl Bench {
         let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
         text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
             .collect()
+    }
+}
+
+/// A program under way.
+pub struct Watched {
+    child: Child,
+    said: Arc<Mutex<String>>,
+    listener: JoinHandle<()>,
+}
+
+impl Watched {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has said that.
+    pub fn has_said(&self, what: &str) -> bool {
+        self.said.lock().unwrap().contains(what)
+    }
+
+    /// Waits for its end; returns its exit code and all that it said.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        self.listener.join().unwrap();
+        (status.code(), Arc::into_inner(self.said).unwrap().into_inner().unwrap())
     }
 }
 

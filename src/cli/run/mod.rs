@@ -95,6 +95,7 @@ impl Session {
         if !self.world.is_external() && !stop.is_cancelled() {
             self.progress.note("warming the servers up for 5 s");
             warm_up::warm_up(&environment, stop).await?;
+            self.progress.note("the first trial begins");
         }
         let outcome = self.trials(&environment, stop).await;
         self.progress.finish();

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::load::{Environment, Event, run_trial};
 use crate::lock;
+use crate::record::Completeness;
 use crate::scenario::{Plan, parse};
 
 /// After five seconds the rate no longer rises much.
@@ -24,13 +25,19 @@ repetitions = 1
 /// Loads the ensemble for five seconds; what happens is not kept.
 ///
 /// # Errors
-/// When no session can be opened.
+/// When no session can be opened, or the ensemble goes away.
 pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
     let parsed = parse("warm-up", LOAD, &lock::cards()).map_err(Error::usage)?;
     for spec in &Plan::of(&parsed.scenario).trials {
         if let Some(entry) = lock::find(&spec.strategy.name) {
             let ignore = |_: Event<'_>| {};
-            run_trial(environment, spec, entry, stop, &ignore).await?;
+            let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
+            match trial.completeness {
+                Completeness::Partial(why) if !stop.is_cancelled() => {
+                    return Err(Error::environment(format!("while the servers were warmed up: {why}")));
+                }
+                _ => {}
+            }
         }
     }
     Ok(())
