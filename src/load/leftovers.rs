@@ -4,12 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper_client::{Client, Error as ClientError};
 
-use super::workspace::{TOP, remove_tree};
+use super::workspace::{TOP, open, remove_tree};
 use crate::error::Error;
 use crate::zk::{Failure, Target};
 
-const SESSION: Duration = Duration::from_secs(20);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 /// A run whose newest node is younger than this may be between two trials.
 const QUIET: Duration = Duration::from_secs(600);
 
@@ -40,7 +38,7 @@ impl Leftover {
 /// # Errors
 /// When the ensemble can't be reached or refuses.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
-    let client = client(target).await?;
+    let client = open(target).await?;
     let runs = match client.list_children(TOP).await {
         Err(ClientError::NoNode) => Vec::new(),
         other => other.map_err(|error| refused(target, "list", TOP, error))?,
@@ -61,20 +59,11 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
 /// When the ensemble can't be reached or refuses.
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
     let root = format!("{TOP}/{run_id}");
-    let client = client(target).await?;
+    let client = open(target).await?;
     remove_tree(&client, &root).await.map_err(|error| refused(target, "delete", &root, error))?;
     match client.delete(TOP, None).await {
         Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
         Err(error) => Err(refused(target, "delete", TOP, error)),
-    }
-}
-
-async fn client(target: &Target) -> Result<Client, Error> {
-    let unreachable =
-        |why: String| Error::environment(format!("cannot open a session to {}: {why}", target.connect));
-    match tokio::time::timeout(CONNECT_DEADLINE, target.client(SESSION)).await {
-        Ok(opened) => opened.map_err(|failure| unreachable(failure.to_string())),
-        Err(_) => Err(unreachable(format!("no session within {CONNECT_DEADLINE:?}"))),
     }
 }
 

@@ -29,7 +29,7 @@ impl Workspace {
     /// another run may be using it.
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self { root: format!("{TOP}/{run_id}"), target };
-        let client = workspace.client().await?;
+        let client = open(&workspace.target).await?;
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => return Err(workspace.missing_chroot()),
@@ -57,7 +57,7 @@ impl Workspace {
     /// # Errors
     /// When the ensemble refuses or cannot be reached.
     pub async fn prepare(&self, trial: usize, locks: usize) -> Result<String, Error> {
-        let client = self.client().await?;
+        let client = open(&self.target).await?;
         let root = format!("{}/t{trial:03}", self.root);
         let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/lock-{lock}")));
         for path in paths {
@@ -71,7 +71,7 @@ impl Workspace {
     /// # Errors
     /// When the ensemble refuses or cannot be reached.
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
-        let client = self.client().await?;
+        let client = open(&self.target).await?;
         remove_tree(&client, trial_root).await.map_err(|error| self.cannot("delete", trial_root, &error))
     }
 
@@ -80,7 +80,7 @@ impl Workspace {
     /// # Errors
     /// When the ensemble refuses or cannot be reached; the error names what stays behind.
     pub async fn close(&self) -> Result<(), Error> {
-        let client = self.client().await?;
+        let client = open(&self.target).await?;
         remove_tree(&client, &self.root).await.map_err(|error| self.cannot("delete", &self.root, &error))?;
         match client.delete(TOP, None).await {
             Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
@@ -88,26 +88,10 @@ impl Workspace {
         }
     }
 
-    async fn client(&self) -> Result<Client, Error> {
-        let opened = tokio::time::timeout(CONNECT_DEADLINE, self.target.client(SESSION)).await;
-        match opened {
-            Ok(Ok(client)) => Ok(client),
-            Ok(Err(failure)) => Err(self.cannot_connect(&failure.to_string())),
-            Err(_) => Err(self.cannot_connect(&format!("no session within {CONNECT_DEADLINE:?}"))),
-        }
-    }
-
     async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
         let owned = self.target.access.digest.is_some() && path != TOP;
         let acls = if owned { Acls::creator_all() } else { Acls::anyone_all() };
         client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await.map(drop)
-    }
-
-    fn cannot_connect(&self, why: &str) -> Error {
-        Error::environment(format!(
-            "cannot open a session to {}: {why}. Is the ensemble running, and do its servers form a quorum?",
-            self.target.connect
-        ))
     }
 
     fn missing_chroot(&self) -> Error {
@@ -122,6 +106,19 @@ impl Workspace {
         let failure = Failure::from(error.clone());
         Error::environment(format!("cannot {what} {path} on {}: {failure}", self.target.connect))
     }
+}
+
+/// Opens a session for work that is not measured.
+pub(super) async fn open(target: &Target) -> Result<Client, Error> {
+    let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(SESSION)).await {
+        Ok(Ok(client)) => return Ok(client),
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_) => format!("no session within {CONNECT_DEADLINE:?}"),
+    };
+    Err(Error::environment(format!(
+        "cannot open a session to {}: {why}. Is the ensemble running, and do its servers form a quorum?",
+        target.connect
+    )))
 }
 
 /// Deletes a node and all below it; what is gone already is no error.

@@ -5,8 +5,9 @@ use super::bars::{self, Bars};
 use super::by_contenders::{Figure, on_repetitions};
 use super::look::{FAINT_INK, RULE, dashed};
 use super::picture::Anchor;
+use super::plot::{Plot, SMALL};
 use super::series::{self as lines, Series};
-use super::sheet::{Plot, SMALL, Sheet};
+use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
 

@@ -3,7 +3,7 @@
 use super::font;
 use super::look::{GRID, INK, Look, Mark, dashed};
 use super::picture::{Anchor, Picture, shorten, wrap};
-use super::sheet::{MEDIUM, Plot};
+use super::plot::{MEDIUM, Plot};
 
 const LEADER: f64 = 18.0;
 const SAMPLE: f64 = 42.0;

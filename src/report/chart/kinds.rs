@@ -5,7 +5,8 @@
 use super::font;
 use super::look::{INK, PAPER};
 use super::picture::{Anchor, Colour, Picture, Point};
-use super::sheet::{SMALL, WIDTH};
+use super::plot::SMALL;
+use super::sheet::WIDTH;
 use crate::measure::RequestKind;
 use crate::report::view::Cell;
 

@@ -14,6 +14,7 @@ mod over_time;
 mod paint;
 mod percentile;
 mod picture;
+mod plot;
 mod requests;
 mod series;
 mod sheet;

@@ -3,7 +3,7 @@
 use super::keys::Key;
 use super::look::{Look, Mark, dashed};
 use super::picture::{Picture, Point};
-use super::sheet::Plot;
+use super::plot::Plot;
 use crate::report::view::{Cell, Repetition};
 
 /// A value pair with its mark.

@@ -4,17 +4,14 @@ use super::axis::Axis;
 use super::font;
 use super::keys::{self, Key};
 use super::look::{FAINT_INK, GRID, INK, RULE};
-use super::picture::{Anchor, Picture, Point, shorten, wrap};
+use super::picture::{Anchor, Picture, shorten, wrap};
+use super::plot::{MEDIUM, Plot, SMALL};
 use crate::report::View;
 
 /// Width of every chart, in pixels.
 pub(super) const WIDTH: f64 = 1000.0;
 /// Height of a chart that has no reason to be taller.
 pub(super) const HEIGHT: f64 = 600.0;
-/// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
-pub(super) const SMALL: f64 = 13.0;
-/// The text of axes and keys.
-pub(super) const MEDIUM: f64 = 14.0;
 const LARGE: f64 = 21.0;
 const MARGIN: f64 = 18.0;
 const LINE: f64 = 18.0;
@@ -30,29 +27,6 @@ pub(super) struct Sheet {
     pub top: f64,
     /// Last free row above the caption.
     pub bottom: f64,
-}
-
-/// The rectangle within the axes.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plot {
-    /// Left edge, in pixels.
-    pub left: f64,
-    /// Top edge.
-    pub top: f64,
-    /// Right edge.
-    pub right: f64,
-    /// Bottom edge.
-    pub bottom: f64,
-    x: Axis,
-    y: Axis,
-}
-
-impl Plot {
-    /// Where a pair of values lies.
-    pub fn at(&self, x: f64, y: f64) -> Point {
-        let across = self.left + self.x.share(x) * (self.right - self.left);
-        (across, self.bottom - self.y.share(y) * (self.bottom - self.top))
-    }
 }
 
 impl Sheet {

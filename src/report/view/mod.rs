@@ -3,13 +3,15 @@
 //! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
 
 mod accounting;
+mod accounting_line;
 mod cell;
 mod notes;
 mod of;
 mod place;
 mod repetition;
 
-pub use accounting::{AccountingLine, AccountingRow};
+pub use accounting::AccountingRow;
+pub use accounting_line::AccountingLine;
 pub use cell::{Cell, Spread};
 pub use repetition::Repetition;
 

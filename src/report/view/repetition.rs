@@ -1,6 +1,6 @@
 //! One trial as the renderers see it.
 
-use super::AccountingLine;
+use super::accounting_line::AccountingLine;
 use crate::measure::{Histogram, Measure, RequestKind};
 use crate::verdict::Verdict;
 
