@@ -58,7 +58,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="scripts/compare-curator")
     parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--connect", help="use this ensemble (default: three servers on this host)")
-    parser.add_argument("--contenders", type=positive, default=10, metavar="N")
+    parser.add_argument("--contenders", type=positive, default=20, metavar="N")
     parser.add_argument("--rounds", type=positive, default=3, metavar="R")
     parser.add_argument("--warm-up", type=positive, default=10, metavar="SECONDS")
     parser.add_argument("--measure", type=positive, default=20, metavar="SECONDS")
