@@ -251,10 +251,10 @@ fn connect_problem(text: &str) -> Option<String> {
     if text.contains(char::is_whitespace) {
         return Some("a connect string has no spaces".to_owned());
     }
-    if let Some(chroot) = chroot.filter(|path| path.len() > 1) {
-        if chroot.ends_with('/') || chroot.contains("//") || chroot.contains(',') {
-            return Some(format!("`{}` is not a chroot", shortened(chroot)));
-        }
+    if let Some(chroot) = chroot.filter(|path| path.len() > 1)
+        && (chroot.ends_with('/') || chroot.contains("//") || chroot.contains(','))
+    {
+        return Some(format!("`{}` is not a chroot", shortened(chroot)));
     }
     hosts.split(',').find_map(host_problem)
 }

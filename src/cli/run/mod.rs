@@ -128,10 +128,10 @@ impl Session {
             if let Err(error) = self.keep(trial.clone()) {
                 return RunOutcome::Aborted(error.to_string());
             }
-            if let Completeness::Partial(why) = &trial.completeness {
-                if why.starts_with(LOST) {
-                    return RunOutcome::Aborted(self.why(why));
-                }
+            if let Completeness::Partial(why) = &trial.completeness
+                && why.starts_with(LOST)
+            {
+                return RunOutcome::Aborted(self.why(why));
             }
         }
         if stop.is_cancelled() { RunOutcome::Interrupted } else { RunOutcome::Complete }

@@ -159,7 +159,7 @@ pub(super) fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
             left = pattern[part].max(0.5);
         }
         left -= length;
-        if let Some(stroke) = strokes.last_mut().filter(|_| part % 2 == 0) {
+        if let Some(stroke) = strokes.last_mut().filter(|_| part.is_multiple_of(2)) {
             stroke.push(to);
         }
     }
@@ -169,7 +169,7 @@ pub(super) fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
 
 /// Ends the stroke of an even part, begins one after the gap of an odd part.
 fn turn(strokes: &mut Vec<Vec<Point>>, part: usize, at: Point) {
-    match strokes.last_mut().filter(|_| part % 2 == 0) {
+    match strokes.last_mut().filter(|_| part.is_multiple_of(2)) {
         Some(stroke) => stroke.push(at),
         None => strokes.push(vec![at]),
     }
