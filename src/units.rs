@@ -34,16 +34,37 @@ pub fn format_micros(us: u64) -> String {
     let value = us as f64;
     match us {
         0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{} ms", three_digits(value / 1e3)),
-        1_000_000..120_000_000 => format!("{} s", three_digits(value / 1e6)),
+        1_000..1_000_000 => format!("{} ms", number(value / 1e3)),
+        1_000_000..120_000_000 => format!("{} s", number(value / 1e6)),
         _ => humantime::format_duration(Duration::from_secs(us / 1_000_000)).to_string(),
     }
 }
 
-fn three_digits(value: f64) -> String {
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+/// Prints a number with three significant digits, whole numbers from 100 on in full.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 || size == 0.0 => 2,
+        size if size >= 0.0995 => 3,
+        _ => 4,
+    };
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Prints a count of contenders.
+#[must_use]
+pub fn contenders(count: usize) -> String {
+    if count == 1 { "1 contender".to_owned() } else { format!("{count} contenders") }
+}
+
+/// The text with a capital at its beginning.
+#[must_use]
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -62,5 +83,10 @@ mod tests {
         let shown: Vec<_> =
             [7, 999, 1_000, 1_234, 20_000, 123_456, 1_500_000, 125_000_000].map(format_micros).into();
         assert_eq!(shown, ["7 µs", "999 µs", "1 ms", "1.23 ms", "20 ms", "123 ms", "1.5 s", "2m 5s"]);
+    }
+    #[test]
+    fn three_significant_digits_without_idle_zeros() {
+        let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
+        assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use sessions::{Scene, patience, scene};
 use zklockbench::catalog::Params;
 use zklockbench::clock;
-use zklockbench::lock::{AcquireError, LockConfig, STRATEGIES, Strategy};
-use zklockbench::zk::reactor;
+use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
+use zklockbench::zk::{Session, reactor};
 
 /// Every lock that makes its contenders wait.
 fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
@@ -24,15 +24,30 @@ fn lock_of(entry: &zklockbench::lock::Entry, scene: &Scene) -> Box<dyn Strategy>
     (entry.build)(&LockConfig { path: scene.lock.clone(), params: Params::new() })
 }
 
+/// A lock that one contender holds and another wants.
+struct Contest {
+    scene: Scene,
+    one: Box<dyn Strategy>,
+    other: Box<dyn Strategy>,
+    holder: Session,
+    waiter: Session,
+    held: Held,
+}
+
+async fn contest(entry: &zklockbench::lock::Entry) -> Contest {
+    let scene = scene(ensemble::shared()).await;
+    let (mut one, other) = (lock_of(entry, &scene), lock_of(entry, &scene));
+    let (holder, waiter) = (scene.session().await, scene.session().await);
+    let held = one.acquire(&holder, &patience(None)).await.unwrap();
+    Contest { scene, one, other, holder, waiter, held }
+}
+
 #[test]
 fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
     for entry in locks() {
         reactor::block_on(async {
             // Given a lock that somebody holds
-            let scene = scene(ensemble::shared()).await;
-            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
-            let (holder, waiter) = (scene.session().await, scene.session().await);
-            let held = one.acquire(&holder, &patience(None)).await.unwrap();
+            let Contest { scene, mut one, mut other, holder, waiter, held } = contest(entry).await;
             // When another's patience ends
             let begin = clock::now();
             let ended = other.acquire(&waiter, &patience(Some(Duration::from_millis(300)))).await;
@@ -53,10 +68,7 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
 fn a_cancelled_acquire_leaves_no_node() {
     for entry in locks() {
         reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
-            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
-            let (holder, waiter) = (scene.session().await, scene.session().await);
-            let held = one.acquire(&holder, &patience(None)).await.unwrap();
+            let Contest { scene, mut one, mut other, holder, waiter, held } = contest(entry).await;
             let patience = patience(None);
             let cancel = patience.cancel.clone();
             let cancelling = reactor::spawn_local(async move {
@@ -76,10 +88,7 @@ fn a_cancelled_acquire_leaves_no_node() {
 fn a_lock_whose_holder_goes_away_is_free() {
     for entry in locks() {
         reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
-            let (mut one, mut other) = (lock_of(entry, &scene), lock_of(entry, &scene));
-            let (holder, waiter) = (scene.session().await, scene.session().await);
-            one.acquire(&holder, &patience(None)).await.unwrap();
+            let Contest { mut other, holder, waiter, .. } = contest(entry).await;
             holder.close(Duration::from_secs(5)).await;
             let held = other.acquire(&waiter, &patience(Some(Duration::from_secs(10)))).await;
             assert!(held.is_ok(), "{}: {held:?}", entry.card.name);

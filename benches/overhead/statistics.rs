@@ -2,22 +2,16 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zklockbench::report::view::Spread;
 
 /// One ratio of each round.
 pub type Ratios = Vec<f64>;
 
 const RESAMPLES: usize = 10_000;
 
-/// The middle value; the mean of the two middle ones of an even number. Not a number for none.
+/// The median; not a number for none.
 pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = sorted.len() / 2;
-    match sorted.as_slice() {
-        [] => f64::NAN,
-        _ if sorted.len() % 2 == 1 => sorted[upper],
-        _ => f64::midpoint(sorted[upper - 1], sorted[upper]),
-    }
+    Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median)
 }
 
 /// The 95 % interval of the median, by drawing the rounds anew.

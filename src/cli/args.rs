@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use super::overrides::Overrides;
@@ -149,8 +150,9 @@ pub enum EnsembleCommand {
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// How many servers
-    #[arg(long, default_value = "3", value_parser = ["1", "3", "5"])]
-    pub servers: String,
+    #[arg(long, default_value = "3",
+          value_parser = PossibleValuesParser::new(["1", "3", "5"]).try_map(|servers| servers.parse::<usize>()))]
+    pub servers: usize,
     /// Below which directory the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

@@ -24,16 +24,15 @@ pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exi
 
 async fn up(args: UpArgs) -> Result<Exit, Error> {
     let state = Kept::state_file();
-    let servers: usize = args.servers.parse().unwrap_or(3);
     if let Some(kept) = Kept::load(&state)? {
         if kept.alive().len() == kept.servers.len() {
-            return already_up(&kept, servers, args.json);
+            return already_up(&kept, args.servers, args.json);
         }
         // What is left of one that has died.
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
-    let spec = LocalSpec { servers, data_dir: args.data_dir, logs: None };
+    let spec = LocalSpec { servers: args.servers, data_dir: args.data_dir, logs: None };
     let kept = Kept::up(&spec, &installation, &state).await?;
     show(&kept, args.json)
 }

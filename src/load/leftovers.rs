@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper_client::{Client, Error as ClientError};
 
-use super::workspace::{TOP, open, remove_tree};
+use super::workspace::{TOP, open, refused, remove_run};
 use crate::error::Error;
-use crate::zk::{Failure, Target};
+use crate::zk::Target;
 
 /// A run whose newest node is younger than this may be between two trials.
 const QUIET: Duration = Duration::from_secs(600);
@@ -58,13 +58,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
 /// # Errors
 /// When the ensemble can't be reached or refuses.
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
-    let root = format!("{TOP}/{run_id}");
-    let client = open(target).await?;
-    remove_tree(&client, &root).await.map_err(|error| refused(target, "delete", &root, error))?;
-    match client.delete(TOP, None).await {
-        Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
-        Err(error) => Err(refused(target, "delete", TOP, error)),
-    }
+    remove_run(target, &format!("{TOP}/{run_id}")).await
 }
 
 async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
@@ -82,8 +76,4 @@ async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, Cli
         }
     }
     Ok((found.nodes > 0).then_some(found))
-}
-
-fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
-    Error::environment(format!("cannot {what} {path} on {}: {}", target.connect, Failure::from(error)))
 }

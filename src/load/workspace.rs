@@ -33,7 +33,7 @@ impl Workspace {
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => return Err(workspace.missing_chroot()),
-            Err(error) => return Err(workspace.cannot("create", TOP, &error)),
+            Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
         match workspace.make(&client, &workspace.root).await {
             Ok(()) => Ok(workspace),
@@ -42,7 +42,7 @@ impl Workspace {
                  no run is under way",
                 workspace.root, workspace.target.connect
             ))),
-            Err(error) => Err(workspace.cannot("create", &workspace.root, &error)),
+            Err(error) => Err(refused(&workspace.target, "create", &workspace.root, error)),
         }
     }
 
@@ -61,7 +61,7 @@ impl Workspace {
         let root = format!("{}/t{trial:03}", self.root);
         let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/lock-{lock}")));
         for path in paths {
-            self.make(&client, &path).await.map_err(|error| self.cannot("create", &path, &error))?;
+            self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
         }
         Ok(root)
     }
@@ -72,7 +72,9 @@ impl Workspace {
     /// When the ensemble refuses or cannot be reached.
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
-        remove_tree(&client, trial_root).await.map_err(|error| self.cannot("delete", trial_root, &error))
+        remove_tree(&client, trial_root)
+            .await
+            .map_err(|error| refused(&self.target, "delete", trial_root, error))
     }
 
     /// Removes the run's root and all below it, and the top-level node when no other run is using it.
@@ -80,12 +82,7 @@ impl Workspace {
     /// # Errors
     /// When the ensemble refuses or cannot be reached; the error names what stays behind.
     pub async fn close(&self) -> Result<(), Error> {
-        let client = open(&self.target).await?;
-        remove_tree(&client, &self.root).await.map_err(|error| self.cannot("delete", &self.root, &error))?;
-        match client.delete(TOP, None).await {
-            Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
-            Err(error) => Err(self.cannot("delete", TOP, &error)),
-        }
+        remove_run(&self.target, &self.root).await
     }
 
     async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
@@ -101,10 +98,20 @@ impl Workspace {
             self.target.connect
         ))
     }
+}
 
-    fn cannot(&self, what: &str, path: &str, error: &ClientError) -> Error {
-        let failure = Failure::from(error.clone());
-        Error::environment(format!("cannot {what} {path} on {}: {failure}", self.target.connect))
+/// The error of an ensemble that refuses something.
+pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
+    Error::environment(format!("cannot {what} {path} on {}: {}", target.connect, Failure::from(error)))
+}
+
+/// Removes a run's root and all below it, and the top-level node when no other run is using it.
+pub(super) async fn remove_run(target: &Target, root: &str) -> Result<(), Error> {
+    let client = open(target).await?;
+    remove_tree(&client, root).await.map_err(|error| refused(target, "delete", root, error))?;
+    match client.delete(TOP, None).await {
+        Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
+        Err(error) => Err(refused(target, "delete", TOP, error)),
     }
 }
 
@@ -122,7 +129,7 @@ pub(super) async fn open(target: &Target) -> Result<Client, Error> {
 }
 
 /// Deletes a node and all below it; what is gone already is no error.
-pub(super) async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
+async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.last().cloned() {
         let children = match client.list_children(&path).await {

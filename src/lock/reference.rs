@@ -2,6 +2,7 @@
 
 use super::cards;
 use crate::catalog::{LockCard, ParamKind};
+use crate::units::capitalised;
 
 /// The page on every strategy.
 #[must_use]
@@ -58,9 +59,4 @@ fn values(kind: ParamKind) -> String {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
         }
     }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

@@ -153,7 +153,13 @@ impl Trial {
     /// Notifications caused by a release, per release; `None` when nothing was released.
     #[must_use]
     pub fn fan_out(&self) -> Option<f64> {
-        ratio(self.measured.notifications.by_release(), self.measured.releases)
+        self.per_release(self.measured.notifications.by_release())
+    }
+
+    /// Something of the measured phase per release; `None` when nothing was released.
+    #[must_use]
+    pub fn per_release(&self, amount: u64) -> Option<f64> {
+        ratio(amount, self.measured.releases)
     }
 
     /// Something of the measured phase per acquisition; `None` when nothing was acquired.

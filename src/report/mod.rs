@@ -1,7 +1,6 @@
 //! Renderers over one view model: terminal table, Markdown, charts. The only input is a stored run.
 
 pub mod chart;
-mod number;
 mod table;
 pub mod view;
 

@@ -6,7 +6,8 @@ use super::distribution::Distribution;
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
 use super::plan::Plan;
-use super::read::{people, written};
+use super::read::written;
+use crate::units::contenders;
 use crate::units::format_duration;
 
 /// One piece of advice about one key.
@@ -92,7 +93,7 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
         format!(
             "`{}` with {} will acquire only about {count:.0} times in the measured phase",
             trial.strategy.label,
-            people(trial.contenders)
+            contenders(trial.contenders)
         ),
         &format!("measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"),
     )
@@ -110,7 +111,7 @@ fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
         format!(
             "`{}` with {} will often time out: it waits about {}",
             waiting.strategy.label,
-            people(waiting.contenders),
+            contenders(waiting.contenders),
             format_duration(wait)
         ),
         "give a longer `acquire_timeout`, unless timing out is the question",
@@ -124,7 +125,7 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "locks",
-        format!("with {} only {fewest} of {} locks are used", people(*fewest), scenario.locks),
+        format!("with {} only {fewest} of {} locks are used", contenders(*fewest), scenario.locks),
         "list larger contender counts, or fewer locks",
     )
 }

@@ -262,8 +262,3 @@ pub(super) fn written(duration: Duration) -> String {
 pub(super) fn shortened(name: &str) -> String {
     if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
 }
-
-/// A count of contenders in words.
-pub(super) fn people(contenders: usize) -> String {
-    if contenders == 1 { "1 contender".to_owned() } else { format!("{contenders} contenders") }
-}

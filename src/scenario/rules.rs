@@ -8,9 +8,10 @@ use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
 use super::keys::Place;
 use super::model::Load;
 use super::nearest::listed;
-use super::read::{Sink, people, written};
+use super::read::{Sink, written};
 use super::strategies::{Listed, takers};
 use crate::catalog::{LockCard, ParamValue};
+use crate::units::contenders;
 
 /// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
@@ -144,7 +145,7 @@ fn locks(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(locks), Some(place)) = (draft.locks, draft.places.get("locks")) else { return };
     let Some(most) = draft.contenders.iter().flatten().max() else { return };
     if locks > *most && draft.load != Some(Load::Batch) {
-        let message = format!("{locks} locks are more than {} can use", people(*most));
+        let message = format!("{locks} locks are more than {} can use", contenders(*most));
         sink.error(place.value.clone(), message, format!("write at most {most}"));
     }
 }

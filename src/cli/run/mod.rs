@@ -125,13 +125,15 @@ impl Session {
             };
             trial.exclusion = check::exclusion(&trial);
             self.progress.trial_ended(&trial);
-            if let Err(error) = self.keep(trial.clone()) {
+            let cut_short = trial.completeness.clone();
+            if let Err(error) = self.keep(trial) {
                 return RunOutcome::Aborted(error.to_string());
             }
-            if let Completeness::Partial(why) = &trial.completeness
-                && why.starts_with(LOST)
-            {
-                return RunOutcome::Aborted(self.why(why));
+            match cut_short {
+                Completeness::Partial(why) if why.starts_with(LOST) => {
+                    return RunOutcome::Aborted(self.why(&why));
+                }
+                _ => {}
             }
         }
         if stop.is_cancelled() { RunOutcome::Interrupted } else { RunOutcome::Complete }

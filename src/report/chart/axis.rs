@@ -1,7 +1,6 @@
 //! An axis: a scale, a range, and ticks with labels that name their unit.
 
-use crate::report::number::number;
-use crate::units::format_micros;
+use crate::units::{format_micros, number};
 
 /// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

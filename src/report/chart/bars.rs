@@ -4,13 +4,13 @@
 use super::axis::Axis;
 use super::font;
 use super::look::{FAINT_INK, GRID, INK, Look, Mark, PAPER, RULE, cross};
-use super::picture::{Anchor, Picture, shorten, wrap};
+use super::picture::{Anchor, Picture, wrap};
 use super::plot::{MEDIUM, SMALL};
 use super::series::{mark_of, mark_of_one};
 use super::sheet::{HEIGHT, Sheet, WIDTH};
 use crate::report::View;
-use crate::report::number::number;
 use crate::report::view::{Cell, Repetition, Spread};
+use crate::units::number;
 
 const LABEL: f64 = 230.0;
 const LINE: f64 = 17.0;
@@ -63,7 +63,7 @@ pub(super) fn draw(
 }
 
 fn lines(label: &str) -> Vec<String> {
-    wrap(label, MEDIUM, LABEL).iter().take(3).map(|line| shorten(line, MEDIUM, LABEL)).collect()
+    wrap(label, MEDIUM, LABEL).into_iter().take(3).collect()
 }
 
 /// Where the bars lie.

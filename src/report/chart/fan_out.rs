@@ -10,6 +10,7 @@ use super::series::{self as lines, Series};
 use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
+use crate::units;
 
 const UNIT: &str = "fan-out: notifications caused by a release, per release";
 const LEAST: &str = "1: one waiter is notified";
@@ -38,7 +39,7 @@ fn single(contenders: usize) -> Bars<'static> {
     if contenders > 2 {
         references.push((contenders as f64 - 1.0, MOST.to_owned()));
     }
-    Bars { title: format!("Fan-out, {}", super::contenders(contenders)), unit: UNIT, contenders, references }
+    Bars { title: format!("Fan-out, {}", units::contenders(contenders)), unit: UNIT, contenders, references }
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -2,7 +2,7 @@
 
 use super::font;
 use super::look::{GRID, INK, Look, Mark, dashed};
-use super::picture::{Anchor, Picture, shorten, wrap};
+use super::picture::{Anchor, Picture, wrap};
 use super::plot::{MEDIUM, Plot};
 
 const LEADER: f64 = 18.0;
@@ -75,7 +75,7 @@ fn height(lines: &[String]) -> f64 {
 
 /// A label in lines that fit.
 fn lines(label: &str) -> Vec<String> {
-    wrap(label, MEDIUM, TEXT).iter().map(|line| shorten(line, MEDIUM, TEXT)).collect()
+    wrap(label, MEDIUM, TEXT)
 }
 
 /// Moves rising positions apart so that none overlap, as little as possible and within the bounds.

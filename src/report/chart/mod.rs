@@ -86,7 +86,3 @@ fn write(picture: &Picture, dir: &Path, name: &str) -> Result<[PathBuf; 2], Erro
     paint::png(picture, &files[1])?;
     Ok(files)
 }
-
-fn contenders(count: usize) -> String {
-    if count == 1 { "1 contender".to_owned() } else { format!("{count} contenders") }
-}

@@ -7,6 +7,7 @@ use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
 use crate::report::view::Cell;
+use crate::units;
 
 /// The contender count that the chart is drawn for; `None` when no trial lasted two seconds.
 pub(super) fn count(view: &View) -> Option<usize> {
@@ -27,7 +28,7 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
         said.push("Each second: the median over the repetitions.".to_owned());
     }
     let said = caption::of(view, said, |cell| cell.contenders == contenders && lasted(cell));
-    let title = format!("Throughput over time, {}", super::contenders(contenders));
+    let title = format!("Throughput over time, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));

@@ -8,12 +8,11 @@ use super::{Picture, caption};
 use crate::measure::{Histogram, Measure};
 use crate::report::View;
 use crate::report::view::Cell;
+use crate::units;
 
 /// The contender count that the chart is drawn for; `None` when there is no sample.
 pub(super) fn count(view: &View, measure: Measure) -> Option<usize> {
-    view.best_common_count(|cell| {
-        cell.counting().any(|one| one.samples(measure).is_some_and(|all| !all.is_empty()))
-    })
+    view.best_common_count(|cell| cell.has_samples(measure))
 }
 
 /// Draws it; the error says why not.
@@ -21,9 +20,9 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let name = measure.name();
     let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
-    let shown = |cell: &Cell| cell.contenders == contenders && cell.merged(measure).is_some();
+    let shown = |cell: &Cell| cell.contenders == contenders && cell.has_samples(measure);
     let said = caption::of(view, vec![explain(measure)], shown);
-    let title = format!("{} by percentile, {}", capital(&name), super::contenders(contenders));
+    let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
@@ -84,9 +83,4 @@ fn markers(samples: &Histogram, mark: Mark) -> Vec<((f64, f64), Mark)> {
 #[allow(clippy::cast_precision_loss)]
 fn value_at(samples: &Histogram, rarity: f64) -> f64 {
     samples.value_at_quantile(1.0 - 1.0 / rarity).max(1) as f64
-}
-
-fn capital(name: &str) -> String {
-    let mut letters = name.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

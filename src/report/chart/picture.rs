@@ -80,7 +80,7 @@ impl Picture {
     }
 }
 
-/// Breaks a text into lines no wider than that; a single word that is wider stays whole.
+/// Breaks a text into lines no wider than that; a single word that is wider is cut.
 pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -92,7 +92,7 @@ pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
             _ => lines.push(word.to_owned()),
         }
     }
-    lines
+    lines.into_iter().map(|line| shorten(&line, size, width)).collect()
 }
 
 /// Cuts a text that is wider than that, with `…` at its end.

@@ -4,14 +4,14 @@ use super::axis::Axis;
 use super::font;
 use super::kinds;
 use super::look::{GRID, INK, Look, RULE};
-use super::picture::{Anchor, Picture, shorten, wrap};
+use super::picture::{Anchor, Picture, wrap};
 use super::plot::{MEDIUM, SMALL};
 use super::series::mark_of;
 use super::sheet::{Sheet, WIDTH};
 use super::{caption, kinds::Kinds};
 use crate::report::View;
-use crate::report::number::number;
 use crate::report::view::{Cell, Repetition};
+use crate::units::number;
 
 const LABEL: f64 = 190.0;
 const LINE: f64 = 17.0;
@@ -66,7 +66,7 @@ fn total(cell: &Cell) -> Option<f64> {
 
 fn groups(view: &View) -> Vec<Group<'_>> {
     let group = |(strategy, label): (usize, &String)| Group {
-        label: wrap(label, MEDIUM, LABEL).iter().take(3).map(|line| shorten(line, MEDIUM, LABEL)).collect(),
+        label: wrap(label, MEDIUM, LABEL).into_iter().take(3).collect(),
         cells: view.cells_of(strategy).filter(|cell| total(cell).is_some()).collect(),
     };
     view.strategies.iter().enumerate().map(group).filter(|group| !group.cells.is_empty()).collect()

@@ -60,9 +60,7 @@ impl Sheet {
         let title = shorten(title, LARGE, width);
         self.picture.text((MARGIN, self.top + 8.0), title, (LARGE, INK, Anchor::Start));
         self.top += 34.0;
-        let lines = wrap(place, SMALL, width);
-        for line in lines.iter().take(3) {
-            let line = shorten(line, SMALL, width);
+        for line in wrap(place, SMALL, width).into_iter().take(3) {
             self.picture.text((MARGIN, self.top), line, (SMALL, FAINT_INK, Anchor::Start));
             self.top += LINE;
         }
@@ -76,8 +74,7 @@ impl Sheet {
             lines.truncate(CAPTION_LINES - 1);
             lines.push("… more is said below the run's table".to_owned());
         }
-        for line in lines.iter().rev() {
-            let line = shorten(line, SMALL, width);
+        for line in lines.into_iter().rev() {
             self.picture.text((MARGIN, self.bottom - 4.0), line, (SMALL, FAINT_INK, Anchor::Start));
             self.bottom -= LINE;
         }

@@ -7,6 +7,7 @@ use super::series::{self as lines, Series};
 use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
+use crate::units;
 
 const UNIT: &str = "acquisitions per second";
 
@@ -18,7 +19,7 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     match counts.as_slice() {
         [] => Err("no trial measured a throughput".to_owned()),
         [one] => {
-            let title = format!("Throughput, {}", super::contenders(*one));
+            let title = format!("Throughput, {}", units::contenders(*one));
             Ok(bars::draw(
                 view,
                 figure.of,

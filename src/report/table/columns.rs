@@ -2,9 +2,8 @@
 
 use crate::measure::{Histogram, Measure};
 use crate::report::View;
-use crate::report::number::number;
 use crate::report::view::{Cell, Repetition, Spread};
-use crate::units::format_micros;
+use crate::units::{format_micros, number};
 use crate::verdict::Verdict;
 
 /// One column.

@@ -69,6 +69,12 @@ impl Cell {
         self.spread(figure).map(|spread| spread.median)
     }
 
+    /// Whether a repetition that counts has samples of that measure.
+    #[must_use]
+    pub fn has_samples(&self, measure: Measure) -> bool {
+        self.counting().any(|one| one.samples(measure).is_some_and(|samples| !samples.is_empty()))
+    }
+
     /// All samples of the repetitions that count, in one histogram; `None` when there is no sample.
     #[must_use]
     pub fn merged(&self, measure: Measure) -> Option<Histogram> {

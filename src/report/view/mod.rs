@@ -15,7 +15,6 @@ pub use accounting_line::AccountingLine;
 pub use cell::{Cell, Spread};
 pub use repetition::Repetition;
 
-use crate::measure::Measure;
 use crate::verdict::Verdict;
 
 /// A stored run as the renderers see it.
@@ -72,12 +71,6 @@ impl View {
             (sound, found.len(), contenders)
         };
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
-    }
-
-    /// Whether any repetition has samples of that measure.
-    #[must_use]
-    pub fn has(&self, measure: Measure) -> bool {
-        self.cells.iter().any(|cell| cell.merged(measure).is_some())
     }
 
     /// One line on where it was measured.

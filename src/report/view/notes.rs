@@ -1,6 +1,7 @@
 //! What must be said below a table or chart: one line for each thing that was marked.
 
 use super::{Cell, Repetition, View};
+use crate::units::contenders;
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, and counts on
@@ -60,8 +61,4 @@ impl View {
     fn name(&self, cell: &Cell) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
-}
-
-fn contenders(count: usize) -> String {
-    if count == 1 { "1 contender".to_owned() } else { format!("{count} contenders") }
 }

@@ -38,8 +38,8 @@ impl From<&Trial> for Derived {
         Self {
             throughput_per_s: trial.throughput(),
             fan_out: trial.fan_out(),
-            fan_out_useful: per_release(trial, notifications.by_release_useful),
-            fan_out_spurious: per_release(trial, notifications.by_release_spurious),
+            fan_out_useful: trial.per_release(notifications.by_release_useful),
+            fan_out_spurious: trial.per_release(notifications.by_release_spurious),
             fairness: trial.fairness(),
             requests_per_acquisition: trial.per_acquisition(counts.requests.total()),
             notifications_per_acquisition: trial.per_acquisition(notifications.total()),
@@ -49,10 +49,4 @@ impl From<&Trial> for Derived {
             bytes_per_acquisition: trial.per_acquisition(counts.bytes_sent + counts.bytes_received),
         }
     }
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
-    let releases = trial.measured.releases;
-    (releases > 0).then(|| amount as f64 / releases as f64)
 }
