@@ -6,12 +6,15 @@
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! Every round runs the bare loop, a trial and the bare loop again, with fresh sessions and a fresh lock on the
-//! same ensemble. The trial is compared with the mean of its two neighbours, so that a steady drift cancels
-//! out; the neighbours against each other show what noise looks like here. A round of a few seconds is
-//! disturbed by more than the limit on a busy machine, so no single round decides: the verdict is that of the
-//! median over the rounds. Before the first round the bare loop runs for a while, because servers that have
-//! just been started are slow until they are compiled.
+//! In every round a bare loop and a trial run at the same time on the same ensemble, each with its own thread,
+//! sessions and lock, and are compared over the trial's measured phase: whatever else the machine does, it does
+//! to both. One after the other, they differed by more than the limit for no other reason than the time. After
+//! it two bare loops run side by side in the same way, and show what noise looks like here. The verdict is that
+//! of the 95 % interval of the median over the rounds, and unknown where that holds the limit. Before the first
+//! round the bare loop runs for a while, because servers that have just been started are slow until they are
+//! compiled.
+//!
+//! All sessions of both sides are on one and the same server, because a session on the leader is faster.
 //!
 //! The trial's share of the work is everything that the suite adds, not recording alone: deadlines,
 //! cancellation, the exclusion check, attribution.
@@ -20,25 +23,31 @@
 //! place, because without fsync the generator's share of a handoff is largest. `--connect` or
 //! `ZKLOCKBENCH_CONNECT` names another.
 //!
-//! Ends with 1 when the median cost is above the limit, and with 3 when the ensemble cannot be used.
+//! Ends with 1 when the cost is above the limit, with 4 when these rounds cannot tell, and with 3 when the
+//! ensemble cannot be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a table is what it is for
 
 #[path = "overhead/bare.rs"]
 mod bare;
+#[path = "overhead/side.rs"]
+mod side;
 #[path = "overhead/statistics.rs"]
 mod statistics;
 #[path = "overhead/world.rs"]
 mod world;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
-use zklockbench::error::Error;
+use zklockbench::error::{Error, Exit};
 use zklockbench::record::{Completeness, Trial};
+use zklockbench::scenario::TrialSpec;
+use zklockbench::verdict::Verdict;
 
-use bare::Side;
+use side::{Moment, Side};
 use statistics::{Ratios, interval, median};
 use world::World;
 
@@ -52,7 +61,7 @@ pub struct Args {
     /// An ensemble that is there already
     #[arg(long, env = "ZKLOCKBENCH_CONNECT")]
     connect: Option<String>,
-    /// Rounds of two bare loops and one trial
+    /// Rounds of a bare loop beside a trial, and one beside another
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Measured seconds of each loop and trial
@@ -67,6 +76,10 @@ pub struct Args {
     /// Generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
+    /// Microseconds that the first of the two bare loops wastes before each release, to see that the comparison
+    /// would notice
+    #[arg(long, default_value_t = 0)]
+    handicap_us: u64,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -78,20 +91,22 @@ impl Args {
     }
 }
 
-/// One round: the trial, and the bare loops before and after it.
+/// One round: a bare loop beside a trial, and one beside another.
 struct Round {
-    bare: [Side; 2],
+    bare: Side,
     trial: Side,
+    twins: [Side; 2],
 }
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let held = runtime
+    let verdict = runtime
         .map_err(|error| Error::environment(format!("cannot start: {error}")))
         .and_then(|runtime| runtime.block_on(compare(&Args::parse())));
-    match held {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    match verdict {
+        Ok(Verdict::Held) => ExitCode::SUCCESS,
+        Ok(Verdict::Violated(_)) => ExitCode::from(Exit::Violated as u8),
+        Ok(Verdict::Unknown(_)) => ExitCode::from(Exit::Unknown as u8),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(error.exit() as u8)
@@ -99,7 +114,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn compare(args: &Args) -> Result<bool, Error> {
+async fn compare(args: &Args) -> Result<Verdict, Error> {
     let world = World::open(args).await?;
     println!("ensemble: {}", world.description);
     println!(
@@ -107,8 +122,8 @@ async fn compare(args: &Args) -> Result<bool, Error> {
         args.contenders, args.threads, args.seconds
     );
     println!(
-        "{:>5} {:>10} {:>10} {:>10} {:>9} {:>11}",
-        "round", "bare", "trial", "bare", "cost", "bare/bare"
+        "{:>5} {:>10} {:>10} {:>9} {:>10} {:>10} {:>11}",
+        "round", "bare", "trial", "cost", "bare", "bare", "bare/bare"
     );
     let rounds = run(args, &world).await;
     let closed = world.close().await;
@@ -118,26 +133,67 @@ async fn compare(args: &Args) -> Result<bool, Error> {
 }
 
 async fn run(args: &Args, world: &World) -> Result<Vec<Round>, Error> {
-    world.bare(0, &Args { seconds: args.settle, ..args.clone() }).await?;
+    let settling = world.bare(0, args, Duration::ZERO).await?;
+    tokio::time::sleep(Duration::from_secs(args.settle)).await;
+    world.end(settling).await?;
     let mut rounds = Vec::new();
     for (index, spec) in world.trials(args)?.iter().enumerate() {
         let number = index + 1;
-        let before = world.bare(2 * number, args).await?;
-        let trial = side(&world.trial(spec).await?)?;
-        let after = world.bare(2 * number + 1, args).await?;
-        let round = Round { bare: [before, after], trial };
+        let (bare, trial) = beside_a_trial(args, world, number, spec).await?;
+        let round = Round { bare, trial, twins: twins(args, world, number).await? };
         print_round(number, &round);
         rounds.push(round);
     }
     Ok(rounds)
 }
 
-/// A trial that is not whole is no side of a comparison.
-fn side(trial: &Trial) -> Result<Side, Error> {
-    match (&trial.completeness, trial.measured.acquired()) {
-        (Completeness::Complete, acquired @ 1..) if trial.errors.is_empty() => {
-            Ok(Side::new(acquired, trial.measured_us, trial.health.cpu_us))
+/// A bare loop beside a trial, over the trial's measured phase.
+async fn beside_a_trial(
+    args: &Args,
+    world: &World,
+    number: usize,
+    spec: &TrialSpec,
+) -> Result<(Side, Side), Error> {
+    let bare = world.bare(3 * number, args, Duration::ZERO).await?;
+    let ends = Mutex::new(Vec::new());
+    let phase = |name: &str| {
+        if matches!(name, "measure" | "drain") {
+            let mark = (Moment::now(), bare.0.acquired());
+            ends.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
         }
+    };
+    let trial = world.trial(spec, &phase).await;
+    let ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+    world.end(bare).await?;
+    let acquired = acquired(&trial?)?;
+    let [(begin, before), (end, after)] = ends.as_slice() else {
+        return Err(Error::environment("a trial had no measured phase"));
+    };
+    let bare = Side::between(begin, end, after - before, bare::THREAD);
+    Ok((bare, Side::between(begin, end, acquired, "generator")))
+}
+
+/// Two bare loops beside each other.
+async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], Error> {
+    let handicap = Duration::from_micros(args.handicap_us);
+    let pair = [
+        world.bare(3 * number + 1, args, handicap).await?,
+        world.bare(3 * number + 2, args, Duration::ZERO).await?,
+    ];
+    tokio::time::sleep(WARM_UP).await;
+    let (begin, before) = (Moment::now(), pair.each_ref().map(|(running, _)| running.acquired()));
+    tokio::time::sleep(args.measured()).await;
+    let (end, after) = (Moment::now(), pair.each_ref().map(|(running, _)| running.acquired()));
+    for one in pair {
+        world.end(one).await?;
+    }
+    Ok([0, 1].map(|one| Side::between(&begin, &end, after[one] - before[one], bare::THREAD)))
+}
+
+/// A trial that is not whole is no side of a comparison.
+fn acquired(trial: &Trial) -> Result<u64, Error> {
+    match (&trial.completeness, trial.measured.acquired()) {
+        (Completeness::Complete, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
         (completeness, _) => {
             Err(Error::environment(format!("a trial failed: {completeness:?} {:?}", trial.errors)))
         }
@@ -145,21 +201,22 @@ fn side(trial: &Trial) -> Result<Side, Error> {
 }
 
 impl Round {
-    /// Trial against the mean of the bare loops.
+    /// The trial against the bare loop beside it.
     fn ratio(&self) -> f64 {
-        self.trial.throughput / f64::midpoint(self.bare[0].throughput, self.bare[1].throughput)
+        self.trial.throughput / self.bare.throughput
     }
 
     /// One bare loop against the other.
     fn noise(&self) -> f64 {
-        self.bare[0].throughput / self.bare[1].throughput
+        self.twins[0].throughput / self.twins[1].throughput
     }
 }
 
 fn print_round(number: usize, round: &Round) {
-    let [before, after] = round.bare.map(|side| side.throughput);
+    let [one, other] = round.twins.map(|side| side.throughput);
     println!(
-        "{number:>5} {before:>10.1} {:>10.1} {after:>10.1} {:>8.1}% {:>11.3}",
+        "{number:>5} {:>10.1} {:>10.1} {:>8.1}% {one:>10.1} {other:>10.1} {:>11.3}",
+        round.bare.throughput,
         round.trial.throughput,
         (1.0 - round.ratio()) * 100.0,
         round.noise()
@@ -174,11 +231,11 @@ const FIGURES: [(&str, Figure); 2] = [
     ("µs of the generator's processor time an acquisition", |side| side.cpu_us),
 ];
 
-/// Prints what the rounds say together; returns whether the median cost is within the limit.
-fn judge(rounds: &[Round]) -> bool {
+/// Prints what the rounds say together; returns the verdict on the limit.
+fn judge(rounds: &[Round]) -> Verdict {
     let ratios: Ratios = rounds.iter().map(Round::ratio).collect();
     let noise: Ratios = rounds.iter().map(Round::noise).collect();
-    let bare: Vec<Side> = rounds.iter().flat_map(|round| round.bare).collect();
+    let bare: Vec<Side> = rounds.iter().map(|round| round.bare).collect();
     let trial: Vec<Side> = rounds.iter().map(|round| round.trial).collect();
     let (low, high) = interval(&ratios);
     let ratio = median(&ratios);
@@ -191,18 +248,27 @@ fn judge(rounds: &[Round]) -> bool {
         span(&ratios)
     );
     println!("bare / bare:  median {:.4}, rounds {}", median(&noise), span(&noise));
-    let held = 1.0 - ratio <= LIMIT;
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    println!(
-        "cost: {} (limit {}): {}",
-        percent(1.0 - ratio),
-        percent(LIMIT),
-        if held { "held" } else { "violated" }
-    );
-    if low < 1.0 - LIMIT && high > 1.0 - LIMIT {
-        println!("the interval holds the limit: more rounds, or a quieter machine, would say it more surely");
+    let verdict = verdict(low, high);
+    println!("cost: {} (limit {}): {}", percent(1.0 - ratio), percent(LIMIT), verdict.word());
+    for reason in verdict.reasons() {
+        println!("{reason}");
     }
-    held
+    verdict
+}
+
+/// The verdict of an interval of trial / bare.
+fn verdict(low: f64, high: f64) -> Verdict {
+    let least = 1.0 - LIMIT;
+    if low >= least {
+        Verdict::Held
+    } else if high < least {
+        Verdict::Violated(vec!["the whole interval is below the limit".into()])
+    } else {
+        Verdict::Unknown(vec![
+            "the interval holds the limit: more rounds, or a quieter machine, would tell".into(),
+        ])
+    }
 }
 
 fn span(values: &[f64]) -> String {

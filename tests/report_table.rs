@@ -112,6 +112,32 @@ fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
 }
 
 #[test]
+fn the_terminal_shows_the_clients_counts_beside_the_servers() {
+    // Given counts of all kinds, of which the servers saw one notification less
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![
+        line("requests", 10, None, None),
+        line("reads", 100, None, Some(100)),
+        line("writes", 50, None, Some(50)),
+        line("notifications: node deleted", 7, None, Some(6)),
+        line("notifications: children changed", 1, None, Some(1)),
+    ];
+    // Then the row has the sums of both, and they do not agree
+    let shown = terminal(&view, PLAIN);
+    let below = &shown[shown.find("client / servers").unwrap()..];
+    let expected = "predecessor-watch 4 100 / 100 50 / 50 8 / 7 NO";
+    assert_eq!(words(below, "predecessor-watch").join(" "), expected);
+}
+
+#[test]
+fn counters_that_could_not_be_read_are_said_to_be_missing() {
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, None, None)];
+    let shown = terminal(&view, PLAIN);
+    assert!(shown.contains("servers' own counters could not be read"), "{shown}");
+}
+
+#[test]
 fn it_says_where_it_was_measured_and_what_a_dash_means() {
     for shown in [terminal(&known(), PLAIN), markdown(&known())] {
         assert!(shown.contains("ensemble and generator share one host and its 2 cores"));

@@ -1,17 +1,18 @@
 //! The ensemble, and the two things that are run on it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zklockbench::ensemble::{External, Installation, Local, LocalSpec, Places};
 use zklockbench::error::Error;
-use zklockbench::load::{Environment, TOP, Workspace, run_trial};
+use zklockbench::load::{Environment, Event, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::zk::{Access, Target};
 
-use crate::bare::{self, Loop, Side};
+use crate::bare::{Loop, Running};
 use crate::{Args, WARM_UP};
 
 const STRATEGY: &str = "predecessor-watch";
@@ -37,13 +38,16 @@ impl World {
             || format!("{connect} (an existing one)"),
             |local| format!("{connect}, data in {}", local.placement()),
         );
-        let target = Target { connect: connect.clone(), access: Access::default() };
+        let servers = External::parse(&connect)?.addresses;
+        // All sessions of both sides on one server: which of them land on the leader would otherwise differ
+        // from loop to loop, and changes a handoff by more than what is looked for.
+        let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;
         let environment = Environment {
             target,
             workspace,
-            servers: External::parse(&connect)?.addresses,
+            servers,
             namespace: TOP.trim_start_matches('/').to_owned(),
             threads: args.threads.into(),
         };
@@ -64,14 +68,24 @@ impl World {
         Ok(Plan::of(&parsed.scenario).trials)
     }
 
-    /// Runs a trial as the suite does.
-    pub async fn trial(&self, spec: &TrialSpec) -> Result<Trial, Error> {
+    /// Runs a trial as the suite does; tells when its phases begin.
+    pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
         let entry = lock::find(STRATEGY).ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
-        run_trial(&self.environment, spec, entry, &CancellationToken::new(), &|_| {}).await
+        let sink = |event: Event<'_>| {
+            if let Event::Phase { name, .. } = event {
+                phase(name);
+            }
+        };
+        run_trial(&self.environment, spec, entry, &CancellationToken::new(), &sink).await
     }
 
-    /// Runs the bare loop.
-    pub async fn bare(&self, number: usize, args: &Args) -> Result<Side, Error> {
+    /// Starts the bare loop on a lock of its own.
+    pub async fn bare(
+        &self,
+        number: usize,
+        args: &Args,
+        handicap: Duration,
+    ) -> Result<(Running, String), Error> {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
         let run = Loop {
             target: self.environment.target.clone(),
@@ -79,17 +93,32 @@ impl World {
             lock: format!("{root}/lock-0"),
             contenders: args.contenders as usize,
             threads: args.threads.into(),
-            measured: args.measured(),
+            handicap,
         };
-        let side = bare::run(&run).await?;
-        self.environment.workspace.clear(&root).await?;
-        Ok(side)
+        Ok((Running::start(&run).await?, root))
+    }
+
+    /// Ends a bare loop and removes its lock.
+    pub async fn end(&self, (running, root): (Running, String)) -> Result<(), Error> {
+        running.stop().await?;
+        self.environment.workspace.clear(&root).await
     }
 
     /// Removes what was made.
     pub async fn close(self) -> Result<(), Error> {
         self.environment.workspace.close().await
     }
+}
+
+/// The first server alone, with the chroot of the connect string.
+fn pinned(connect: &str, servers: &[String]) -> String {
+    let chroot = connect.find('/').map_or("", |at| &connect[at..]);
+    servers.first().map_or_else(|| connect.to_owned(), |first| format!("{first}{chroot}"))
+}
+
+/// The ports of those addresses.
+pub fn ports(servers: &[String]) -> Vec<u16> {
+    servers.iter().filter_map(|address| address.rsplit_once(':')?.1.parse().ok()).collect()
 }
 
 async fn start() -> Result<Local, Error> {

@@ -2,6 +2,7 @@
 
 use crate::measure::Measure;
 use crate::record::{Completeness, Trial};
+use crate::units::contenders;
 use crate::verdict::Verdict;
 
 /// The verdict on one trial, by what the oracle saw in it.
@@ -51,7 +52,7 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Verdict {
 }
 
 fn name(trial: &Trial) -> String {
-    format!("trial {} ({}, {} contenders)", trial.index, trial.label, trial.contenders)
+    format!("trial {} ({}, {})", trial.index, trial.label, contenders(trial.contenders))
 }
 
 fn describe(trial: &Trial) -> String {

@@ -46,3 +46,8 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stream.is_terminal() && !forbidden && !dumb
 }
+
+/// How many columns of characters stdout shows; `None` when it is no terminal.
+pub fn width() -> Option<u16> {
+    console::Term::stdout().size_checked().map(|(_, columns)| columns)
+}

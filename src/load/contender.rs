@@ -1,19 +1,18 @@
 //! One contender: a would-be holder with its own session, from joining to closing.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
-use super::attribution::Attribution;
+use super::books::{Attempt, Books};
 use super::desk::Desk;
 use super::pace::Pace;
-use super::scene::{Occupant, Scene};
 use super::shared::Shared;
-use crate::catalog::ParamValue;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
-use crate::measure::{Measure, Outcome};
-use crate::record::{Holder, Trial, Violation};
 use crate::scenario::{Load, Stop};
 use crate::zk::{Failure, Session, reactor};
 
@@ -27,19 +26,10 @@ pub struct Contender {
     id: usize,
     shared: Arc<Shared>,
     desk: Desk,
+    books: Books,
     strategy: Box<dyn Strategy>,
     session: Option<Session>,
     pace: Pace,
-    attribution: Attribution,
-    acquired: u64,
-}
-
-/// One acquire, from when it should have begun.
-#[derive(Clone, Copy)]
-struct Attempt {
-    intended: Stamp,
-    called: Stamp,
-    arrival: u64,
 }
 
 impl Contender {
@@ -48,17 +38,8 @@ impl Contender {
     pub fn new(id: usize, shared: Arc<Shared>, desk: Desk) -> Self {
         let strategy = (shared.entry.build)(&shared.lock_config(id));
         let pace = Pace::new(&shared.spec, id);
-        desk.log.borrow_mut().tallies.insert(id, crate::record::Tally::default());
-        Self {
-            id,
-            shared,
-            desk,
-            strategy,
-            session: None,
-            pace,
-            attribution: Attribution::default(),
-            acquired: 0,
-        }
+        let books = Books::new(id, Arc::clone(&shared), desk.clone());
+        Self { id, shared, desk, books, strategy, session: None, pace }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -72,10 +53,6 @@ impl Contender {
         self.leave().await;
     }
 
-    fn scene(&self) -> &Scene {
-        &self.shared.scenes[self.shared.scene_of(self.id)]
-    }
-
     async fn join(&mut self) {
         let joined = self.open().await;
         let board = &self.shared.board;
@@ -84,11 +61,11 @@ impl Contender {
                 let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
                 board.negotiated_ms.store(timeout, Ordering::Release);
                 self.session = Some(session);
-                self.desk.log.borrow_mut().opened += 1;
+                self.books.opened();
                 board.connected.fetch_add(1, Ordering::AcqRel);
             }
             Err(failure) => {
-                self.note_error("connect", &failure);
+                self.books.error("connect", &failure);
                 board.unconnected.fetch_add(1, Ordering::AcqRel);
             }
         }
@@ -132,7 +109,7 @@ impl Contender {
     fn is_done(&self) -> bool {
         match (self.shared.spec.load, self.shared.spec.stop) {
             (Load::Batch, _) => true,
-            (Load::Closed, Stop::Acquisitions(wanted)) => self.acquired >= wanted,
+            (Load::Closed, Stop::Acquisitions(wanted)) => self.books.acquired() >= wanted,
             (Load::Closed, Stop::After(_)) => false,
         }
     }
@@ -143,13 +120,12 @@ impl Contender {
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
-        let attempt = Attempt { intended, called: clock::now(), arrival: self.scene().arrive() };
+        let attempt = self.books.arrives(&session, intended);
         let patience = Patience {
             deadline: self.shared.spec.acquire_timeout.map(|limit| clock::now() + clock::micros(limit)),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
-        let _ = (session.take_lag_us(), session.take_busy_us());
         match self.strategy.acquire(&session, &patience).await {
             Ok(held) => self.hold_and_release(&session, held, attempt).await,
             Err(error) => self.not_acquired(&session, &error),
@@ -160,40 +136,49 @@ impl Contender {
         if self.session.is_none() {
             match self.shared.signals.drain.run_until_cancelled(self.open()).await? {
                 Ok(session) => {
-                    self.desk.log.borrow_mut().rejoined += 1;
+                    self.books.rejoined();
                     self.session = Some(session);
                 }
-                Err(failure) => self.note_error("rejoin", &failure),
+                Err(failure) => self.books.error("rejoin", &failure),
             }
         }
         self.session.clone()
     }
 
     async fn hold_and_release(&mut self, session: &Session, held: Held, attempt: Attempt) {
-        let acquired = clock::now();
-        let inside = self.scene().enter(self.id, &held, acquired);
-        if let Some(inside) = inside {
-            self.note_violation(inside, acquired);
+        let entry = self.books.enter(session, &held, attempt);
+        let intended = self.pace.hold();
+        let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch;
+        if stays {
+            self.books.write_acquired(&entry);
         }
-        let order = self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
-        self.book_acquired(session, attempt, acquired);
-        let hold = self.pace.hold();
-        let lost = self.hold(session, acquired, hold, order).await;
-        let released = clock::now();
-        self.scene().exit(self.id, &held, released);
-        self.book_hold(acquired, released, hold, lost);
-        self.attribution.own_release = held.node.as_ref().map(|node| node.sequence);
-        let result = self.strategy.release(session, held).await;
-        self.book_released(session, released, &result);
-        self.shared.board.released.fetch_add(1, Ordering::AcqRel);
+        let lost = stays && self.hold(session, entry.acquired, intended, entry.order).await;
+        let released = self.books.exit(&held);
+        let number = held.node.as_ref().map(|node| node.sequence);
+        let mut release = self.strategy.release(session, held);
+        let early = sent(&mut release).await;
+        // Somebody waits for this release: what can be written down later is, while the reply is under way.
+        if !stays {
+            self.books.write_acquired(&entry);
+        }
+        self.books.write_hold(entry.acquired, released, intended, lost);
+        self.books.releases(number);
+        let result = match early {
+            Some(result) => result,
+            None => release.as_mut().await,
+        };
+        drop(release);
+        let now = clock::now();
+        self.books.write_released(session, released, now, result.as_ref().err());
+        match result {
+            Ok(()) => self.pace.done(now),
+            Err(failure) => self.pause_after(now, &failure),
+        }
     }
 
     /// Holds the lock; returns whether the session ended meanwhile.
     async fn hold(&self, session: &Session, acquired: Stamp, hold: Duration, order: u64) -> bool {
         let batch = self.shared.spec.load == Load::Batch;
-        if hold.is_zero() && !batch {
-            return false;
-        }
         let mut releases = self.shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
         let held = async {
@@ -209,93 +194,18 @@ impl Contender {
         }
     }
 
-    fn book_acquired(&mut self, session: &Session, attempt: Attempt, acquired: Stamp) {
-        let lag = session.take_lag_us();
-        session.take_arrivals(&mut self.attribution.inbox);
-        let shared = Arc::clone(&self.shared);
-        let scene = &shared.scenes[shared.scene_of(self.id)];
-        let overtaken = scene.serve(attempt.arrival);
-        let released = scene.last_release();
-        let wait = acquired.saturating_sub(attempt.intended);
-        let mut sheet = self.desk.sheet.borrow_mut();
-        self.attribution.settle_late(scene, &mut sheet, false);
-        self.attribution.settle(scene, &mut sheet, true);
-        sheet.record(Measure::Wait, acquired, wait);
-        // Released after this acquire was called: it was waiting then, so the lock was handed to it.
-        let handoff = (released > attempt.called).then(|| acquired.saturating_sub(released));
-        match handoff {
-            Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
-            None => sheet.record(Measure::Uncontended, acquired, acquired.saturating_sub(attempt.called)),
-        }
-        sheet.count(acquired, |counts| {
-            counts.outcomes.add(Outcome::Acquired, 1);
-            counts.overtaken += u64::from(overtaken);
-        });
-        let Some(second) = sheet.second(acquired) else { return };
-        second.acquisitions += 1;
-        drop(sheet);
-        self.acquired += 1;
-        let mut log = self.desk.log.borrow_mut();
-        let watches = self.shared.entry.card.guarantees.watches;
-        log.lag_us += lag;
-        log.lag_basis_us += handoff.filter(|_| watches).unwrap_or(acquired.saturating_sub(attempt.called));
-        if let Some(ParamValue::Duration(interval)) = self.shared.spec.strategy.params.get("poll_interval") {
-            let slept = acquired.saturating_sub(attempt.called).saturating_sub(session.take_busy_us());
-            log.looks_by_wait += looks(slept, *interval);
-        }
-        let tally = log.tallies.entry(self.id).or_default();
-        tally.acquired += 1;
-        tally.longest_wait_us = tally.longest_wait_us.max(wait);
-    }
-
-    fn book_hold(&self, acquired: Stamp, released: Stamp, hold: Duration, lost: bool) {
-        let mut sheet = self.desk.sheet.borrow_mut();
-        let drained = self.shared.signals.drain.is_cancelled();
-        if self.shared.spec.load == Load::Closed && !lost && !drained {
-            let overshoot = (released - acquired).saturating_sub(clock::micros(hold));
-            sheet.record(Measure::HoldOvershoot, released, overshoot);
-        }
-        sheet.count(released, |counts| {
-            counts.releases += 1;
-            counts.outcomes.add(Outcome::LostWhileHeld, u64::from(lost));
-        });
-    }
-
-    fn book_released(&mut self, session: &Session, called: Stamp, result: &Result<(), Failure>) {
-        let now = clock::now();
-        self.collect_arrivals(session, false);
-        match result {
-            Ok(()) => {
-                self.desk.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called));
-                self.pace.done(now);
-            }
-            Err(failure) => {
-                self.note_error("release", failure);
-                self.give_up_session_after(failure);
-                self.pace.pause(now, ERROR_PAUSE);
-            }
-        }
-    }
-
     fn not_acquired(&mut self, session: &Session, error: &AcquireError) {
         let now = clock::now();
-        let outcome = match error {
-            AcquireError::TimedOut => Outcome::TimedOut,
-            AcquireError::Cancelled => Outcome::Cancelled,
-            AcquireError::Failed(Failure::SessionExpired) => Outcome::SessionExpired,
-            AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
-            AcquireError::Failed(_) => Outcome::Failed,
-        };
-        self.collect_arrivals(session, false);
-        self.desk.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        self.books.write_not_acquired(session, now, error);
         match error {
-            AcquireError::Failed(failure) => {
-                self.note_error("acquire", failure);
-                self.give_up_session_after(failure);
-                self.pace.pause(now, ERROR_PAUSE);
-            }
+            AcquireError::Failed(failure) => self.pause_after(now, failure),
             AcquireError::TimedOut | AcquireError::Cancelled => self.pace.done(now),
         }
+    }
+
+    fn pause_after(&mut self, now: Stamp, failure: &Failure) {
+        self.give_up_session_after(failure);
+        self.pace.pause(now, ERROR_PAUSE);
     }
 
     /// After an indefinite failure a node of this contender may be left, in front of its own next one. It
@@ -305,7 +215,7 @@ impl Contender {
             return;
         }
         if *failure == Failure::SessionExpired {
-            self.desk.log.borrow_mut().expired += 1;
+            self.books.expired();
         }
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
         if let Some(session) = self.session.take() {
@@ -313,66 +223,21 @@ impl Contender {
         }
     }
 
-    fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
-        session.take_arrivals(&mut self.attribution.inbox);
-        let scene = &self.shared.scenes[self.shared.scene_of(self.id)];
-        let mut sheet = self.desk.sheet.borrow_mut();
-        self.attribution.settle(scene, &mut sheet, false);
-        self.attribution.settle_late(scene, &mut sheet, at_the_end);
-    }
-
     async fn leave(mut self) {
         let Some(session) = self.session.take() else { return };
-        self.collect_arrivals(&session, true);
+        self.books.collect_arrivals(&session, true);
         drop(self.strategy);
         session.close(CLOSE_DEADLINE).await;
     }
-
-    fn note_error(&self, doing: &str, failure: &Failure) {
-        *self.desk.log.borrow_mut().errors.entry(format!("{doing}: {}", failure.kind())).or_default() += 1;
-    }
-
-    fn note_violation(&self, inside: Occupant, now: Stamp) {
-        let mut log = self.desk.log.borrow_mut();
-        log.violation_count += 1;
-        if log.violations.len() < Trial::VIOLATIONS_KEPT {
-            let start = self.shared.signals.start.borrow().unwrap_or(0);
-            let entered = self.scene().occupant(self.id);
-            log.violations.push(Violation {
-                lock: self.shared.scene_of(self.id),
-                inside: holder(inside, start),
-                entered: holder(entered, start),
-                at: now,
-            });
-        }
-    }
 }
 
-fn holder(occupant: Occupant, start: Stamp) -> Holder {
-    Holder {
-        contender: occupant.contender,
-        sequence: occupant.sequence,
-        czxid: occupant.czxid,
-        entered_us: occupant.entered as i64 - start as i64,
+/// Begins something and lets its request go out. Returns its outcome if it ends at once.
+async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
+    let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
+    if let Poll::Ready(outcome) = begun {
+        return Some(outcome);
     }
-}
-
-/// How often a poller looked, by how long it slept: once after each interval. To the nearest, because each
-/// sleep ends a little late.
-fn looks(slept_us: u64, interval: Duration) -> u64 {
-    let interval = clock::micros(interval).max(1);
-    (slept_us + interval / 2) / interval
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_poller_looks_once_after_each_interval_even_if_its_sleeps_end_late() {
-        let interval = Duration::from_millis(200);
-        assert_eq!(looks(200_100, interval), 1);
-        assert_eq!(looks(15 * 202_000, interval), 15);
-        assert_eq!(looks(15 * 199_900, interval), 15);
-    }
+    // The session's own task writes to the socket; it has been woken and runs now.
+    reactor::yield_now().await;
+    None
 }

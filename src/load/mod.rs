@@ -4,6 +4,7 @@ mod accounting;
 mod assemble;
 mod attribution;
 mod batch;
+mod books;
 mod contender;
 mod desk;
 mod event;

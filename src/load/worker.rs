@@ -59,6 +59,7 @@ async fn work(shared: Arc<Shared>, contenders: Vec<usize>, seconds: usize) -> Th
     let contenders: Vec<_> = contenders.into_iter().map(start).collect();
     shared.signals.abort.run_until_cancelled(join_all(contenders)).await;
     drop((window, probe));
+    desk.sheet.borrow_mut().settle();
     let sheet = desk.sheet.borrow().clone();
     let log = desk.log.take();
     let timer_lag = timer_lag.borrow().clone();

@@ -5,13 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::ancestors::make_containers;
+use super::any_event::AnyEvent;
 use super::queue_node::Standing;
 use super::retry::Retry;
 use super::wait::Ended;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Params};
 use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session, Watch, reactor, sequence_of};
+use crate::zk::{Failure, Session, reactor, sequence_of};
 
 /// Curator's documentation uses this policy in its examples, with a longer base.
 const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
@@ -50,7 +51,9 @@ told that its session has expired. Every reconnection costs each waiter a list a
         params: &[],
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(CuratorMutex { lock: config.path.clone(), owned: None }),
+    build: |config: &LockConfig| {
+        Box::new(CuratorMutex { lock: config.path.clone(), owned: None, events: AnyEvent::default() })
+    },
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
@@ -61,6 +64,7 @@ struct CuratorMutex {
     lock: String,
     /// The node by which this owner holds, and how many times it has taken the lock.
     owned: Option<(QueueNode, u32)>,
+    events: AnyEvent,
 }
 
 #[async_trait(?Send)]
@@ -102,7 +106,7 @@ impl Strategy for CuratorMutex {
 }
 
 impl CuratorMutex {
-    async fn attempt(&self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
+    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
         let node = create_protected(session, &self.lock).await?;
         match self.wait_until_first(session, &node, patience).await {
             Ok(()) => Ok(node),
@@ -111,7 +115,7 @@ impl CuratorMutex {
     }
 
     async fn wait_until_first(
-        &self,
+        &mut self,
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
@@ -130,20 +134,11 @@ impl CuratorMutex {
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
-            match patience.wait(any_event(session, &mut watch)).await {
+            match patience.wait(self.events.on(session, &mut watch)).await {
                 Ok(()) | Err(Ended::TimedOut) => {}
                 Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
             }
         }
-    }
-}
-
-/// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
-async fn any_event(session: &Session, watch: &mut Watch) {
-    let mut states = session.states();
-    tokio::select! {
-        _ = watch.changed() => {}
-        _ = states.changed() => {}
     }
 }
 

@@ -3,6 +3,7 @@
 //! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
 
 mod ancestors;
+mod any_event;
 mod cost;
 mod curator_mutex;
 mod entry;

@@ -44,6 +44,14 @@ pub(super) struct Inner {
     pub(super) busy_us: Cell<u64>,
 }
 
+/// A request that has ended: by a reply of that many bytes, or by its deadline with none.
+pub(super) struct Ended {
+    pub(super) kind: RequestKind,
+    pub(super) sent: Stamp,
+    pub(super) succeeded: bool,
+    pub(super) bytes: u64,
+}
+
 impl Inner {
     pub(super) fn take_waker(&self) -> Arc<StampWaker> {
         self.wakers
@@ -60,7 +68,8 @@ impl Inner {
         }
     }
 
-    pub(super) fn replied(&self, kind: RequestKind, sent: Stamp, waker: &StampWaker) {
+    pub(super) fn ended(&self, request: &Ended, waker: &StampWaker) {
+        let Ended { kind, sent, succeeded, bytes } = *request;
         let now = clock::now();
         let arrived = waker.arrived().unwrap_or(now);
         self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
@@ -70,6 +79,10 @@ impl Inner {
         let mut sheet = self.observed.sheet.borrow_mut();
         sheet.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
         sheet.record(Measure::DispatchLag, now, lag);
+        sheet.count(now, |counts| {
+            counts.succeeded.add(kind, u64::from(succeeded));
+            counts.bytes_received += bytes;
+        });
     }
 
     pub(super) fn listed(&self, path: &str, names: &[String]) -> Arm {

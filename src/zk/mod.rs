@@ -20,3 +20,4 @@ pub use inner::Observed;
 pub use outcome::Failure;
 pub use session::{Created, NodeKind, Session};
 pub use watch::Watch;
+pub use zookeeper_client::StateWatcher;

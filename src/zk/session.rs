@@ -14,7 +14,7 @@ use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, Stat, StateWatcher};
 
 use super::armed::{Arm, Armed, Arrival};
-use super::inner::{Inner, Observed};
+use super::inner::{Ended, Inner, Observed};
 use super::outcome::Failure;
 use super::overdue;
 use super::reactor;
@@ -281,17 +281,17 @@ impl Session {
         let reply = {
             let mut request = pin!(request);
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-            overdue::within(self.0.request_timeout, stamped).await
+            overdue::within(sent, self.0.request_timeout, stamped).await
         };
-        self.0.replied(kind, sent, &waker);
+        let bytes = match &reply {
+            Some(Ok(reply)) => size(reply),
+            Some(Err(_)) => wire::EMPTY_REPLY,
+            None => 0,
+        };
+        let succeeded = matches!(reply, Some(Ok(_)));
+        self.0.ended(&Ended { kind, sent, succeeded, bytes }, &waker);
         self.0.return_waker(waker);
         let reply = reply.ok_or(Failure::NoReply)?;
-        let bytes = reply.as_ref().map_or(wire::EMPTY_REPLY, size);
-        let succeeded = reply.is_ok();
-        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
-            counts.succeeded.add(kind, u64::from(succeeded));
-            counts.bytes_received += bytes;
-        });
         reply.map_err(Failure::from)
     }
 

@@ -85,7 +85,7 @@ fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exi
         }));
     }
     let colour = output::may_colour(&std::io::stdout());
-    let table = report::terminal(view, Style { colour, width: None });
+    let table = report::terminal(view, Style { colour, width: output::width() });
     output::data(&format!(
         "\n{table}\nresults: {}\ncharts:  {}",
         path.display(),

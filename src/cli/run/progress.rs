@@ -12,7 +12,7 @@ use crate::load::Event;
 use crate::measure::Measure;
 use crate::record::{Completeness, Trial};
 use crate::scenario::{Plan, TrialSpec};
-use crate::units::format_micros;
+use crate::units::{contenders, format_micros};
 
 /// Shows how far a run is.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Progress {
     pub fn trial_begins(&self, spec: &TrialSpec) {
         let mut now = self.now();
         now.number += 1;
-        now.name = format!("{}, {} contenders", spec.strategy.label, spec.contenders);
+        now.name = format!("{}, {}", spec.strategy.label, contenders(spec.contenders));
         now.began = Instant::now();
         now.estimate = spec.estimated_duration();
     }
@@ -153,8 +153,10 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     let wait = trial.histograms.get(&Measure::Wait);
     let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));
     let mut text = format!(
-        "[{number}/{of}] {}, {} contenders, repetition {}: {rate} acquisitions/s, wait p50 {wait}",
-        trial.label, trial.contenders, trial.repetition
+        "[{number}/{of}] {}, {}, repetition {}: {rate} acquisitions/s, wait p50 {wait}",
+        trial.label,
+        contenders(trial.contenders),
+        trial.repetition
     );
     if trial.violation_count > 0 {
         text += &format!(", {} VIOLATIONS", trial.violation_count);

@@ -1,6 +1,7 @@
 //! The table, for a terminal and as Markdown, and the lines below it.
 
 mod columns;
+mod counts;
 mod markdown;
 mod terminal;
 
@@ -22,39 +23,6 @@ impl Grid {
     fn of(view: &View) -> Self {
         let rows = view.cells.iter().map(|cell| columns::row(view, cell).to_vec()).collect();
         Self { columns: COLUMNS.to_vec(), rows }.without_idle_columns()
-    }
-
-    /// The three-way check: client, cost model, servers.
-    fn accounting(view: &View) -> Self {
-        let number =
-            |value: Option<u64>| value.map_or_else(|| columns::NOT_MEASURED.to_owned(), |n| n.to_string());
-        let agree = |agrees: Option<bool>| match agrees {
-            Some(true) => "yes",
-            Some(false) => "NO",
-            None => columns::NOT_MEASURED,
-        };
-        let row = |row: crate::report::view::AccountingRow| {
-            vec![
-                row.strategy,
-                row.contenders.to_string(),
-                row.line.what,
-                number(row.line.client),
-                number(row.line.expected),
-                number(row.line.servers),
-                agree(row.line.agrees).to_owned(),
-            ]
-        };
-        let column = |heading, numbers| Column { heading, numbers, spare: 0 };
-        let columns = vec![
-            column("strategy", false),
-            column("contenders", true),
-            column("counted", false),
-            column("client", true),
-            column("cost model", true),
-            column("servers", true),
-            column("agree", false),
-        ];
-        Self { columns, rows: view.accounting().into_iter().map(row).collect() }
     }
 
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.

@@ -31,9 +31,21 @@ pub fn terminal(view: &View, style: Style) -> String {
         if !left_out.is_empty() {
             said.push(format!("Left out at this width: {}.", left_out.join(", ")));
         }
+        said.push(String::new());
+        said.push(cross_check(view, style));
     }
     said.extend(view.notes().into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
+}
+
+/// What the client counted against what the servers did, or why that is not shown.
+fn cross_check(view: &View, style: Style) -> String {
+    let grid = Grid::cross_check(view);
+    if grid.rows.is_empty() {
+        return "The servers' own counters could not be read, so nothing was checked against them.\n"
+            .to_owned();
+    }
+    fitted(grid, style).0 + "\n"
 }
 
 /// Client, cost model and servers side by side; empty when nothing was counted.

@@ -10,7 +10,7 @@ mod of;
 mod place;
 mod repetition;
 
-pub use accounting::AccountingRow;
+pub use accounting::{AccountingRow, CrossCheck};
 pub use accounting_line::AccountingLine;
 pub use cell::{Cell, Spread};
 pub use repetition::Repetition;

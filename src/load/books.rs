@@ -1,0 +1,271 @@
+//! What one contender writes down of its turns: latencies, outcomes, errors, and what its notifications were
+//! caused by.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::attribution::Attribution;
+use super::desk::Desk;
+use super::scene::{Occupant, Scene};
+use super::shared::Shared;
+use crate::catalog::ParamValue;
+use crate::clock::{self, Stamp};
+use crate::lock::{AcquireError, Held};
+use crate::measure::{Measure, Outcome};
+use crate::record::{Holder, Tally, Trial, Violation};
+use crate::scenario::Load;
+use crate::zk::{Failure, Session};
+
+/// One acquire, from when it should have begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// When it should have begun.
+    pub intended: Stamp,
+    /// When acquire was called.
+    pub called: Stamp,
+    /// Its place in the order of arrival.
+    pub arrival: u64,
+}
+
+/// A lock that was acquired, with what must be looked at before it is released.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    attempt: Attempt,
+    /// When acquire returned.
+    pub acquired: Stamp,
+    /// How many locks had been acquired before in this trial.
+    pub order: u64,
+    released_before: Stamp,
+    overtaken: bool,
+    lag_us: u64,
+    busy_us: u64,
+}
+
+/// One contender's books. All its writing goes to the sheet and the log of its thread.
+pub struct Books {
+    id: usize,
+    shared: Arc<Shared>,
+    desk: Desk,
+    attribution: Attribution,
+    acquired: u64,
+}
+
+impl Books {
+    /// Empty books.
+    #[must_use]
+    pub fn new(id: usize, shared: Arc<Shared>, desk: Desk) -> Self {
+        desk.log.borrow_mut().tallies.insert(id, Tally::default());
+        Self { id, shared, desk, attribution: Attribution::default(), acquired: 0 }
+    }
+
+    /// Locks acquired by this contender.
+    #[must_use]
+    pub fn acquired(&self) -> u64 {
+        self.acquired
+    }
+
+    fn scene(&self) -> &Scene {
+        &self.shared.scenes[self.shared.scene_of(self.id)]
+    }
+
+    /// A session was opened before the start.
+    pub fn opened(&self) {
+        self.desk.log.borrow_mut().opened += 1;
+    }
+
+    /// A session was opened in place of one that had ended.
+    pub fn rejoined(&self) {
+        self.desk.log.borrow_mut().rejoined += 1;
+    }
+
+    /// The session has expired.
+    pub fn expired(&self) {
+        self.desk.log.borrow_mut().expired += 1;
+    }
+
+    /// Counts an error by what was being done and its kind.
+    pub fn error(&self, doing: &str, failure: &Failure) {
+        *self.desk.log.borrow_mut().errors.entry(format!("{doing}: {}", failure.kind())).or_default() += 1;
+    }
+
+    /// An acquire is about to be called.
+    #[must_use]
+    pub fn arrives(&self, session: &Session, intended: Stamp) -> Attempt {
+        let _ = (session.take_lag_us(), session.take_busy_us());
+        Attempt { intended, called: clock::now(), arrival: self.scene().arrive() }
+    }
+
+    /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
+    /// written down.
+    pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
+        let acquired = clock::now();
+        let scene = self.scene();
+        let released_before = scene.last_release();
+        let inside = scene.enter(self.id, held, acquired);
+        let overtaken = scene.serve(attempt.arrival);
+        if let Some(inside) = inside {
+            self.note_violation(inside, acquired);
+        }
+        session.take_arrivals(&mut self.attribution.inbox);
+        Entry {
+            attempt,
+            acquired,
+            order: self.shared.board.acquired.fetch_add(1, Ordering::AcqRel),
+            released_before,
+            overtaken,
+            lag_us: session.take_lag_us(),
+            busy_us: session.take_busy_us(),
+        }
+    }
+
+    /// The lock is about to be released.
+    #[must_use]
+    pub fn exit(&self, held: &Held) -> Stamp {
+        let released = clock::now();
+        self.scene().exit(self.id, held, released);
+        released
+    }
+
+    /// Writes an acquisition down.
+    pub fn write_acquired(&mut self, entry: &Entry) {
+        let Entry { attempt, acquired, .. } = *entry;
+        let wait = acquired.saturating_sub(attempt.intended);
+        let since_call = acquired.saturating_sub(attempt.called);
+        // Released after this acquire was called: it was waiting then, so the lock was handed to it.
+        let handoff =
+            (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
+        let shared = Arc::clone(&self.shared);
+        let scene = &shared.scenes[shared.scene_of(self.id)];
+        let mut sheet = self.desk.sheet.borrow_mut();
+        self.attribution.settle_late(scene, &mut sheet, false);
+        self.attribution.settle(scene, &mut sheet, true);
+        sheet.record(Measure::Wait, acquired, wait);
+        match handoff {
+            Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
+            None => sheet.record(Measure::Uncontended, acquired, since_call),
+        }
+        sheet.count(acquired, |counts| {
+            counts.outcomes.add(Outcome::Acquired, 1);
+            counts.overtaken += u64::from(entry.overtaken);
+        });
+        let Some(second) = sheet.second(acquired) else { return };
+        second.acquisitions += 1;
+        drop(sheet);
+        self.acquired += 1;
+        let mut log = self.desk.log.borrow_mut();
+        let watches = shared.entry.card.guarantees.watches;
+        log.lag_us += entry.lag_us;
+        log.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
+            log.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+        }
+        let tally = log.tallies.entry(self.id).or_default();
+        tally.acquired += 1;
+        tally.longest_wait_us = tally.longest_wait_us.max(wait);
+    }
+
+    /// Writes down how long the lock was held, and whether the session ended meanwhile.
+    pub fn write_hold(&self, acquired: Stamp, released: Stamp, intended: Duration, lost: bool) {
+        let mut sheet = self.desk.sheet.borrow_mut();
+        let drained = self.shared.signals.drain.is_cancelled();
+        if self.shared.spec.load == Load::Closed && !lost && !drained {
+            let overshoot = (released - acquired).saturating_sub(clock::micros(intended));
+            sheet.record(Measure::HoldOvershoot, released, overshoot);
+        }
+        sheet.count(released, |counts| {
+            counts.releases += 1;
+            counts.outcomes.add(Outcome::LostWhileHeld, u64::from(lost));
+        });
+    }
+
+    /// From here on a notification that the release of that node caused is the releaser's own.
+    pub fn releases(&mut self, number: Option<i64>) {
+        self.attribution.own_release = number;
+    }
+
+    /// Writes down that a release which was called at that time has returned.
+    pub fn write_released(
+        &mut self,
+        session: &Session,
+        called: Stamp,
+        now: Stamp,
+        failure: Option<&Failure>,
+    ) {
+        self.collect_arrivals(session, false);
+        match failure {
+            None => self.desk.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called)),
+            Some(failure) => self.error("release", failure),
+        }
+        self.shared.board.released.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes down an acquire that did not end with the lock held.
+    pub fn write_not_acquired(&mut self, session: &Session, now: Stamp, error: &AcquireError) {
+        let outcome = match error {
+            AcquireError::TimedOut => Outcome::TimedOut,
+            AcquireError::Cancelled => Outcome::Cancelled,
+            AcquireError::Failed(Failure::SessionExpired) => Outcome::SessionExpired,
+            AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
+            AcquireError::Failed(_) => Outcome::Failed,
+        };
+        self.collect_arrivals(session, false);
+        self.desk.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        if let AcquireError::Failed(failure) = error {
+            self.error("acquire", failure);
+        }
+    }
+
+    /// Finds the causes of the notifications that have arrived.
+    pub fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
+        session.take_arrivals(&mut self.attribution.inbox);
+        let scene = &self.shared.scenes[self.shared.scene_of(self.id)];
+        let mut sheet = self.desk.sheet.borrow_mut();
+        self.attribution.settle(scene, &mut sheet, false);
+        self.attribution.settle_late(scene, &mut sheet, at_the_end);
+    }
+
+    fn note_violation(&self, inside: Occupant, now: Stamp) {
+        let mut log = self.desk.log.borrow_mut();
+        log.violation_count += 1;
+        if log.violations.len() < Trial::VIOLATIONS_KEPT {
+            let start = self.shared.signals.start.borrow().unwrap_or(0);
+            let entered = self.scene().occupant(self.id);
+            log.violations.push(Violation {
+                lock: self.shared.scene_of(self.id),
+                inside: holder(inside, start),
+                entered: holder(entered, start),
+                at: now,
+            });
+        }
+    }
+}
+
+fn holder(occupant: Occupant, start: Stamp) -> Holder {
+    Holder {
+        contender: occupant.contender,
+        sequence: occupant.sequence,
+        czxid: occupant.czxid,
+        entered_us: occupant.entered as i64 - start as i64,
+    }
+}
+
+/// How often a poller looked, by how long it slept: once after each interval. To the nearest, because each
+/// sleep ends a little late.
+fn looks(slept_us: u64, interval: Duration) -> u64 {
+    let interval = clock::micros(interval).max(1);
+    (slept_us + interval / 2) / interval
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_looks_once_after_each_interval_even_if_its_sleeps_end_late() {
+        let interval = Duration::from_millis(200);
+        assert_eq!(looks(200_100, interval), 1);
+        assert_eq!(looks(15 * 202_000, interval), 15);
+        assert_eq!(looks(15 * 199_900, interval), 15);
+    }
+}

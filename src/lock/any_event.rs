@@ -1,0 +1,28 @@
+//! Waiting as Java's clients do: for the watched node's event or for a change of the connection.
+
+use crate::zk::{Session, StateWatcher, Watch};
+
+/// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
+///
+/// Keeps its place among the session's state changes from one wait to the next.
+#[derive(Default)]
+pub struct AnyEvent(Option<(i64, StateWatcher)>);
+
+impl AnyEvent {
+    /// Returns at the watch's notification or at the connection's next change.
+    pub async fn on(&mut self, session: &Session, watch: &mut Watch) {
+        let states = self.changes_from_now(session);
+        tokio::select! {
+            biased;
+            _ = watch.changed() => {}
+            _ = states.changed() => {}
+        }
+    }
+
+    fn changes_from_now(&mut self, session: &Session) -> &mut StateWatcher {
+        self.0.take_if(|(id, _)| *id != session.id());
+        let (_, states) = self.0.get_or_insert_with(|| (session.id(), session.states()));
+        states.state();
+        states
+    }
+}
