@@ -39,6 +39,40 @@ pub struct Guarantees {
     pub protected: bool,
     /// Waits by watches (true) or by looking again after a time (false).
     pub watches: bool,
+    /// Who may be inside together.
+    pub holders: Holders,
+}
+
+impl Guarantees {
+    /// A queue of watching waiters for one holder, as most locks are: exclusive, in the order of arrival.
+    pub const QUEUE: Self = Self {
+        exclusive: true,
+        fifo: true,
+        reentrant: false,
+        protected: false,
+        watches: true,
+        holders: Holders::One,
+    };
+}
+
+/// Who may be inside together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holders {
+    /// One at a time.
+    One,
+    /// Any number of readers, or one writer.
+    ReadersOrOneWriter,
+    /// As many as the parameter of this name says.
+    Leases(&'static str),
+}
+
+/// What an acquire asks for. A lock without a read side takes every request as a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// To be inside beside other readers.
+    Read,
+    /// To be inside alone.
+    Write,
 }
 
 /// One parameter of a strategy.
@@ -63,6 +97,8 @@ pub enum ParamKind {
     Bool,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// A whole number from the first to the second.
+    Count(u64, u64),
 }
 
 /// A parameter's value as given in a scenario.
@@ -74,6 +110,8 @@ pub enum ParamValue {
     Bool(bool),
     /// For [`ParamKind::OneOf`].
     Word(String),
+    /// For [`ParamKind::Count`].
+    Count(u64),
 }
 
 impl std::fmt::Display for ParamValue {
@@ -82,6 +120,7 @@ impl std::fmt::Display for ParamValue {
             Self::Duration(value) => write!(f, "{}", humantime::format_duration(*value)),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Word(value) => f.write_str(value),
+            Self::Count(value) => write!(f, "{value}"),
         }
     }
 }
@@ -94,6 +133,10 @@ pub type Params = BTreeMap<String, ParamValue>;
 pub struct BatchCost {
     /// Requests by kind; a kind that is missing is expected to be 0.
     pub requests: Vec<(RequestKind, u64)>,
+    /// Of those, the ones that the server refuses: a create that finds the node there, for instance.
+    pub refused: Vec<(RequestKind, u64)>,
+    /// Notifications by what they say.
+    pub events: Events,
     /// Notifications delivered to waiters because of releases.
     pub to_waiters_by_release: u64,
     /// Notifications delivered to the releasing holder itself, because its watch was still armed.
@@ -120,9 +163,23 @@ impl BatchCost {
         self.requests.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum()
     }
 
-    /// Notifications in all.
+    /// Requests of one kind that succeed.
     #[must_use]
-    pub fn notifications_total(&self) -> u64 {
-        self.to_waiters_by_release + self.to_releaser + self.by_arrival
+    pub fn succeeding(&self, kind: RequestKind) -> u64 {
+        let refused: u64 = self.refused.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum();
+        self.requests_of(kind).saturating_sub(refused)
     }
+}
+
+/// Notifications by what they say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Events {
+    /// NodeDeleted.
+    pub node_deleted: u64,
+    /// NodeChildrenChanged.
+    pub children_changed: u64,
+    /// NodeDataChanged.
+    pub data_changed: u64,
+    /// NodeCreated.
+    pub node_created: u64,
 }

@@ -10,7 +10,7 @@ mod sessions;
 use std::time::Duration;
 
 use sessions::{Scene, patience, scene};
-use zklockbench::catalog::Params;
+use zklockbench::catalog::{Mode, Params};
 use zklockbench::clock;
 use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
 use zklockbench::zk::{Session, reactor};
@@ -38,7 +38,7 @@ async fn contest(entry: &zklockbench::lock::Entry) -> Contest {
     let scene = scene(ensemble::shared()).await;
     let (mut one, other) = (lock_of(entry, &scene), lock_of(entry, &scene));
     let (holder, waiter) = (scene.session().await, scene.session().await);
-    let held = one.acquire(&holder, &patience(None)).await.unwrap();
+    let held = one.acquire(&holder, Mode::Write, &patience(None)).await.unwrap();
     Contest { scene, one, other, holder, waiter, held }
 }
 
@@ -50,14 +50,16 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
             let Contest { scene, mut one, mut other, holder, waiter, held } = contest(entry).await;
             // When another's patience ends
             let begin = clock::now();
-            let ended = other.acquire(&waiter, &patience(Some(Duration::from_millis(300)))).await;
+            let ended =
+                other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_millis(300)))).await;
             // Then it was told so in time, and only the holder's node is there
             assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{}", entry.card.name);
             assert!(clock::now() - begin < 2_500_000, "{}", entry.card.name);
             assert_eq!(scene.nodes().await, 1, "{}", entry.card.name);
             // And after the release it gets the lock
             one.release(&holder, held).await.unwrap();
-            let held = other.acquire(&waiter, &patience(Some(Duration::from_secs(10)))).await.unwrap();
+            let held =
+                other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_secs(10)))).await.unwrap();
             other.release(&waiter, held).await.unwrap();
             assert_eq!(scene.nodes().await, 0, "{}", entry.card.name);
         });
@@ -75,7 +77,7 @@ fn a_cancelled_acquire_leaves_no_node() {
                 reactor::sleep(Duration::from_millis(300)).await;
                 cancel.cancel();
             });
-            let ended = other.acquire(&waiter, &patience).await;
+            let ended = other.acquire(&waiter, Mode::Write, &patience).await;
             assert_eq!(ended.unwrap_err(), AcquireError::Cancelled, "{}", entry.card.name);
             assert_eq!(scene.nodes().await, 1, "{}", entry.card.name);
             cancelling.await;
@@ -90,7 +92,7 @@ fn a_lock_whose_holder_goes_away_is_free() {
         reactor::block_on(async {
             let Contest { mut other, holder, waiter, .. } = contest(entry).await;
             holder.close(Duration::from_secs(5)).await;
-            let held = other.acquire(&waiter, &patience(Some(Duration::from_secs(10)))).await;
+            let held = other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_secs(10)))).await;
             assert!(held.is_ok(), "{}: {held:?}", entry.card.name);
         });
     }
@@ -103,8 +105,8 @@ fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_rele
         let scene = scene(ensemble::shared()).await;
         let mut lock = lock_of(entry, &scene);
         let session = scene.session().await;
-        let first = lock.acquire(&session, &patience(None)).await.unwrap();
-        let second = lock.acquire(&session, &patience(None)).await.unwrap();
+        let first = lock.acquire(&session, Mode::Write, &patience(None)).await.unwrap();
+        let second = lock.acquire(&session, Mode::Write, &patience(None)).await.unwrap();
         assert_eq!(scene.nodes().await, 1);
         lock.release(&session, second).await.unwrap();
         assert_eq!(scene.nodes().await, 1);

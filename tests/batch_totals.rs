@@ -7,6 +7,7 @@ mod ensemble;
 #[path = "support/trials.rs"]
 mod trials;
 
+use zklockbench::lock::STRATEGIES;
 use zklockbench::record::Trial;
 use zklockbench::verdict::Verdict;
 
@@ -23,6 +24,10 @@ async fn batch(strategy: &str, contenders: usize) -> Trial {
 /// Client, cost model and servers agree in every line that more than one of them knows.
 fn assert_agreement(trial: &Trial) {
     assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+    assert_counts(trial);
+}
+
+fn assert_counts(trial: &Trial) {
     for line in &trial.accounting {
         assert_ne!(line.agrees(), Some(false), "{} {}: {line:?}", trial.label, trial.contenders);
     }
@@ -67,10 +72,11 @@ async fn pollers_are_never_woken() {
 }
 
 #[tokio::test]
-async fn small_batches_agree_too() {
-    for strategy in ["\"polling\"", "\"parent-watch\"", "\"predecessor-watch\"", "\"curator-mutex\""] {
-        for contenders in [2, 3, 10] {
-            assert_agreement(&batch(strategy, contenders).await);
+async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
+    for entry in STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some()) {
+        for contenders in [1, 2, 10, 50] {
+            let trial = batch(&format!("\"{}\"", entry.card.name), contenders).await;
+            assert_counts(&trial);
         }
     }
 }

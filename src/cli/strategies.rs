@@ -78,6 +78,7 @@ fn kind(kind: ParamKind) -> String {
         ParamKind::Duration => "a time".into(),
         ParamKind::Bool => "true or false".into(),
         ParamKind::OneOf(words) => words.join(" or "),
+        ParamKind::Count(least, most) => format!("{least} to {most}"),
     }
 }
 

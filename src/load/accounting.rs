@@ -20,12 +20,10 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
     let cost = expected(shared, log);
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
     let predicted = |kinds: &[RequestKind]| {
-        cost.as_ref().map(|cost| kinds.iter().map(|kind| cost.requests_of(*kind)).sum())
+        cost.as_ref().map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
     };
-    let by_children = cost.as_ref().map(|cost| cost.requests_of(GetChildrenWatch) > 0);
     let seen = &whole.notifications;
     let model = |amount: fn(&BatchCost) -> u64| cost.as_ref().map(amount);
-    let of_children = |yes: bool| by_children.filter(|is| *is == yes);
     let row = |what, client, expected, servers| Accounting { what, client: Some(client), expected, servers };
     let watches = |key: &str| summed(servers, &format!("zk_sum_node_{key}_watch_count"));
     vec![
@@ -40,25 +38,25 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
         row(
             "notifications: node deleted",
             seen.node_deleted,
-            by_children.and_then(|is| if is { Some(0) } else { model(BatchCost::notifications_total) }),
+            model(|cost| cost.events.node_deleted),
             watches("deleted"),
         ),
         row(
             "notifications: children changed",
             seen.children_changed,
-            by_children.and_then(|is| if is { model(BatchCost::notifications_total) } else { Some(0) }),
+            model(|cost| cost.events.children_changed),
             watches("children"),
         ),
         row(
             "notifications: node created",
             seen.node_created,
-            of_children(true).map(|_| 0),
+            model(|cost| cost.events.node_created),
             watches("created"),
         ),
         row(
             "notifications: data changed",
             seen.data_changed,
-            of_children(true).map(|_| 0),
+            model(|cost| cost.events.data_changed),
             watches("changed"),
         ),
         row(

@@ -85,8 +85,13 @@ fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
     match (arrival.kind, &arrival.armed) {
         (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
             Some(number) => release_or_departure(scene, number),
-            None => Cause::Unknown,
+            None => latest_release(scene, arrival.at),
         },
+        // A lock's data changes when a holder hands on.
+        (EventKind::DataChanged, _) => latest_release(scene, arrival.at),
+        // One node without a number, which is there or not.
+        (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
+        (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => latest_release(scene, arrival.at),
         (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm),
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
@@ -100,6 +105,14 @@ fn cause_of_change(scene: &Scene, arm: &Arm) -> Cause {
         (Change::OtherDeleted, _) => Cause::Departure,
         (Change::NobodyLooked, _) => Cause::NotYetKnown,
         _ => Cause::Unknown,
+    }
+}
+
+/// Where the event does not say whose release it was, it was the latest before it.
+fn latest_release(scene: &Scene, at: Stamp) -> Cause {
+    match scene.release_before(at) {
+        Some((number, called)) => Cause::Release { number, called },
+        None => Cause::Unknown,
     }
 }
 

@@ -9,7 +9,7 @@ use super::attribution::Attribution;
 use super::desk::Desk;
 use super::scene::{Occupant, Scene};
 use super::shared::Shared;
-use crate::catalog::ParamValue;
+use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held};
 use crate::measure::{Measure, Outcome};
@@ -26,6 +26,8 @@ pub struct Attempt {
     pub called: Stamp,
     /// Its place in the order of arrival.
     pub arrival: u64,
+    /// What it asks for.
+    pub mode: Mode,
 }
 
 /// A lock that was acquired, with what must be looked at before it is released.
@@ -91,9 +93,9 @@ impl Books {
 
     /// An acquire is about to be called.
     #[must_use]
-    pub fn arrives(&self, session: &Session, intended: Stamp) -> Attempt {
+    pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
         let _ = (session.take_lag_us(), session.take_busy_us());
-        Attempt { intended, called: clock::now(), arrival: self.scene().arrive() }
+        Attempt { intended, called: clock::now(), arrival: self.scene().arrive(), mode }
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -102,7 +104,7 @@ impl Books {
         let acquired = clock::now();
         let scene = self.scene();
         let released_before = scene.last_release();
-        let inside = scene.enter(self.id, held, acquired);
+        let inside = scene.enter(self.id, held, self.in_force(attempt.mode), acquired);
         let overtaken = scene.serve(attempt.arrival);
         if let Some(inside) = inside {
             self.note_violation(inside, acquired);
@@ -121,10 +123,18 @@ impl Books {
 
     /// The lock is about to be released.
     #[must_use]
-    pub fn exit(&self, held: &Held) -> Stamp {
+    pub fn exit(&self, held: &Held, mode: Mode) -> Stamp {
         let released = clock::now();
-        self.scene().exit(self.id, held, released);
+        self.scene().exit(self.id, held, self.in_force(mode), released);
         released
+    }
+
+    /// A lock without a read side takes every request as a write.
+    fn in_force(&self, mode: Mode) -> Mode {
+        match self.shared.entry.card.guarantees.holders {
+            Holders::ReadersOrOneWriter => mode,
+            Holders::One | Holders::Leases(_) => Mode::Write,
+        }
     }
 
     /// Writes an acquisition down.

@@ -11,6 +11,7 @@ use super::books::{Attempt, Books};
 use super::desk::Desk;
 use super::pace::Pace;
 use super::shared::Shared;
+use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::scenario::{Load, Stop};
@@ -120,13 +121,13 @@ impl Contender {
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
-        let attempt = self.books.arrives(&session, intended);
+        let attempt = self.books.arrives(&session, intended, Mode::Write);
         let patience = Patience {
             deadline: self.shared.spec.acquire_timeout.map(|limit| clock::now() + clock::micros(limit)),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
-        match self.strategy.acquire(&session, &patience).await {
+        match self.strategy.acquire(&session, attempt.mode, &patience).await {
             Ok(held) => self.hold_and_release(&session, held, attempt).await,
             Err(error) => self.not_acquired(&session, &error),
         }
@@ -153,7 +154,7 @@ impl Contender {
             self.books.write_acquired(&entry);
         }
         let lost = stays && self.hold(session, entry.acquired, intended, entry.order).await;
-        let released = self.books.exit(&held);
+        let released = self.books.exit(&held, attempt.mode);
         let number = held.node.as_ref().map(|node| node.sequence);
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;

@@ -58,6 +58,7 @@ impl Desk {
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes,
+            trace: None,
         };
         Self { sheet, log: Rc::default(), observed }
     }

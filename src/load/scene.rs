@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+use crate::catalog::Mode;
 use crate::clock::Stamp;
 use crate::lock::Held;
 use crate::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
 const REMEMBERED: usize = 1 << 14;
+/// The latest releases, for notifications that do not say which release they are of.
+const LATEST: usize = 16;
 /// Stands for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
@@ -43,17 +46,22 @@ pub struct Scene {
     /// The order of creates and deletes, as lists tell it.
     pub changes: Arc<ChangeLog>,
     seats: Vec<Seat>,
+    /// How many may be inside, when one of them is no reader.
+    capacity: usize,
     inside: AtomicUsize,
+    writers: AtomicUsize,
     last_release: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
     released: Box<[(AtomicI64, AtomicU64)]>,
+    latest: [(AtomicI64, AtomicU64); LATEST],
+    releases: AtomicUsize,
 }
 
 impl Scene {
     /// A lock that nobody holds yet.
     #[must_use]
-    pub fn new(path: String, contenders: usize) -> Self {
+    pub fn new(path: String, contenders: usize, capacity: usize) -> Self {
         let seat = || Seat {
             inside: AtomicBool::new(false),
             entered: AtomicU64::new(0),
@@ -64,10 +72,14 @@ impl Scene {
             path,
             changes: Arc::new(ChangeLog::new(contenders)),
             seats: (0..contenders).map(|_| seat()).collect(),
+            capacity,
             inside: AtomicUsize::new(0),
+            writers: AtomicUsize::new(0),
             last_release: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: AtomicU64::new(0),
+            latest: [const { (AtomicI64::new(NO_NUMBER), AtomicU64::new(0)) }; LATEST],
+            releases: AtomicUsize::new(0),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
     }
@@ -82,16 +94,28 @@ impl Scene {
         self.latest_served.fetch_max(arrival, Ordering::AcqRel) > arrival
     }
 
-    /// A contender enters its critical section; returns whoever is still inside.
-    pub fn enter(&self, contender: usize, held: &Held, now: Stamp) -> Option<Occupant> {
+    /// A contender enters its critical section; returns one that should not be inside beside it.
+    pub fn enter(&self, contender: usize, held: &Held, mode: Mode, now: Stamp) -> Option<Occupant> {
         let seat = &self.seats[contender];
         let node = held.node.as_ref();
         seat.entered.store(now, Ordering::Relaxed);
         seat.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
         seat.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
         seat.inside.store(true, Ordering::Release);
-        // The count decides; the seats only say who. A count above zero is never missed.
-        if self.inside.fetch_add(1, Ordering::AcqRel) == 0 {
+        // The counts decide; the seats only say who. Of two that enter at once at least one sees the other,
+        // because all four operations are in one order.
+        let (beside, writers) = match mode {
+            Mode::Read => (self.inside.fetch_add(1, Ordering::SeqCst), self.writers.load(Ordering::SeqCst)),
+            Mode::Write => {
+                let writers = self.writers.fetch_add(1, Ordering::SeqCst);
+                (self.inside.fetch_add(1, Ordering::SeqCst), writers)
+            }
+        };
+        let too_many = match mode {
+            Mode::Read => writers,
+            Mode::Write => beside,
+        };
+        if too_many < self.capacity {
             return None;
         }
         let other =
@@ -114,10 +138,16 @@ impl Scene {
     }
 
     /// A contender leaves its critical section and is about to release.
-    pub fn exit(&self, contender: usize, held: &Held, now: Stamp) {
+    pub fn exit(&self, contender: usize, held: &Held, mode: Mode, now: Stamp) {
         self.seats[contender].inside.store(false, Ordering::Release);
-        self.inside.fetch_sub(1, Ordering::AcqRel);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        if mode == Mode::Write {
+            self.writers.fetch_sub(1, Ordering::SeqCst);
+        }
         self.last_release.fetch_max(now, Ordering::AcqRel);
+        let (number, stamp) = &self.latest[self.releases.fetch_add(1, Ordering::AcqRel) % LATEST];
+        stamp.store(now, Ordering::Release);
+        number.store(held.node.as_ref().map_or(NO_NUMBER, |node| node.sequence), Ordering::Release);
         if let Some(node) = &held.node {
             let (sequence, stamp) = &self.released[slot(node.sequence)];
             stamp.store(now, Ordering::Release);
@@ -129,6 +159,16 @@ impl Scene {
     #[must_use]
     pub fn last_release(&self) -> Stamp {
         self.last_release.load(Ordering::Acquire)
+    }
+
+    /// The last release that was called before that time: its queue number, and when it was called.
+    #[must_use]
+    pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
+        let called = |(number, stamp): &(AtomicI64, AtomicU64)| {
+            (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
+        };
+        let before = self.latest.iter().map(called).filter(|(_, stamp)| *stamp > 0 && *stamp <= at);
+        before.max_by_key(|(_, stamp)| *stamp)
     }
 
     /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
@@ -154,35 +194,53 @@ mod tests {
 
     #[test]
     fn a_second_holder_is_seen_with_both_names() {
-        let scene = Scene::new("/l".into(), 3);
-        assert_eq!(scene.enter(0, &held(7), 10), None);
-        let inside = scene.enter(2, &held(8), 20).unwrap();
+        let scene = Scene::new("/l".into(), 3, 1);
+        assert_eq!(scene.enter(0, &held(7), Mode::Write, 10), None);
+        let inside = scene.enter(2, &held(8), Mode::Write, 20).unwrap();
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
     }
 
     #[test]
     fn a_third_holder_is_seen_although_the_second_has_left() {
-        let scene = Scene::new("/l".into(), 3);
-        assert_eq!(scene.enter(0, &held(1), 1), None);
-        assert!(scene.enter(1, &held(2), 2).is_some());
-        scene.exit(1, &held(2), 3);
-        assert_eq!(scene.enter(2, &held(3), 4).map(|inside| inside.contender), Some(0));
+        let scene = Scene::new("/l".into(), 3, 1);
+        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
+        assert!(scene.enter(1, &held(2), Mode::Write, 2).is_some());
+        scene.exit(1, &held(2), Mode::Write, 3);
+        assert_eq!(scene.enter(2, &held(3), Mode::Write, 4).map(|inside| inside.contender), Some(0));
     }
 
     #[test]
     fn holders_one_after_the_other_are_no_violation() {
-        let scene = Scene::new("/l".into(), 2);
-        assert_eq!(scene.enter(0, &held(1), 1), None);
-        scene.exit(0, &held(1), 5);
-        assert_eq!(scene.enter(1, &held(2), 6), None);
+        let scene = Scene::new("/l".into(), 2, 1);
+        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
+        scene.exit(0, &held(1), Mode::Write, 5);
+        assert_eq!(scene.enter(1, &held(2), Mode::Write, 6), None);
         assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
     }
 
     #[test]
     fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
-        let scene = Scene::new("/l".into(), 1);
+        let scene = Scene::new("/l".into(), 1, 1);
         let (first, second) = (scene.arrive(), scene.arrive());
         assert!(!scene.serve(second));
         assert!(scene.serve(first));
+    }
+
+    #[test]
+    fn readers_are_inside_together_but_never_beside_a_writer() {
+        let scene = Scene::new("/l".into(), 3, 1);
+        assert_eq!(scene.enter(0, &held(1), Mode::Read, 1), None);
+        assert_eq!(scene.enter(1, &held(2), Mode::Read, 2), None);
+        assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some(), "a writer beside two readers");
+        scene.exit(0, &held(1), Mode::Read, 4);
+        assert!(scene.enter(0, &held(4), Mode::Read, 5).is_some(), "a reader beside a writer");
+    }
+
+    #[test]
+    fn as_many_may_be_inside_as_there_are_leases() {
+        let scene = Scene::new("/l".into(), 3, 2);
+        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
+        assert_eq!(scene.enter(1, &held(2), Mode::Write, 2), None);
+        assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some());
     }
 }

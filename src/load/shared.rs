@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::scene::Scene;
+use crate::catalog::{Holders, ParamValue};
 use crate::clock::Stamp;
 use crate::lock::{Entry, LockConfig, WaitGauge};
 use crate::measure::Window;
@@ -105,8 +106,12 @@ impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, target: Target, root: &str) -> Self {
-        let scenes =
-            (0..spec.locks).map(|lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders)).collect();
+        let capacity = match entry.card.guarantees.holders {
+            Holders::One | Holders::ReadersOrOneWriter => 1,
+            Holders::Leases(param) => leases(&spec, param),
+        };
+        let scene = |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, capacity);
+        let scenes = (0..spec.locks).map(scene).collect();
         Self {
             spec,
             entry,
@@ -138,5 +143,12 @@ impl Shared {
     #[must_use]
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
+    }
+}
+
+fn leases(spec: &TrialSpec, param: &str) -> usize {
+    match spec.strategy.params.get(param) {
+        Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+        _ => 1,
     }
 }

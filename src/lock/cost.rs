@@ -3,7 +3,7 @@
 //! The batch: contenders arrive one after the other, each arrival settles; then each holds once and
 //! releases when all watches are set again.
 
-use crate::catalog::BatchCost;
+use crate::catalog::{BatchCost, Events};
 use crate::measure::RequestKind;
 use crate::measure::RequestKind::{Create, Delete, GetChildren};
 
@@ -11,6 +11,7 @@ use crate::measure::RequestKind::{Create, Delete, GetChildren};
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
     BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildren, 2 * n - 1), (watch, n - 1)],
+        events: Events { node_deleted: n - 1, ..Events::default() },
         to_waiters_by_release: n - 1,
         // Arrival k lists k names; the one that is woken with m left lists m.
         names_returned: Some(n * n),

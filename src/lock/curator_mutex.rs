@@ -10,7 +10,7 @@ use super::queue_node::Standing;
 use super::retry::Retry;
 use super::wait::Ended;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Params};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::{Failure, Session, reactor, sequence_of};
 
@@ -41,13 +41,7 @@ Crash: the session's end frees the place.
 Exclusion and progress: as predecessor-watch.
 Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not
 told that its session has expired. Every reconnection costs each waiter a list and a watch.",
-        guarantees: Guarantees {
-            exclusive: true,
-            fifo: true,
-            reentrant: true,
-            protected: true,
-            watches: true,
-        },
+        guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),
     },
@@ -69,7 +63,12 @@ struct CuratorMutex {
 
 #[async_trait(?Send)]
 impl Strategy for CuratorMutex {
-    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
         if let Some((node, count)) = &mut self.owned {
             *count += 1;
             return Ok(Held::by(node.clone()));
@@ -172,9 +171,9 @@ async fn find_protected(session: &Session, lock: &str, mark: &str) -> Result<Opt
     let names = retried(|| session.get_children(lock)).await?;
     let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
     let path = format!("{lock}/{name}");
-    let czxid = retried(|| session.exists(&path)).await?;
+    let found = retried(|| session.exists(&path)).await?;
     let sequence = sequence_of(&name);
-    Ok(czxid.zip(sequence).map(|(czxid, sequence)| QueueNode { path, sequence, czxid }))
+    Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
 }
 
 /// Curator's retry loop around one request.

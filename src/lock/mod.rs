@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::catalog::{ParamValue, Params};
+use crate::catalog::{Mode, ParamValue, Params};
 use crate::zk::{Failure, Session};
 
 pub use entry::Entry;
@@ -37,7 +37,12 @@ pub trait Strategy {
     ///
     /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
     /// caller then ends the session, which takes the node with it.
-    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError>;
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError>;
 
     /// Lets the lock go. An error leaves it open whether the node is gone.
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure>;
@@ -100,6 +105,18 @@ impl LockConfig {
         }
     }
 
+    /// A parameter that is a whole number; the caller's default where it is not set.
+    #[must_use]
+    pub fn count(&self, name: &str, default: u64) -> u64 {
+        count_of(&self.params, name, default)
+    }
+
+    /// A parameter that is true or false; false where it is not set.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.params.get(name), Some(ParamValue::Bool(true)))
+    }
+
     /// Whether a parameter has been set to that word.
     #[must_use]
     pub fn is(&self, name: &str, word: &str) -> bool {
@@ -110,6 +127,14 @@ impl LockConfig {
 /// Whether a parameter has been set to that word.
 fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
+}
+
+/// A parameter that is a whole number.
+fn count_of(params: &Params, name: &str, default: u64) -> u64 {
+    match params.get(name) {
+        Some(ParamValue::Count(count)) => *count,
+        _ => default,
+    }
 }
 
 /// Releases a lock that is nothing but its queue node.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy};
-use crate::catalog::{BatchCost, Guarantees, LockCard};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode};
 use crate::zk::{Failure, Session, reactor};
 
 /// Description and constructor.
@@ -17,13 +17,7 @@ Acquire: nothing. Release: nothing. No request is sent.
 
 It excludes nobody. Its only purpose is to prove that the exclusion check can fail: a run of it with more
 than one contender and a hold time above zero must end with the verdict `violated` and exit code 1.",
-        guarantees: Guarantees {
-            exclusive: false,
-            fifo: false,
-            reentrant: false,
-            protected: false,
-            watches: false,
-        },
+        guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(|_, _| BatchCost { names_returned: Some(0), ..BatchCost::default() }),
     },
@@ -34,7 +28,7 @@ struct NoLock;
 
 #[async_trait(?Send)]
 impl Strategy for NoLock {
-    async fn acquire(&mut self, _session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, _: &Session, _: Mode, patience: &Patience) -> Result<Held, AcquireError> {
         if patience.cancel.is_cancelled() {
             return Err(AcquireError::Cancelled);
         }

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
 use crate::zk::{Failure, Session, Watch, reactor};
 
@@ -30,13 +30,7 @@ class): its watcher goes on listing while it holds.
 
 Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
 Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",
-        guarantees: Guarantees {
-            exclusive: true,
-            fifo: true,
-            reentrant: false,
-            protected: false,
-            watches: true,
-        },
+        guarantees: Guarantees::QUEUE,
         params: &[Param {
             name: "while_holding",
             kind: ParamKind::OneOf(&["stop", "relist"]),
@@ -69,11 +63,12 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let notifications = by_arrival + pairs + to_releaser;
     BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, notifications)],
+        events: Events { children_changed: notifications, ..Events::default() },
         to_waiters_by_release: pairs,
         to_releaser,
         by_arrival,
         names_returned: Some(names_at_arrivals + squares_below_n),
-        looks_follow_waits: false,
+        ..BatchCost::default()
     }
 }
 
@@ -85,7 +80,12 @@ struct ParentWatch {
 
 #[async_trait(?Send)]
 impl Strategy for ParentWatch {
-    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
         match self.wait_until_first(session, &node, patience).await {
             Ok(watch) => {
@@ -155,7 +155,7 @@ mod tests {
         for n in [1, 2, 10, 20, 50] {
             let cost = batch_cost(&article(), n);
             assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
-            assert_eq!(cost.notifications_total(), n * n);
+            assert_eq!(cost.events.children_changed, n * n);
             assert_eq!(cost.names_returned, Some(n * (2 * n * n + 1) / 3));
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         for n in [1, 2, 10, 50] {
             let cost = batch_cost(&Params::new(), n);
             assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);
-            assert_eq!(cost.notifications_total(), n * n - n + 1);
+            assert_eq!(cost.events.children_changed, n * n - n + 1);
         }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{Create, Delete};
 use crate::zk::{Failure, Session};
 
@@ -30,13 +30,7 @@ Where it breaks: after every release the lock lies idle for half a poll interval
 speed of the ensemble; a shorter interval buys latency with reads. A lost create response leaves a node that
 nobody owns in front of the next attempt until the session ends (no protection). The article's own code
 takes an empty list for a held lock; here a list without the own node is an error.",
-        guarantees: Guarantees {
-            exclusive: true,
-            fifo: true,
-            reentrant: false,
-            protected: false,
-            watches: false,
-        },
+        guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
         params: &[Param {
             name: "poll_interval",
             kind: ParamKind::Duration,
@@ -64,7 +58,12 @@ struct Polling {
 
 #[async_trait(?Send)]
 impl Strategy for Polling {
-    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
         match self.poll_until_first(session, &node, patience).await {
             Ok(()) => Ok(Held::by(node)),

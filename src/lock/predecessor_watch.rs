@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
 
@@ -31,13 +31,7 @@ or expiry, the watch fires, and a watch is set in the same step as the look that
 Where it breaks: getChildren still returns every name, so bytes grow with the queue. With
 `watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node
 that nothing will ever fire. A lost create response leaves a node that nobody owns (no protection).",
-        guarantees: Guarantees {
-            exclusive: true,
-            fifo: true,
-            reentrant: false,
-            protected: false,
-            watches: true,
-        },
+        guarantees: Guarantees::QUEUE,
         params: &[Param {
             name: "watch",
             kind: ParamKind::OneOf(&["data", "exists"]),
@@ -62,7 +56,12 @@ struct PredecessorWatch {
 
 #[async_trait(?Send)]
 impl Strategy for PredecessorWatch {
-    async fn acquire(&mut self, session: &Session, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
         let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
         match self.wait_until_first(session, &node, patience).await {
             Ok(()) => Ok(Held::by(node)),
@@ -97,7 +96,7 @@ impl PredecessorWatch {
         if self.by_exists {
             // On an absent node the watch stays on the server: the leak that this variant is known for.
             let (found, watch) = session.exists_and_watch(&path).await?;
-            return Ok(found.then_some(watch));
+            return Ok(found.map(|_| watch));
         }
         match session.get_data_and_watch(&path).await {
             Ok((_, watch)) => Ok(Some(watch)),

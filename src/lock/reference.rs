@@ -58,5 +58,6 @@ fn values(kind: ParamKind) -> String {
         ParamKind::OneOf(words) => {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
         }
+        ParamKind::Count(least, most) => format!("{least} to {most}"),
     }
 }

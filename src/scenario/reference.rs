@@ -121,6 +121,7 @@ fn strategies(cards: &[LockCard]) -> String {
                 ParamKind::Duration => "duration".to_owned(),
                 ParamKind::Bool => "`true` or `false`".to_owned(),
                 ParamKind::OneOf(words) => listed(words.iter().copied()),
+                ParamKind::Count(least, most) => format!("{least} to {most}"),
             };
             let _ = writeln!(
                 section,

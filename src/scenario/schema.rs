@@ -146,6 +146,10 @@ fn parameter(param: &Param) -> Value {
         ParamKind::Duration => (json!({ "$ref": "#/$defs/duration" }), json!(param.default)),
         ParamKind::Bool => (json!({ "type": "boolean" }), json!(param.default == "true")),
         ParamKind::OneOf(words) => (json!({ "type": "string", "enum": words }), json!(param.default)),
+        ParamKind::Count(least, most) => (
+            json!({ "type": "integer", "minimum": least, "maximum": most }),
+            json!(param.default.parse::<u64>().ok()),
+        ),
     };
     value["description"] = json!(param.doc);
     value["default"] = default;

@@ -10,7 +10,8 @@ use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, STRATEGY_DURATION};
 use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
 use super::read::{
-    Entry, Sink, Table, Value, expect_bool, expect_duration, expect_text, expect_word, shortened, wrong_type,
+    Entry, Sink, Table, Value, expect_bool, expect_count, expect_duration, expect_text, expect_word,
+    shortened, wrong_type,
 };
 use crate::catalog::{LockCard, Param, ParamKind, ParamValue};
 use crate::units::parse_duration;
@@ -37,6 +38,9 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
         ParamKind::Bool => param.default.parse().ok().map(ParamValue::Bool),
         ParamKind::OneOf(words) => {
             words.contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
+        }
+        ParamKind::Count(least, most) => {
+            param.default.parse().ok().filter(|count| (least..=most).contains(count)).map(ParamValue::Count)
         }
     }
 }
@@ -155,6 +159,7 @@ fn param(
         }
         ParamKind::Bool => ParamValue::Bool(expect_bool(entry.value, sink)?),
         ParamKind::OneOf(words) => ParamValue::Word(expect_word(entry.value, words, sink)?.to_owned()),
+        ParamKind::Count(least, most) => ParamValue::Count(expect_count(entry.value, &(least..=most), sink)?),
     };
     Some((param.name, value))
 }

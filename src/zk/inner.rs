@@ -16,6 +16,17 @@ use super::wire;
 use crate::clock::{self, Stamp};
 use crate::measure::{Measure, RequestKind, Sheet};
 
+/// A request as it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The session that sent it.
+    pub session: i64,
+    /// Its kind.
+    pub kind: RequestKind,
+    /// The path that it names; for a multi its operations.
+    pub path: String,
+}
+
 /// Where a session writes what it sees. Shared by the sessions of one generator thread.
 #[derive(Clone)]
 pub struct Observed {
@@ -27,6 +38,8 @@ pub struct Observed {
     pub last_reply: Arc<AtomicU64>,
     /// The change log of each lock path.
     pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
+    /// Every request in the order of sending, where somebody wants to read them: the conformance tests.
+    pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
 }
 
 /// The one session behind all its handles.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, Stat, StateWatcher};
 
 use super::armed::{Arm, Armed, Arrival};
-use super::inner::{Ended, Inner, Observed};
+use super::inner::{Ended, Inner, Observed, Sent};
 use super::outcome::Failure;
 use super::overdue;
 use super::reactor;
@@ -48,9 +48,26 @@ pub struct Created {
     pub czxid: i64,
 }
 
+/// What a look at a node tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStat {
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The session that an ephemeral node belongs to; 0 for others.
+    pub owner: i64,
+    /// How often its data has changed.
+    pub version: i32,
+}
+
+impl From<&Stat> for NodeStat {
+    fn from(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, owner: stat.ephemeral_owner, version: stat.version }
+    }
+}
+
 /// A metered session. Clones are the same session.
 #[derive(Clone)]
-pub struct Session(Rc<Inner>);
+pub struct Session(pub(super) Rc<Inner>);
 
 impl Session {
     /// Wraps a connected client. `owned` nodes may be touched by the session's own identity only.
@@ -96,7 +113,7 @@ impl Session {
             NodeKind::Persistent => CreateMode::Persistent,
             NodeKind::Container => CreateMode::Container,
         };
-        let sent = self.sending(RequestKind::Create, wire::create(path, data));
+        let sent = self.sending(RequestKind::Create, path, wire::create(path, data));
         let reply = self.metered(sent, self.0.client.create(path, data, &mode.with_acls(acls)), move |_| {
             wire::created(path) + if kind == NodeKind::EphemeralSequential { 10 } else { 0 }
         });
@@ -113,7 +130,7 @@ impl Session {
 
     /// Deletes a node, whatever its version.
     pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
-        let sent = self.sending(RequestKind::Delete, wire::delete(path));
+        let sent = self.sending(RequestKind::Delete, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY);
         async move {
             reply.await?;
@@ -129,7 +146,7 @@ impl Session {
         &'a self,
         path: &'a str,
     ) -> impl Future<Output = Result<Vec<String>, Failure>> + 'a {
-        let sent = self.sending(RequestKind::GetChildren, wire::read(path));
+        let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.list_children(path), |names| wire::children(names));
         async move {
             let names = reply.await?;
@@ -143,7 +160,7 @@ impl Session {
         &'a self,
         path: &'a str,
     ) -> impl Future<Output = Result<(Vec<String>, Watch), Failure>> + 'a {
-        let sent = self.sending(RequestKind::GetChildrenWatch, wire::read(path));
+        let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
         let reply = self
             .metered(sent, self.0.client.list_and_watch_children(path), |(names, _)| wire::children(names));
         async move {
@@ -154,10 +171,13 @@ impl Session {
     }
 
     /// A node's data.
-    pub fn get_data<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Vec<u8>, Failure>> + 'a {
-        let sent = self.sending(RequestKind::GetData, wire::read(path));
+    pub fn get_data<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<(Vec<u8>, NodeStat), Failure>> + 'a {
+        let sent = self.sending(RequestKind::GetData, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.get_data(path), |(data, _)| wire::data(data));
-        async move { reply.await.map(|(data, _)| data) }
+        async move { reply.await.map(|(data, stat)| (data, NodeStat::from(&stat))) }
     }
 
     /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
@@ -165,7 +185,7 @@ impl Session {
         &'a self,
         path: &'a str,
     ) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> + 'a {
-        let sent = self.sending(RequestKind::GetDataWatch, wire::read(path));
+        let sent = self.sending(RequestKind::GetDataWatch, path, wire::read(path));
         let reply =
             self.metered(sent, self.0.client.get_and_watch_data(path), |(data, _, _)| wire::data(data));
         async move {
@@ -174,24 +194,44 @@ impl Session {
         }
     }
 
-    /// The czxid of a node, if it is there.
-    pub fn exists<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Option<i64>, Failure>> + 'a {
-        let sent = self.sending(RequestKind::Exists, wire::read(path));
+    /// Whether a node is there.
+    pub fn exists<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Result<Option<NodeStat>, Failure>> + 'a {
+        let sent = self.sending(RequestKind::Exists, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
-        async move { reply.await.map(|stat| stat.map(|stat| stat.czxid)) }
+        async move { reply.await.map(|stat| stat.as_ref().map(NodeStat::from)) }
     }
 
     /// Whether a node is there, and a watch on it; on an absent node the watch waits for its creation.
     pub fn exists_and_watch<'a>(
         &'a self,
         path: &'a str,
-    ) -> impl Future<Output = Result<(bool, Watch), Failure>> + 'a {
-        let sent = self.sending(RequestKind::ExistsWatch, wire::read(path));
+    ) -> impl Future<Output = Result<(Option<NodeStat>, Watch), Failure>> + 'a {
+        let sent = self.sending(RequestKind::ExistsWatch, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
             let (stat, watcher) = reply.await?;
-            Ok((stat.is_some(), self.arm(watcher, path, None)))
+            Ok((stat.as_ref().map(NodeStat::from), self.arm(watcher, path, None)))
         }
+    }
+
+    /// Overwrites a node's data, whatever its version.
+    pub fn set_data<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+    ) -> impl Future<Output = Result<NodeStat, Failure>> + 'a {
+        let sent = self.sending(RequestKind::SetData, path, wire::set_data(path, data));
+        let reply = self.metered(sent, self.0.client.set_data(path, data, None), |_| wire::STAT_REPLY);
+        async move { reply.await.map(|stat| NodeStat::from(&stat)) }
+    }
+
+    /// Waits until the server that the session is on has applied all that the leader had committed.
+    pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+        let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
+        self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
     }
 
     /// Follows the session's state from now on.
@@ -252,8 +292,11 @@ impl Session {
         .await;
     }
 
-    fn sending(&self, kind: RequestKind, bytes: u64) -> (RequestKind, Stamp) {
+    pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> (RequestKind, Stamp) {
         let now = clock::now();
+        if let Some(trace) = &self.0.observed.trace {
+            trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
+        }
         self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
         let mut sheet = self.0.observed.sheet.borrow_mut();
         sheet.count(now, |counts| {
@@ -267,7 +310,7 @@ impl Session {
     }
 
     /// Awaits a reply that has been asked for already.
-    async fn metered<'a, T: 'a, F, S>(
+    pub(super) async fn metered<'a, T: 'a, F, S>(
         &'a self,
         (kind, sent): (RequestKind, Stamp),
         request: F,

@@ -27,6 +27,16 @@ pub fn delete(path: &str) -> u64 {
     20 + len(path)
 }
 
+/// A setData request.
+pub fn set_data(path: &str, data: &[u8]) -> u64 {
+    24 + len(path) + data.len() as u64
+}
+
+/// A multi's own frame: what its operations have beside their bodies, and the record that ends them.
+pub fn multi(operations: usize) -> u64 {
+    12 + 9 + 9 * operations as u64
+}
+
 /// A read request: getChildren, getData or exists.
 pub fn read(path: &str) -> u64 {
     17 + len(path)

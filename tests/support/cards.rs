@@ -2,8 +2,7 @@
 
 use zklockbench::catalog::{Guarantees, LockCard, Param, ParamKind};
 
-const WATCHES: Guarantees =
-    Guarantees { exclusive: true, fifo: true, reentrant: false, protected: false, watches: true };
+const WATCHES: Guarantees = Guarantees::QUEUE;
 
 const PLAIN: LockCard = LockCard {
     name: "",
@@ -59,13 +58,7 @@ pub const CARDS: [LockCard; 5] = [
     LockCard { name: "curator-mutex", ..PLAIN },
     LockCard {
         name: "no-lock",
-        guarantees: Guarantees {
-            exclusive: false,
-            fifo: false,
-            reentrant: false,
-            protected: false,
-            watches: false,
-        },
+        guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
         ..PLAIN
     },
 ];

@@ -11,10 +11,13 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::clock;
 use zklockbench::lock::{Patience, WaitGauge};
 use zklockbench::measure::Sheet;
-use zklockbench::zk::{Access, Observed, Session, Target};
+use zklockbench::zk::{Access, Observed, Sent, Session, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Requests in the order of sending.
+pub type Trace = Rc<RefCell<Vec<Sent>>>;
 
 /// A lock path of its own, and whoever looks at it from outside.
 pub struct Scene {
@@ -35,11 +38,22 @@ pub async fn scene(connect: &str) -> Scene {
 impl Scene {
     /// Opens a session.
     pub async fn session(&self) -> Session {
+        self.open(None).await
+    }
+
+    /// Opens a session whose requests are written down.
+    pub async fn traced(&self) -> (Session, Trace) {
+        let trace = Trace::default();
+        (self.open(Some(Rc::clone(&trace))).await, trace)
+    }
+
+    async fn open(&self, trace: Option<Trace>) -> Session {
         let observed = Observed {
             sheet: Rc::new(RefCell::new(Sheet::new(1))),
             pulse: Arc::default(),
             last_reply: Arc::default(),
             changes: Rc::from([]),
+            trace,
         };
         self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
     }

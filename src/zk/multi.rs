@@ -1,0 +1,118 @@
+//! Several writes in one transaction: all or none.
+
+use std::future::Future;
+
+use zookeeper_client::{Acls, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult};
+
+use super::outcome::Failure;
+use super::session::{Created, Session};
+use super::{sequence_of, wire};
+use crate::clock;
+use crate::measure::RequestKind;
+
+/// One write of a multi.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// Creates an ephemeral sequential node.
+    Join {
+        /// Path and prefix.
+        path: &'a str,
+        /// Its data.
+        data: &'a [u8],
+    },
+    /// Deletes a node, whatever its version.
+    Delete(&'a str),
+    /// Overwrites a node's data, whatever its version.
+    SetData(&'a str, &'a [u8]),
+}
+
+impl Op<'_> {
+    fn bytes(&self) -> u64 {
+        // A request's own frame and header, 12 bytes, are those of the multi.
+        match self {
+            Self::Join { path, data } => wire::create(path, data) - 12,
+            Self::Delete(path) => wire::delete(path) - 12,
+            Self::SetData(path, data) => wire::set_data(path, data) - 12,
+        }
+    }
+}
+
+impl std::fmt::Display for Op<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Join { path, .. } => write!(f, "create {path}"),
+            Self::Delete(path) => write!(f, "delete {path}"),
+            Self::SetData(path, _) => write!(f, "setData {path}"),
+        }
+    }
+}
+
+impl Session {
+    /// Does all writes in one transaction, or none of them. Returns the nodes that were created, in order.
+    ///
+    /// The failure of an operation is the failure of the whole; which operation it was is not told.
+    pub fn multi<'a>(
+        &'a self,
+        operations: &'a [Op<'a>],
+    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + 'a {
+        let bytes = wire::multi(operations.len()) + operations.iter().map(Op::bytes).sum::<u64>();
+        let named: Vec<String> = match self.0.observed.trace {
+            Some(_) => operations.iter().map(ToString::to_string).collect(),
+            None => Vec::new(),
+        };
+        let sent = self.sending(RequestKind::Multi, &named.join("; "), bytes);
+        let commit = self.commit(operations);
+        let reply = self.metered(sent, commit, |results| wire::multi(results.len()) + 8);
+        async move {
+            let results = reply.await?;
+            let answered = clock::now();
+            for operation in operations {
+                if let Op::Delete(path) = operation
+                    && let Some(log) = self.0.log_of(path)
+                {
+                    log.deleted(path, sent.1, answered);
+                }
+            }
+            let created: Vec<Created> = results.into_iter().filter_map(created).collect();
+            for node in &created {
+                if let (Some(log), Some(number)) = (self.0.log_of(&node.path), node.sequence) {
+                    log.created(number, sent.1, answered);
+                }
+            }
+            Ok(created)
+        }
+    }
+
+    /// Hands the transaction to the client at once.
+    fn commit(
+        &self,
+        operations: &[Op<'_>],
+    ) -> impl Future<Output = Result<Vec<MultiWriteResult>, ClientError>> + use<'_> {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let mut writer = self.0.client.new_multi_writer();
+        let added = operations.iter().try_for_each(|operation| match operation {
+            Op::Join { path, data } => {
+                writer.add_create(path, data, &CreateMode::EphemeralSequential.with_acls(acls))
+            }
+            Op::Delete(path) => writer.add_delete(path, None),
+            Op::SetData(path, data) => writer.add_set_data(path, data, None),
+        });
+        let committed = writer.commit();
+        async move {
+            added?;
+            committed.await.map_err(|error| match error {
+                MultiWriteError::RequestFailed { source }
+                | MultiWriteError::OperationFailed { source, .. } => source,
+            })
+        }
+    }
+}
+
+fn created(result: MultiWriteResult) -> Option<Created> {
+    match result {
+        MultiWriteResult::Create { path, stat } => {
+            Some(Created { sequence: sequence_of(&path), path, czxid: stat.czxid })
+        }
+        _ => None,
+    }
+}

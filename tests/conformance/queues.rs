@@ -1,0 +1,70 @@
+//! The locks of the three-strategy article.
+
+use std::time::Duration;
+
+use zklockbench::catalog::ParamValue;
+
+use crate::rehearsal::{lines, subject};
+
+#[test]
+fn predecessor_watch_lists_watches_the_one_before_and_lists_again() {
+    for (watch, request) in [("data", "get_data_watch"), ("exists", "exists_watch")] {
+        let lock = || subject("predecessor-watch").word("watch", watch);
+        assert_eq!(lock().alone(), lines("create n-\n get_children .\n delete n-0"));
+        let [first, second, third, last] = lock().queue();
+        assert_eq!(first, lines("create n-\n get_children .\n delete n-0"));
+        for (waiter, own) in [(second, 1), (third, 2), (last, 3)] {
+            let before = own - 1;
+            let expected = format!(
+                "create n-\n get_children .\n {request} n-{before}\n get_children .\n delete n-{own}"
+            );
+            assert_eq!(waiter, lines(&expected));
+        }
+    }
+}
+
+#[test]
+fn predecessor_watch_deletes_its_node_when_its_patience_ends() {
+    let (sent, left) = subject("predecessor-watch").timed_out();
+    assert_eq!(sent, lines("create n-\n get_children .\n get_data_watch n-0\n delete n-1"));
+    assert_eq!(left, 1);
+}
+
+#[test]
+fn who_waits_behind_one_that_leaves_watches_the_one_before_that() {
+    let [_, _, gone, last] = subject("predecessor-watch").middle_leaves();
+    assert_eq!(gone, lines("create n-\n get_children .\n get_data_watch n-1\n delete n-2"));
+    let expected = "create n-\n get_children .\n get_data_watch n-2\n get_children .\n get_data_watch n-1\n \
+                    get_children .\n delete n-3";
+    assert_eq!(last, lines(expected));
+}
+
+#[test]
+fn parent_watch_lists_after_every_change() {
+    let lock = || subject("parent-watch");
+    assert_eq!(lock().alone(), lines("create temp\n get_children_watch .\n delete temp0"));
+    let counts = lock().queue().map(|sent| sent.len() - 2);
+    // The first lists once; the others at their arrival, at each later one, and at each release before theirs.
+    assert_eq!(counts, [1, 4, 4, 4]);
+}
+
+#[test]
+fn polling_sleeps_before_its_first_look() {
+    let interval = ParamValue::Duration(Duration::from_millis(100));
+    let sent = subject("polling").with("poll_interval", interval).alone();
+    assert_eq!(sent, lines("create temp\n get_children .\n delete temp0"));
+}
+
+#[test]
+fn curators_mutex_asks_three_times_alone_five_times_in_a_queue_and_six_times_in_vain() {
+    let lock = || subject("curator-mutex");
+    assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0"));
+    let [_, _, third, _] = lock().queue();
+    let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-1\n get_children .\n \
+                    delete _c_<id>-lock-2";
+    assert_eq!(third, lines(expected));
+    let (sent, left) = lock().timed_out();
+    let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-0\n get_children .\n \
+                    get_data_watch _c_<id>-lock-0\n delete _c_<id>-lock-1";
+    assert_eq!((sent, left), (lines(expected), 1));
+}
