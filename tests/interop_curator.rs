@@ -4,7 +4,8 @@
 //! there has met another holder. The node `last` tells which side was inside before, so the handoffs from one side
 //! to the other are counted by both.
 
-#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what prepares a test may stop it at once
+#![allow(clippy::print_stdout)] // the figures are part of the result
 
 #[path = "support/ensemble.rs"]
 mod ensemble;

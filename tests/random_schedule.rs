@@ -5,7 +5,8 @@
 //! `ZKLOCKBENCH_ACQUISITIONS` says how many acquisitions each lock is put through (2,000 unless told), and
 //! `ZKLOCKBENCH_SEED` repeats a schedule; the servers still decide who comes first.
 
-#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what prepares a test may stop it at once
+#![allow(clippy::print_stdout)] // the figures are part of the result
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
