@@ -5,6 +5,8 @@
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "conformance/faster.rs"]
+mod faster;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "support/rehearsal.rs"]

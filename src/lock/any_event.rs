@@ -1,6 +1,6 @@
 //! Waiting as Java's clients do: for the watched node's event or for a change of the connection.
 
-use crate::zk::{Session, StateWatcher, Watch};
+use crate::zk::{Session, SessionState, StateWatcher, Watch};
 
 /// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
 ///
@@ -16,6 +16,17 @@ impl AnyEvent {
             biased;
             _ = watch.changed() => {}
             _ = states.changed() => {}
+        }
+    }
+
+    /// Returns when the connection has been made anew, or the session is over.
+    pub async fn reconnected(&mut self, session: &Session) {
+        let states = self.changes_from_now(session);
+        loop {
+            let state = states.changed().await;
+            if state == SessionState::SyncConnected || state.is_terminated() {
+                return;
+            }
         }
     }
 

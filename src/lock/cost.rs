@@ -5,7 +5,7 @@
 
 use crate::catalog::{BatchCost, Events};
 use crate::measure::RequestKind;
-use crate::measure::RequestKind::{Create, Delete, GetChildren};
+use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
 
 /// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
@@ -15,6 +15,26 @@ pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
         to_waiters_by_release: n - 1,
         // Arrival k lists k names; the one that is woken with m left lists m.
         names_returned: Some(n * n),
+        ..BatchCost::default()
+    }
+}
+
+/// A queue in which each waiter watches the two before it and looks again when the farther one has gone.
+pub fn two_back_queue(n: u64) -> BatchCost {
+    // The first watches nobody, the second one node, each other two.
+    let watches = (2 * n).saturating_sub(3);
+    BatchCost {
+        requests: vec![
+            (Create, n),
+            (Delete, n),
+            (GetChildren, n + n.saturating_sub(2)),
+            (GetDataWatch, watches),
+        ],
+        events: Events { node_deleted: watches, ..Events::default() },
+        to_waiters_by_release: watches,
+        // Arrival k lists k names. Each but the first two lists once more, when only the one before it is left
+        // in front.
+        names_returned: Some(if n == 1 { 1 } else { n * n - 1 }),
         ..BatchCost::default()
     }
 }

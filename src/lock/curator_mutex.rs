@@ -18,7 +18,7 @@ use crate::zk::{Failure, Session, reactor, sequence_of};
 const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
 
 /// Curator's default node data is the address of the client's host, as text.
-const NODE_DATA: &[u8] = b"127.0.0.1";
+pub(super) const NODE_DATA: &[u8] = b"127.0.0.1";
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -141,11 +141,16 @@ impl CuratorMutex {
     }
 }
 
+/// What a protected name begins with.
+pub(super) fn new_mark() -> String {
+    format!("_c_{}-", uuid::Uuid::new_v4())
+}
+
 /// Creates the queue node so that a lost response does not leave it without an owner.
 ///
 /// Source: Curator, `CreateBuilderImpl` with protection (`findProtectedNodeInForeground`).
-async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
-    let mark = format!("_c_{}-", uuid::Uuid::new_v4());
+pub(super) async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
+    let mark = new_mark();
     let prefix = format!("{mark}lock-");
     let mut attempt = 0;
     loop {
@@ -167,7 +172,12 @@ async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Fa
     }
 }
 
-async fn find_protected(session: &Session, lock: &str, mark: &str) -> Result<Option<QueueNode>, Failure> {
+/// Looks for the node whose name begins with that mark.
+pub(super) async fn find_protected(
+    session: &Session,
+    lock: &str,
+    mark: &str,
+) -> Result<Option<QueueNode>, Failure> {
     let names = retried(|| session.get_children(lock)).await?;
     let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
     let path = format!("{lock}/{name}");
@@ -177,7 +187,9 @@ async fn find_protected(session: &Session, lock: &str, mark: &str) -> Result<Opt
 }
 
 /// Curator's retry loop around one request.
-async fn retried<T, F: Future<Output = Result<T, Failure>>>(request: impl Fn() -> F) -> Result<T, Failure> {
+pub(super) async fn retried<T, F: Future<Output = Result<T, Failure>>>(
+    request: impl Fn() -> F,
+) -> Result<T, Failure> {
     let mut attempt = 0;
     loop {
         let failure = match request().await {

@@ -2,8 +2,10 @@
 //!
 //! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
 
+mod ahead;
 mod ancestors;
 mod any_event;
+mod baton;
 mod cost;
 mod curator_mutex;
 mod entry;
@@ -15,6 +17,7 @@ pub mod queue_node;
 mod reference;
 mod registry;
 mod retry;
+mod ticket;
 mod wait;
 
 use std::time::Duration;

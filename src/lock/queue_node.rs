@@ -5,8 +5,10 @@
 //! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
 //! show nodes that are already gone: safe, at worst one more wait.
 
+use futures_util::future::join;
+
 use super::AcquireError;
-use crate::zk::{Failure, NodeKind, Session, sequence_of};
+use crate::zk::{Created, Failure, NodeKind, Session, sequence_of};
 
 /// A node in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +37,28 @@ impl QueueNode {
     /// The create's failure; an indefinite one may have left a node, which ends with the session.
     pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
         let path = format!("{lock}/{prefix}");
-        let created = session.create(&path, data, NodeKind::EphemeralSequential).await?;
+        Self::of(session.create(&path, data, NodeKind::EphemeralSequential).await?)
+    }
+
+    /// Joins a lock's queue and sends another request in the same flush. The session's
+    /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
+    ///
+    /// # Errors
+    /// As [`QueueNode::join`].
+    pub async fn join_and<F: Future>(
+        session: &Session,
+        lock: &str,
+        (prefix, data): (&str, &[u8]),
+        also: impl FnOnce() -> F,
+    ) -> Result<(Self, F::Output), Failure> {
+        let path = format!("{lock}/{prefix}");
+        // A request is sent when its method is called: the create first.
+        let creating = session.create(&path, data, NodeKind::EphemeralSequential);
+        let (created, also) = join(creating, also()).await;
+        Ok((Self::of(created?)?, also))
+    }
+
+    fn of(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
         Ok(Self { path: created.path, sequence, czxid: created.czxid })
     }
@@ -60,6 +83,44 @@ impl QueueNode {
             .filter(|(sequence, _)| *sequence < self.sequence)
             .max_by_key(|(sequence, _)| *sequence);
         Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.clone())))
+    }
+
+    /// The names of the nodes just before the own, the nearest first, at most so many.
+    ///
+    /// # Errors
+    /// As [`QueueNode::standing`].
+    pub fn nearest_before(&self, names: &[String], most: usize) -> Result<Vec<String>, Failure> {
+        let mut before = self.others(names)?;
+        before.retain(|(distance, _)| *distance < 0);
+        before.sort_unstable_by_key(|(distance, _)| -i64::from(*distance));
+        Ok(before.into_iter().take(most).map(|(_, name)| name.clone()).collect())
+    }
+
+    /// The name of the node just behind the own.
+    ///
+    /// # Errors
+    /// As [`QueueNode::standing`].
+    pub fn next_behind(&self, names: &[String]) -> Result<Option<String>, Failure> {
+        let others = self.others(names)?.into_iter().filter(|(distance, _)| *distance > 0);
+        Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.clone()))
+    }
+
+    /// How far behind the own node each of a list stands. The server's counter has 32 bits and wraps: the
+    /// distance is right on both sides of the wrap while the queue is shorter than half the circle.
+    fn others<'a>(&self, names: &'a [String]) -> Result<Vec<(i32, &'a String)>, Failure> {
+        if !names.iter().any(|name| name == self.name()) {
+            return Err(Failure::OwnNodeMissing);
+        }
+        let numbered = names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
+        Ok(numbered
+            .map(|(number, name)| ((number as i32).wrapping_sub(self.sequence as i32), name))
+            .collect())
+    }
+
+    /// The number so many places behind the own, as the server counts: past the highest comes the lowest.
+    #[must_use]
+    pub fn number_at(&self, places: i32) -> i64 {
+        i64::from((self.sequence as i32).wrapping_add(places))
     }
 
     /// Leaves the queue; a node that is gone already has left.
@@ -111,6 +172,26 @@ mod tests {
     fn a_list_without_the_own_node_never_means_held() {
         assert_eq!(node(3).standing(&[]), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).standing(&names(&[4])), Err(Failure::OwnNodeMissing));
+    }
+
+    #[test]
+    fn neighbours_are_found_on_both_sides_of_the_counters_wrap() {
+        let own = node(i64::from(i32::MIN));
+        let list = names(&[i64::from(i32::MIN), i64::from(i32::MAX), i64::from(i32::MAX) - 1]);
+        assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483647", "n-2147483646"]);
+        assert_eq!(own.next_behind(&list).unwrap(), None);
+        assert_eq!(own.number_at(-1), i64::from(i32::MAX));
+        let own = node(i64::from(i32::MAX));
+        assert_eq!(own.next_behind(&list).unwrap().unwrap(), "n--2147483648");
+        assert_eq!(own.number_at(1), i64::from(i32::MIN));
+    }
+
+    #[test]
+    fn the_nearest_before_come_nearest_first_and_never_without_the_own_node() {
+        assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
+        assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
+        assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).next_behind(&names(&[9, 3, 7])).unwrap().unwrap(), "n-0000000007");
     }
 
     #[test]

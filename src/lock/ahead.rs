@@ -1,0 +1,227 @@
+//! `ahead`: each waiter watches the two before it, and so knows beforehand when the next release is its own.
+
+use std::future::pending;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+
+use super::curator_mutex::{NODE_DATA, create_protected, find_protected, new_mark, retried};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use crate::zk::{EventKind, Failure, Session, Watch};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ahead",
+        summary: "Curator's queue; each waiter watches the two before it, looks early, and is let in by an event alone",
+        source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
+        details: "\
+Acquire: create ephemeral sequential `_c_<uuid>-lock-` and getChildren, in one flush (`flush = false`: one after
+the other); the own node is the lowest -> held; else getData with a watch on the node just before the own (the
+near one) and on the one before that (the far one), in one flush. The far one goes -> getChildren while the near
+one still holds, off the critical path. Only the near one is left below the own -> its NodeDeleted is the lock:
+nothing is read after it. The near one goes first, because it gave up or died, -> getChildren as
+predecessor-watch does. A watch that is still set is kept, not set again.
+Release: delete. Nobody has to be told anything, so it can share a queue with Curator and all that queue alike.
+
+Requests: 3 uncontended, 6 contended (5 with one before it). Handoff: one round trip and a commit, where
+predecessor-watch has two round trips and a commit. Fan-out of a release: 2. Order: first in, first out.
+A batch of N: N creates, N deletes, 2N - 2 lists, 2N - 3 watches and as many notifications, N^2 - 1 names; a
+single contender lists once.
+
+Exclusion: nodes with a lower number were all created before the own, and the server of the own session had
+applied them when it answered the create; so any later list on the session shows all lower nodes that are left,
+and lower nodes can only go, never come. Held is concluded in two cases only. A list shows no lower node; or a
+list showed the near one alone, and the server then said that it is gone (NodeDeleted, or NoNode when the watch
+was to be set). In both nobody is below the own node, and whoever else may hold must be the lowest. Any other
+event (data written by hand, the session's end) leads to a list. Events that come while the list is under way
+are kept by the watch and judged by what that list shows.
+Progress: while anybody is below, the watch on the near one is set, in the same step as the look that finds it
+there. It is set again from every list that shows another near one. A far one that gave up or died costs a list
+and a watch on the next. After a reconnection the client sets its watches anew, and a node that went meanwhile
+is reported as deleted. So a holder's death, an expiry, or a waiter that leaves never leaves anybody behind.
+Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide
+a node that was created), before another is created. Timed out or cancelled: deletes its own node.
+Numbers past 2^31 wrap; distances are compared on the circle, so this lock goes on. Stock clients in the same
+queue compare otherwise and do not.
+
+Where it breaks: 2 notifications a release, as the price of the saved round trip. When the near one releases
+before the early list is back (holds shorter than a round trip), that list is on the critical path after all. The
+own node is not read again: one deleted by hand while it waits is not noticed before the release. A holder is
+not told that its session has expired. getChildren still returns every name, twice for each acquisition.",
+        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        params: &[Param {
+            name: "flush",
+            kind: ParamKind::Bool,
+            default: "true",
+            doc: "Whether the create and the first list travel together, which saves a round trip.",
+        }],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        let apart = matches!(config.params.get("flush"), Some(ParamValue::Bool(false)));
+        Box::new(Ahead { lock: config.path.clone(), in_one_flush: !apart })
+    },
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::two_back_queue(n)
+}
+
+struct Ahead {
+    lock: String,
+    in_one_flush: bool,
+}
+
+/// A node before the own, and the watch on it.
+struct Sentry {
+    name: String,
+    watch: Watch,
+}
+
+/// The watches on the two nodes before the own. One that has fired, or whose node was gone, is not there.
+#[derive(Default)]
+struct Sentries {
+    near: Option<Sentry>,
+    far: Option<Sentry>,
+}
+
+/// What a waiter learns.
+#[derive(PartialEq, Eq)]
+enum Learnt {
+    /// The node just before the own has gone.
+    NearIsGone,
+    /// Something else has changed.
+    LookAgain,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Ahead {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let (node, names) = self.join(session).await?;
+        match self.wait_until_first((session, &node), names, patience).await {
+            Ok(()) => Ok(Held::by(node)),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl Ahead {
+    /// Joins the queue. Returns the names of the list that went along, where it did and succeeded.
+    async fn join(&self, session: &Session) -> Result<(QueueNode, Option<Vec<String>>), Failure> {
+        if !self.in_one_flush {
+            return Ok((create_protected(session, &self.lock).await?, None));
+        }
+        let mark = new_mark();
+        let prefix = format!("{mark}lock-");
+        let list = || session.get_children(&self.lock);
+        match QueueNode::join_and(session, &self.lock, (&prefix, NODE_DATA), list).await {
+            Ok((node, names)) => Ok((node, names.ok())),
+            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock).await?, None)),
+            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &mark).await?, None)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Looks for the node of a create whose reply was lost; creates another when there is none.
+    async fn find_again(&self, session: &Session, mark: &str) -> Result<QueueNode, Failure> {
+        // The server that the session is on now may not have applied what the other one had committed.
+        retried(|| session.sync(&self.lock)).await?;
+        match find_protected(session, &self.lock, mark).await? {
+            Some(node) => Ok(node),
+            None => create_protected(session, &self.lock).await,
+        }
+    }
+
+    async fn wait_until_first(
+        &self,
+        (session, node): (&Session, &QueueNode),
+        mut listed: Option<Vec<String>>,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        let mut sentries = Sentries::default();
+        loop {
+            let names = match listed.take() {
+                Some(names) => names,
+                None => retried(|| session.get_children(&self.lock)).await?,
+            };
+            let before = node.nearest_before(&names, 2)?;
+            if before.is_empty() {
+                return Ok(());
+            }
+            sentries.post(session, &self.lock, &before).await?;
+            let learnt = patience.wait(sentries.next(before.len())).await?;
+            // The only one below the own node has gone, and none can come: no look is needed.
+            if learnt == Learnt::NearIsGone && before.len() == 1 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Sentries {
+    /// Watches these nodes, the nearest first, in one flush. A watch that is set already stays.
+    async fn post(&mut self, session: &Session, lock: &str, before: &[String]) -> Result<(), Failure> {
+        let mut set: Vec<Sentry> = [self.near.take(), self.far.take()].into_iter().flatten().collect();
+        let mut kept = |name: Option<&String>| {
+            let place = set.iter().position(|sentry| Some(&sentry.name) == name)?;
+            Some(set.swap_remove(place))
+        };
+        let (near, far) = (before.first(), before.get(1));
+        let (kept_near, kept_far) = (kept(near), kept(far));
+        let near = sentry(session, lock, (near, kept_near));
+        let far = sentry(session, lock, (far, kept_far));
+        let (near, far) = join(near, far).await;
+        (self.near, self.far) = (near?, far?);
+        Ok(())
+    }
+
+    /// Waits for the next thing to learn, of that many nodes before the own.
+    async fn next(&mut self, before: usize) -> Learnt {
+        let Some(near) = &mut self.near else { return Learnt::NearIsGone };
+        if self.far.is_none() && before > 1 {
+            return Learnt::LookAgain;
+        }
+        let far_goes = async {
+            match &mut self.far {
+                Some(far) => far.watch.changed().await,
+                None => pending().await,
+            }
+        };
+        let near_fired = tokio::select! {
+            biased;
+            event = near.watch.changed() => Some(event),
+            _ = far_goes => None,
+        };
+        match near_fired {
+            Some(_) => self.near = None,
+            None => self.far = None,
+        }
+        if near_fired == Some(EventKind::NodeDeleted) { Learnt::NearIsGone } else { Learnt::LookAgain }
+    }
+}
+
+/// Keeps a watch that is set, or sets it; `None` when there is nothing to watch or it has gone meanwhile.
+async fn sentry(
+    session: &Session,
+    lock: &str,
+    (name, kept): (Option<&String>, Option<Sentry>),
+) -> Result<Option<Sentry>, Failure> {
+    let (Some(name), None) = (name, &kept) else { return Ok(kept) };
+    let path = format!("{lock}/{name}");
+    match retried(|| session.get_data_and_watch(&path)).await {
+        Ok((_, watch)) => Ok(Some(Sentry { name: name.clone(), watch })),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}

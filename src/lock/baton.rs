@@ -1,0 +1,229 @@
+//! `baton`: the holder hands the lock to the next one by writing into its node.
+
+use std::mem::take;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+
+use super::any_event::AnyEvent;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::measure::RequestKind::{Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi};
+use crate::zk::{EventKind, Failure, Op, Session, Watch};
+
+/// What a holder writes into the node of the one that it hands the lock to.
+const GRANT: &[u8] = b"go";
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "baton",
+        summary: "a release writes a grant into the next one's node, whose own watch then is the lock: no read",
+        source: "this suite, after the queue lock of shared-memory systems (MCS)",
+        details: "\
+Acquire: create ephemeral sequential `n-`, which gives the own number s; then, in one flush, getData with a watch on
+the own node and getChildren with a watch on node s - 1. (A queue node has no children: a child watch on it fires
+at its deletion only, where a data watch would fire at its grant as well.) The own data is a grant, or changes ->
+held, and nothing is read. Node s - 1 is gone (NoNode) or goes without a grant -> getChildren of the lock; the own
+node is the lowest -> held; else a child watch on the node just before the own one, and so on. After a
+reconnection the own data is read before waiting on.
+Release: one multi writes a grant into node s + 1 and deletes the own node. It is refused with NoNode if s + 1 is
+not there -> getChildren, and the same with the node just behind the own one; nobody is behind -> delete. A holder
+whose own list let it in knows from that list who is behind it, and deletes at once when nobody was.
+
+Requests: 5 uncontended, 4 contended, with constant bytes and no list while the queue doesn't run dry. Handoff: one
+round trip and a commit. Fan-out of a release: 2, both to the next one (grant, and deletion of the one before it).
+Order: first in, first out. A holder that deletes at once tells nobody: who came meanwhile sees the deletion, and
+lists, as in predecessor-watch.
+A batch of N >= 3: N creates, N watched reads of the own node and N of the one before (the first finds none), 3
+lists of N + 1 names in all, N - 1 multis (the last one finds nobody behind it), 2 deletes. The two that lists let
+in are told of their own deletion, because the watch on their own data is still set.
+
+Exclusion: every holder's node is the lowest at the moment it begins to hold and until it is deleted. By a list:
+no lower number is shown, and none can come. By a grant: it is written in the transaction that deletes the
+granter's node, which held and so was the lowest. Granted is the next node there is: s + 1, or the one that a list
+showed just behind; between the two no node can appear any more. So the granted node is the lowest from that very
+transaction on. A paused holder whose session has expired can't grant: its node is gone and the transaction fails
+whole. A grant to a node that is just being given up grants nothing, because that node goes.
+Progress: grants only save time. Whoever waits has a watch on the node just before its own, set in the same step
+as the look that finds it there; that node's end fires it however it comes, by release, by giving up, by
+expiry, while the holder looks for the next one, or while the newcomer was not seen by a release that found nobody.
+The grant is written before the deletion and is delivered before it; a list tells it, too, since who has been
+granted is the lowest. After a reconnection both watches are set anew and report what was missed.
+A release whose response was lost either happened whole or leaves the node to the session's end, which the others
+see as a death. A lost create response leaves a node that nobody owns until the session ends (no protection).
+Timed out or cancelled: deletes its own node, granted or not. Numbers past 2^31 wrap, here as on the server.
+
+Where it breaks: everybody who queues must follow this protocol, and nobody else may write into queue nodes: any
+change of the own data is taken for a grant. A refused multi is a proposal of its own, so the last of a queue pays
+a commit more. A holder is not told that its session has expired.",
+        guarantees: Guarantees::QUEUE,
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(Baton {
+            lock: config.path.clone(),
+            behind: Behind::default(),
+            connection: AnyEvent::default(),
+        })
+    },
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    // The first two are let in by a list; each other one by a grant, of which the last has nobody to grant to.
+    let listed = n.min(2);
+    let granted = n - listed;
+    let after_its_release = if n > 1 { n - 1 } else { 0 };
+    let last_looks = u64::from(granted > 0);
+    BatchCost {
+        requests: vec![
+            (Create, n),
+            (GetDataWatch, n),
+            (GetChildrenWatch, n),
+            (GetChildren, listed + last_looks),
+            (Multi, granted + last_looks),
+            (Delete, n - granted),
+        ],
+        refused: vec![(GetChildrenWatch, 1), (Multi, last_looks)],
+        written_by_multis: 2 * granted,
+        events: Events { node_deleted: n - 1 + listed, data_changed: granted, ..Events::default() },
+        to_waiters_by_release: n - 1 + granted,
+        to_releaser: listed,
+        names_returned: Some(1 + after_its_release + last_looks),
+        ..BatchCost::default()
+    }
+}
+
+/// Who is behind the holder.
+#[derive(Default)]
+enum Behind {
+    /// Probably the one with the next number.
+    #[default]
+    NextNumber,
+    /// The one that a list showed, or nobody.
+    Listed(Option<String>),
+}
+
+struct Baton {
+    lock: String,
+    /// As the holder knows it.
+    behind: Behind,
+    connection: AnyEvent,
+}
+
+/// What ended a wait.
+enum Seen {
+    Own(EventKind),
+    BeforeIsGone,
+    Reconnected,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Baton {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
+        match self.wait_for_turn(session, &node, patience).await {
+            Ok(behind) => {
+                self.behind = behind;
+                Ok(Held::by(node))
+            }
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let Some(node) = held.node else { return Ok(()) };
+        let mut next = match take(&mut self.behind) {
+            Behind::NextNumber => Some(format!("{}/n-{:010}", self.lock, node.number_at(1))),
+            Behind::Listed(next) => next,
+        };
+        while let Some(path) = next {
+            match session.multi(&[Op::SetData(&path, GRANT), Op::Delete(&node.path)]).await {
+                Err(Failure::NoNode) => next = self.look_behind(session, &node).await?,
+                ended => return ended.map(drop),
+            }
+        }
+        node.leave(session).await
+    }
+}
+
+impl Baton {
+    async fn wait_for_turn(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Result<Behind, AcquireError> {
+        let path = format!("{}/n-{:010}", self.lock, node.number_at(-1));
+        let (own, before) = join(session.get_data_and_watch(&node.path), watch_end(session, &path)).await;
+        let (data, mut own) = own.map_err(own_is_missing)?;
+        let mut before = before?;
+        if data == GRANT {
+            return Ok(Behind::NextNumber);
+        }
+        loop {
+            let Some(end) = &mut before else {
+                let names = session.get_children(&self.lock).await?;
+                let Some(nearest) = node.nearest_before(&names, 1)?.pop() else {
+                    return Ok(Behind::Listed(self.behind_in(node, &names)?));
+                };
+                before = watch_end(session, &format!("{}/{nearest}", self.lock)).await?;
+                continue;
+            };
+            match patience.wait(self.next(session, &mut own, end)).await? {
+                Seen::Own(EventKind::DataChanged) => return Ok(Behind::NextNumber),
+                Seen::Own(EventKind::SessionOver) => return Err(Failure::SessionExpired.into()),
+                Seen::Own(_) => return Err(Failure::OwnNodeMissing.into()),
+                Seen::BeforeIsGone => before = None,
+                Seen::Reconnected => {
+                    let (data, _) = session.get_data(&node.path).await.map_err(own_is_missing)?;
+                    if data == GRANT {
+                        return Ok(Behind::NextNumber);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The grant comes before the deletion, in the server's order as here.
+    async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> Seen {
+        tokio::select! {
+            biased;
+            event = own.changed() => Seen::Own(event),
+            _ = before.changed() => Seen::BeforeIsGone,
+            () = self.connection.reconnected(session) => Seen::Reconnected,
+        }
+    }
+
+    /// Looks who is behind the holder. A holder whose node is gone has nobody to hand on to.
+    async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
+        let names = session.get_children(&self.lock).await?;
+        match self.behind_in(node, &names) {
+            Err(Failure::OwnNodeMissing) => Ok(None),
+            looked => looked,
+        }
+    }
+
+    fn behind_in(&self, node: &QueueNode, names: &[String]) -> Result<Option<String>, Failure> {
+        Ok(node.next_behind(names)?.map(|name| format!("{}/{name}", self.lock)))
+    }
+}
+
+fn own_is_missing(failure: Failure) -> Failure {
+    if failure == Failure::NoNode { Failure::OwnNodeMissing } else { failure }
+}
+
+/// Watches a queue node's end; `None` when it has gone.
+async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
+    match session.get_children_and_watch(path).await {
+        Ok((_, watch)) => Ok(Some(watch)),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
