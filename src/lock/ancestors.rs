@@ -1,4 +1,4 @@
-//! Making the missing parents of a lock.
+//! Making the missing parents of a lock, in the order in which the clients do.
 
 use crate::zk::{Failure, NodeKind, Session};
 
@@ -18,6 +18,26 @@ pub async fn make_containers(session: &Session, directory: &str) -> Result<(), F
     }
     for path in missing.into_iter().rev() {
         match session.create(path, &[], NodeKind::Container).await {
+            Ok(_) | Err(Failure::NodeExists) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+/// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
+///
+/// Source: the Go client, `Lock.LockWithData`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
+    let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
+    for path in ends.map(|end| &directory[..end]) {
+        if session.exists(path).await?.is_some() {
+            continue;
+        }
+        match session.create(path, &[], NodeKind::Persistent).await {
             Ok(_) | Err(Failure::NodeExists) => {}
             Err(failure) => return Err(failure),
         }
