@@ -8,6 +8,7 @@ mod cost;
 mod curator_mutex;
 mod entry;
 mod go_zookeeper;
+mod kazoo;
 mod no_lock;
 mod parent_watch;
 mod polling;

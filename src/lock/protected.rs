@@ -74,10 +74,17 @@ pub async fn find_marked(
 ) -> Result<Option<QueueNode>, Failure> {
     let names = retry.around(|| session.get_children(lock)).await?;
     let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+    retry.around(|| node_named(session, lock, &name)).await
+}
+
+/// The node of that name; the list that showed it does not tell its fencing token.
+///
+/// # Errors
+/// The request's failure.
+pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
     let path = format!("{lock}/{name}");
-    // The fencing token is in the node's stat; the list does not tell it.
-    let found = retry.around(|| session.exists(&path)).await?;
-    let sequence = sequence_of(&name);
+    let found = session.exists(&path).await?;
+    let sequence = sequence_of(name);
     Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
 }
 

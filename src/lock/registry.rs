@@ -1,6 +1,6 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, curator_mutex, go_zookeeper, no_lock, parent_watch, polling, predecessor_watch};
+use super::{Entry, curator_mutex, go_zookeeper, kazoo, no_lock, parent_watch, polling, predecessor_watch};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -10,6 +10,7 @@ pub const STRATEGIES: &[Entry] = &[
     predecessor_watch::ENTRY,
     go_zookeeper::ENTRY,
     curator_mutex::ENTRY,
+    kazoo::ENTRY,
     no_lock::ENTRY,
 ];
 

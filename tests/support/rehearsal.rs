@@ -94,6 +94,19 @@ impl Subject {
         })
     }
 
+    /// Whether it gets in on the path where a lock of another kind is held.
+    pub fn is_let_in_beside(&self, other: &Self) -> bool {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut holder = other.contender(&scene).await;
+            holder.acquire(Mode::Write).await.unwrap();
+            let mut one = self.contender(&scene).await;
+            let ended = one.lock.acquire(&one.session, Mode::Write, &patience(Some(SHORT))).await;
+            assert!(matches!(ended, Ok(_) | Err(AcquireError::TimedOut)), "{ended:?}");
+            ended.is_ok()
+        })
+    }
+
     /// What a second acquire by an object that holds already ends with, and what it sent.
     pub fn twice(&self) -> (Result<Held, AcquireError>, Lines) {
         reactor::block_on(async {
