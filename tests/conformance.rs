@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
 
+#[path = "conformance/clients.rs"]
+mod clients;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]

@@ -217,7 +217,7 @@ impl Books {
             AcquireError::Cancelled => Outcome::Cancelled,
             AcquireError::Failed(Failure::SessionExpired) => Outcome::SessionExpired,
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
-            AcquireError::Failed(_) => Outcome::Failed,
+            AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
         self.collect_arrivals(session, false);
         self.desk.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));

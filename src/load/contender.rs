@@ -200,6 +200,7 @@ impl Contender {
         self.books.write_not_acquired(session, now, error);
         match error {
             AcquireError::Failed(failure) => self.pause_after(now, failure),
+            AcquireError::Deadlock => self.pace.pause(now, ERROR_PAUSE),
             AcquireError::TimedOut | AcquireError::Cancelled => self.pace.done(now),
         }
     }

@@ -5,7 +5,8 @@ use std::future::pending;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::curator_mutex::{NODE_DATA, create_protected, find_protected, new_mark, retried};
+use super::curator_mutex::{PROTECTION, RETRY, create_protected};
+use super::protected::{MarkedName, find_marked};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::zk::{EventKind, Failure, Session, Watch};
@@ -122,13 +123,12 @@ impl Ahead {
         if !self.in_one_flush {
             return Ok((create_protected(session, &self.lock).await?, None));
         }
-        let mark = new_mark();
-        let prefix = format!("{mark}lock-");
+        let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let list = || session.get_children(&self.lock);
-        match QueueNode::join_and(session, &self.lock, (&prefix, NODE_DATA), list).await {
+        match QueueNode::join_and(session, &self.lock, (&name.prefix, PROTECTION.data), list).await {
             Ok((node, names)) => Ok((node, names.ok())),
             Err(Failure::NoNode) => Ok((create_protected(session, &self.lock).await?, None)),
-            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &mark).await?, None)),
+            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name.mark).await?, None)),
             Err(failure) => Err(failure),
         }
     }
@@ -136,8 +136,8 @@ impl Ahead {
     /// Looks for the node of a create whose reply was lost; creates another when there is none.
     async fn find_again(&self, session: &Session, mark: &str) -> Result<QueueNode, Failure> {
         // The server that the session is on now may not have applied what the other one had committed.
-        retried(|| session.sync(&self.lock)).await?;
-        match find_protected(session, &self.lock, mark).await? {
+        RETRY.around(|| session.sync(&self.lock)).await?;
+        match find_marked(session, &self.lock, mark, RETRY).await? {
             Some(node) => Ok(node),
             None => create_protected(session, &self.lock).await,
         }
@@ -153,7 +153,7 @@ impl Ahead {
         loop {
             let names = match listed.take() {
                 Some(names) => names,
-                None => retried(|| session.get_children(&self.lock)).await?,
+                None => RETRY.around(|| session.get_children(&self.lock)).await?,
             };
             let before = node.nearest_before(&names, 2)?;
             if before.is_empty() {
@@ -219,7 +219,7 @@ async fn sentry(
 ) -> Result<Option<Sentry>, Failure> {
     let (Some(name), None) = (name, &kept) else { return Ok(kept) };
     let path = format!("{lock}/{name}");
-    match retried(|| session.get_data_and_watch(&path)).await {
+    match RETRY.around(|| session.get_data_and_watch(&path)).await {
         Ok((_, watch)) => Ok(Some(Sentry { name: name.clone(), watch })),
         Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(failure),

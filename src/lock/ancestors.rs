@@ -1,15 +1,25 @@
-//! Making the missing parents of a lock.
+//! Making the missing parents of a lock, in the order in which the clients do.
 
 use crate::zk::{Failure, NodeKind, Session};
 
 /// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
-/// empty: looks from the leaf upwards, then creates downwards.
+/// empty.
 ///
 /// Source: Curator, `ZKPaths.mkdirs` with `asContainers`.
 ///
 /// # Errors
 /// The failure of a request; a node that somebody else has made meanwhile is none.
 pub async fn make_containers(session: &Session, directory: &str) -> Result<(), Failure> {
+    make_from_leaf(session, directory, NodeKind::Container).await
+}
+
+/// Creates a directory and its missing ancestors: looks from the leaf upwards, then creates downwards.
+///
+/// Sources: Curator, `ZKPaths.mkdirs`; kazoo, `ensure_path`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) -> Result<(), Failure> {
     let mut missing = Vec::new();
     let mut path = directory;
     while !path.is_empty() && session.exists(path).await?.is_none() {
@@ -17,7 +27,27 @@ pub async fn make_containers(session: &Session, directory: &str) -> Result<(), F
         path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     }
     for path in missing.into_iter().rev() {
-        match session.create(path, &[], NodeKind::Container).await {
+        match session.create(path, &[], kind).await {
+            Ok(_) | Err(Failure::NodeExists) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+/// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
+///
+/// Source: the Go client, `Lock.LockWithData`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
+    let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
+    for path in ends.map(|end| &directory[..end]) {
+        if session.exists(path).await?.is_some() {
+            continue;
+        }
+        match session.create(path, &[], NodeKind::Persistent).await {
             Ok(_) | Err(Failure::NodeExists) => {}
             Err(failure) => return Err(failure),
         }

@@ -6,19 +6,20 @@ use async_trait::async_trait;
 
 use super::ancestors::make_containers;
 use super::any_event::AnyEvent;
+use super::protected::{MarkedName, Protection};
 use super::queue_node::Standing;
 use super::retry::Retry;
 use super::wait::Ended;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session, reactor, sequence_of};
+use crate::zk::{Failure, Session, reactor};
 
 /// Curator's documentation uses this policy in its examples, with a longer base.
-const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
+pub(super) const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
 
 /// Curator's default node data is the address of the client's host, as text.
-pub(super) const NODE_DATA: &[u8] = b"127.0.0.1";
+pub(super) const PROTECTION: Protection = Protection { data: b"127.0.0.1", create: RETRY, look: RETRY };
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -120,10 +121,10 @@ impl CuratorMutex {
         patience: &Patience,
     ) -> Result<(), AcquireError> {
         loop {
-            let names = retried(|| session.get_children(&self.lock)).await?;
+            let names = RETRY.around(|| session.get_children(&self.lock)).await?;
             let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
             let path = format!("{}/{predecessor}", self.lock);
-            let mut watch = match retried(|| session.get_data_and_watch(&path)).await {
+            let mut watch = match RETRY.around(|| session.get_data_and_watch(&path)).await {
                 Ok((_, watch)) => watch,
                 Err(Failure::NoNode) => continue,
                 Err(failure) => return Err(failure.into()),
@@ -141,64 +142,15 @@ impl CuratorMutex {
     }
 }
 
-/// What a protected name begins with.
-pub(super) fn new_mark() -> String {
-    format!("_c_{}-", uuid::Uuid::new_v4())
-}
-
-/// Creates the queue node so that a lost response does not leave it without an owner.
-///
-/// Source: Curator, `CreateBuilderImpl` with protection (`findProtectedNodeInForeground`).
+/// Joins the queue; a missing parent is made, with those above it, and the create sent again.
 pub(super) async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
-    let mark = new_mark();
-    let prefix = format!("{mark}lock-");
-    let mut attempt = 0;
-    loop {
-        let failure = match QueueNode::join(session, lock, &prefix, NODE_DATA).await {
-            Ok(node) => return Ok(node),
-            Err(Failure::NoNode) if attempt == 0 => {
-                make_containers(session, lock).await?;
-                attempt += 1;
-                continue;
-            }
-            Err(failure) => failure,
-        };
-        let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
-        reactor::sleep(pause).await;
-        if let Some(node) = find_protected(session, lock, &mark).await? {
-            return Ok(node);
+    let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+    match PROTECTION.join(session, lock, &name).await {
+        Err(Failure::NoNode) => {
+            make_containers(session, lock).await?;
+            PROTECTION.join(session, lock, &name).await
         }
-        attempt += 1;
-    }
-}
-
-/// Looks for the node whose name begins with that mark.
-pub(super) async fn find_protected(
-    session: &Session,
-    lock: &str,
-    mark: &str,
-) -> Result<Option<QueueNode>, Failure> {
-    let names = retried(|| session.get_children(lock)).await?;
-    let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
-    let path = format!("{lock}/{name}");
-    let found = retried(|| session.exists(&path)).await?;
-    let sequence = sequence_of(&name);
-    Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
-}
-
-/// Curator's retry loop around one request.
-pub(super) async fn retried<T, F: Future<Output = Result<T, Failure>>>(
-    request: impl Fn() -> F,
-) -> Result<T, Failure> {
-    let mut attempt = 0;
-    loop {
-        let failure = match request().await {
-            Ok(reply) => return Ok(reply),
-            Err(failure) => failure,
-        };
-        let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
-        reactor::sleep(pause).await;
-        attempt += 1;
+        ended => ended,
     }
 }
 

@@ -9,10 +9,13 @@ mod baton;
 mod cost;
 mod curator_mutex;
 mod entry;
+mod go_zookeeper;
+mod kazoo;
 mod no_lock;
 mod parent_watch;
 mod polling;
 mod predecessor_watch;
+mod protected;
 pub mod queue_node;
 mod reference;
 mod registry;
@@ -75,6 +78,9 @@ pub enum AcquireError {
     /// The contender was asked to stop waiting.
     #[error("cancelled")]
     Cancelled,
+    /// The object holds the lock already and cannot be taken twice: waiting would never end.
+    #[error("deadlock")]
+    Deadlock,
     /// A request failed.
     #[error(transparent)]
     Failed(#[from] Failure),

@@ -1,6 +1,9 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, ahead, baton, curator_mutex, no_lock, parent_watch, polling, predecessor_watch, ticket};
+use super::{
+    Entry, ahead, baton, curator_mutex, go_zookeeper, kazoo, no_lock, parent_watch, polling,
+    predecessor_watch, ticket,
+};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -8,7 +11,9 @@ pub const STRATEGIES: &[Entry] = &[
     polling::ENTRY,
     parent_watch::ENTRY,
     predecessor_watch::ENTRY,
+    go_zookeeper::ENTRY,
     curator_mutex::ENTRY,
+    kazoo::ENTRY,
     ahead::ENTRY,
     baton::ENTRY,
     ticket::ENTRY,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use crate::zk::Failure;
+use crate::zk::{Failure, reactor};
 
 /// Exponential back-off with jitter: the n-th pause is the base times a random number up to 2^(n+1).
 ///
@@ -29,6 +29,26 @@ impl Retry {
     pub fn pause(&self, n: u32) -> Option<Duration> {
         let most = 1_u32 << (n + 1).min(29);
         (n < self.times).then(|| self.base * rand::rng().random_range(1..most.max(2)))
+    }
+
+    /// Sends a request, and again after each failure that is worth it.
+    ///
+    /// # Errors
+    /// The last failure.
+    pub async fn around<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        let mut attempt = 0;
+        loop {
+            let failure = match request().await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
+            };
+            let pause = self.pause(attempt).filter(|_| Self::is_retryable(&failure)).ok_or(failure)?;
+            reactor::sleep(pause).await;
+            attempt += 1;
+        }
     }
 }
 

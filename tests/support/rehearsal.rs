@@ -63,6 +63,62 @@ impl Subject {
         })
     }
 
+    /// As [`Subject::alone`], where the lock's directory is missing, and the one above it; what is above both
+    /// is written as `top`.
+    pub fn alone_below_nothing(&self) -> Lines {
+        reactor::block_on(async {
+            let mut scene = scene(crate::ensemble::shared()).await;
+            let top = std::mem::take(&mut scene.lock);
+            scene.lock = format!("{top}/above/lock");
+            let mut one = self.contender(&scene).await;
+            let held = one.acquire(Mode::Write).await.unwrap();
+            one.release(held).await;
+            let top = short(&top);
+            one.lines().into_iter().map(|line| line.replace(&top, "top")).collect()
+        })
+    }
+
+    /// One contender acquires and releases so many times, by the same lock object.
+    pub fn again(&self, times: usize) -> Vec<Lines> {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut one = self.contender(&scene).await;
+            let mut turns = Vec::new();
+            for _ in 0..times {
+                let held = one.acquire(Mode::Write).await.unwrap();
+                one.release(held).await;
+                turns.push(one.lines());
+                one.trace.borrow_mut().clear();
+            }
+            turns
+        })
+    }
+
+    /// Whether it gets in on the path where a lock of another kind is held.
+    pub fn is_let_in_beside(&self, other: &Self) -> bool {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut holder = other.contender(&scene).await;
+            holder.acquire(Mode::Write).await.unwrap();
+            let mut one = self.contender(&scene).await;
+            let ended = one.lock.acquire(&one.session, Mode::Write, &patience(Some(SHORT))).await;
+            assert!(matches!(ended, Ok(_) | Err(AcquireError::TimedOut)), "{ended:?}");
+            ended.is_ok()
+        })
+    }
+
+    /// What a second acquire by an object that holds already ends with, and what it sent.
+    pub fn twice(&self) -> (Result<Held, AcquireError>, Lines) {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut one = self.contender(&scene).await;
+            one.acquire(Mode::Write).await.unwrap();
+            one.trace.borrow_mut().clear();
+            let second = one.lock.acquire(&one.session, Mode::Write, &patience(Some(SHORT))).await;
+            (second, one.lines())
+        })
+    }
+
     /// One holds and three queue up behind it; then each releases when the next one is known to wait again.
     /// The contenders' requests in the order of arrival.
     pub fn queue(&self) -> [Lines; 4] {

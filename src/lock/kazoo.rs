@@ -1,0 +1,252 @@
+//! `kazoo`: the Lock of Python's kazoo.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::Rng;
+
+use super::ancestors::make_from_leaf;
+use super::any_event::AnyEvent;
+use super::protected::node_named;
+use super::queue_node::Standing;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::clock;
+use crate::measure::RequestKind::{Exists, GetDataWatch};
+use crate::zk::{Failure, NodeKind, Session, reactor};
+
+/// What stands before the number in the names of kazoo's own locks.
+const OWN_PATTERN: &str = "__lock__";
+/// What Curator's and the Go client's have there.
+const CURATOR_PATTERN: &str = "lock-";
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "kazoo",
+        summary: "kazoo's Lock: queue node with the lock object's own prefix, data watch on the predecessor",
+        source: "Python's kazoo, recipe/lock.py",
+        details: "\
+Acquire: once for each lock object, exists on the lock's directory (missing ones are made). Create ephemeral
+sequential `<32 hex digits>__lock__`, or, by an object that has tried a create before, getChildren first to
+find a node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number
+count; the own node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or
+any change of the connection -> getChildren again. A lost connection, or the own node missing -> a pause that
+doubles from 0.1 s, then find the own node, or create another, and go on.
+Release: delete, once more if the connection was lost; a node that has gone already is no error.
+
+Requests: 4 uncontended, 6 contended, 5 when timed out. Fan-out of a release: 1; of a reconnection:
+everybody's. Order: first in, first out.
+Timed out or cancelled: one attempt to delete the node; the watch on the predecessor stays armed. kazoo swallows
+a failure of that attempt; here it is told, so that the session is ended and the node with it.
+Taken again by the object that holds it: waits in growing pauses until its patience ends, without a request.
+Crash: the session's end frees the place.
+
+Exclusion and progress: as predecessor-watch, among those whose names count. The own prefix takes the place of
+protection: a node whose create went unanswered is found again.
+Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
+count, so clients of both kinds on one path hold together; with `\"lock-\"` they wait for each other. In kazoo a
+wait that was woken in vain begins anew with the full timeout; here an acquire has one deadline. kazoo compares
+the numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the
+session: a holder is not told that it has expired.",
+        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        params: &[Param {
+            name: "extra_patterns",
+            kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
+            default: "none",
+            doc: "Whose nodes count beside kazoo's own: nobody's, or those of Curator and the Go client.",
+        }],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(Kazoo::new(config)),
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    cost.requests.push((Exists, n));
+    cost
+}
+
+struct Kazoo {
+    lock: String,
+    /// This object's own, for all its nodes.
+    prefix: String,
+    patterns: &'static [&'static str],
+    is_path_assured: bool,
+    is_create_tried: bool,
+    is_acquired: bool,
+    /// The own node, as far as it is known.
+    node: Option<QueueNode>,
+    events: AnyEvent,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Kazoo {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(session, patience).await {
+                Ok(node) => {
+                    self.is_acquired = true;
+                    return Ok(Held::by(node));
+                }
+                Err(why) if is_worth_another(&why) => match back_off(&mut pause, patience).await {
+                    Ok(()) => {}
+                    Err(why) => return Err(self.clean_up(session, why).await),
+                },
+                Err(why) => return Err(self.clean_up(session, why).await),
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let mut released = super::leave(session, held.clone()).await;
+        if released == Err(Failure::ConnectionLoss) {
+            reactor::sleep(jittered(FIRST_PAUSE)).await;
+            released = super::leave(session, held).await;
+        }
+        released?;
+        self.is_acquired = false;
+        self.node = None;
+        Ok(())
+    }
+}
+
+impl Kazoo {
+    fn new(config: &LockConfig) -> Self {
+        let counts_curator = config.is("extra_patterns", CURATOR_PATTERN);
+        Self {
+            lock: config.path.clone(),
+            prefix: format!("{}{OWN_PATTERN}", uuid::Uuid::new_v4().simple()),
+            patterns: if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] },
+            is_path_assured: false,
+            is_create_tried: false,
+            is_acquired: false,
+            node: None,
+            events: AnyEvent::default(),
+        }
+    }
+
+    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
+        if self.is_acquired {
+            return Err(AcquireError::Deadlock);
+        }
+        if !self.is_path_assured {
+            make_from_leaf(session, &self.lock, NodeKind::Persistent).await?;
+            self.is_path_assured = true;
+        }
+        let node = match self.find_own(session).await? {
+            Some(node) => node,
+            None => QueueNode::join(session, &self.lock, &self.prefix, &[]).await?,
+        };
+        self.node = Some(node.clone());
+        self.wait_until_first(session, &node, patience).await?;
+        Ok(node)
+    }
+
+    /// Looks for a node of an earlier attempt; there is none before the first.
+    async fn find_own(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
+        if !std::mem::replace(&mut self.is_create_tried, true) {
+            return Ok(None);
+        }
+        let names = session.get_children(&self.lock).await?;
+        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(None) };
+        match self.node.take_if(|node| node.name() == name) {
+            Some(known) => Ok(Some(known)),
+            None => node_named(session, &self.lock, name).await,
+        }
+    }
+
+    async fn wait_until_first(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        loop {
+            let mut names = session.get_children(&self.lock).await?;
+            names.retain(|name| is_contender(name, self.patterns));
+            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
+            match session.get_data_and_watch(&format!("{}/{predecessor}", self.lock)).await {
+                Ok((_, mut watch)) => patience.wait(self.events.on(session, &mut watch)).await?,
+                Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// Ends an acquire that has failed. An object that holds keeps its node.
+    async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
+        match self.node.take_if(|_| !self.is_acquired) {
+            Some(node) => node.give_up(session, why).await,
+            None => why,
+        }
+    }
+}
+
+/// Whether a name is in the queue: one of the patterns and ten digits at its end, a minus sign between them or
+/// not.
+fn is_contender(name: &str, patterns: &[&str]) -> bool {
+    let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
+        return false;
+    };
+    let is_after = |stem: &str| patterns.iter().any(|pattern| stem.ends_with(pattern));
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (is_after(stem) || stem.strip_suffix('-').is_some_and(is_after))
+}
+
+fn is_worth_another(why: &AcquireError) -> bool {
+    use AcquireError::{Deadlock, Failed};
+    matches!(why, Deadlock | Failed(Failure::ConnectionLoss | Failure::OwnNodeMissing))
+}
+
+/// Pauses before another attempt; a pause that would end after the deadline is not begun.
+///
+/// Source: kazoo, `KazooRetry`.
+async fn back_off(pause: &mut Duration, patience: &Patience) -> Result<(), AcquireError> {
+    let now = jittered(*pause);
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
+        return Err(AcquireError::TimedOut);
+    }
+    Ok(patience.sleep(now).await?)
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::rng().random_range(0.6..1.4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KAZOO: &str = "0123456789abcdef0123456789abcdef__lock__0000000007";
+    const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
+
+    #[test]
+    fn only_the_named_patterns_before_ten_digits_are_in_the_queue() {
+        assert!(is_contender(KAZOO, &[OWN_PATTERN]));
+        assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
+        assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));
+        assert!(is_contender("x__lock__-2147483648", &[OWN_PATTERN]));
+        for other in ["config", "__lock__", "0123__lock__12345", "0123__rlock__0000000001", "lock-ä000000001"]
+        {
+            assert!(!is_contender(other, &[OWN_PATTERN, CURATOR_PATTERN]), "{other}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_give_or_take_two_fifths() {
+        for _ in 0..100 {
+            let pause = jittered(FIRST_PAUSE);
+            assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");
+        }
+    }
+}
