@@ -7,6 +7,8 @@
 mod ensemble;
 #[path = "conformance/queues.rs"]
 mod queues;
+#[path = "conformance/races.rs"]
+mod races;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
 #[path = "support/sessions.rs"]

@@ -1,11 +1,20 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, curator_mutex, no_lock, parent_watch, polling, predecessor_watch};
+use super::{
+    Entry, curator_mutex, ephemeral_child, ephemeral_node, no_lock, parent_watch, polling, predecessor_watch,
+};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
-pub const STRATEGIES: &[Entry] =
-    &[polling::ENTRY, parent_watch::ENTRY, predecessor_watch::ENTRY, curator_mutex::ENTRY, no_lock::ENTRY];
+pub const STRATEGIES: &[Entry] = &[
+    ephemeral_node::ENTRY,
+    ephemeral_child::ENTRY,
+    polling::ENTRY,
+    parent_watch::ENTRY,
+    predecessor_watch::ENTRY,
+    curator_mutex::ENTRY,
+    no_lock::ENTRY,
+];
 
 /// The descriptions of all strategies.
 #[must_use]
