@@ -11,6 +11,8 @@ mod ensemble;
 mod faster;
 #[path = "conformance/queues.rs"]
 mod queues;
+#[path = "conformance/races.rs"]
+mod races;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
 #[path = "support/sessions.rs"]

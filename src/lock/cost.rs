@@ -38,3 +38,16 @@ pub fn two_back_queue(n: u64) -> BatchCost {
         ..BatchCost::default()
     }
 }
+
+/// A race for one node: each release wakes all waiters, all of them create, and all but one look again.
+/// Events and names are left to the lock, which knows what it looks at.
+pub fn race(look: RequestKind, n: u64) -> BatchCost {
+    let lost = n * (n - 1) / 2;
+    BatchCost {
+        requests: vec![(Create, n + lost), (Delete, n), (look, lost)],
+        refused: vec![(Create, lost)],
+        // Arrival k loses once; release r wakes the n - r that wait, of whom one wins.
+        to_waiters_by_release: lost,
+        ..BatchCost::default()
+    }
+}

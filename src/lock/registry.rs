@@ -1,13 +1,15 @@
 //! The list of strategies: one line each.
 
 use super::{
-    Entry, ahead, baton, curator_mutex, go_zookeeper, kazoo, no_lock, parent_watch, polling,
-    predecessor_watch, ticket,
+    Entry, ahead, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, no_lock,
+    parent_watch, polling, predecessor_watch, ticket,
 };
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
 pub const STRATEGIES: &[Entry] = &[
+    ephemeral_node::ENTRY,
+    ephemeral_child::ENTRY,
     polling::ENTRY,
     parent_watch::ENTRY,
     predecessor_watch::ENTRY,

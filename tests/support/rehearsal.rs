@@ -144,6 +144,28 @@ impl Subject {
         })
     }
 
+    /// One holds and the others wait; then whoever holds releases when all is quiet. The requests of the
+    /// contenders in the order in which they were served.
+    pub fn race<const N: usize>(&self) -> [Lines; N] {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut waits = Vec::new();
+            for _ in 0..N {
+                waits.push(Waiting::start(self.contender(&scene).await, Mode::Write));
+                reactor::sleep(SETTLE).await;
+            }
+            let mut lines = Vec::new();
+            while !waits.is_empty() {
+                let inside: Vec<usize> =
+                    (0..waits.len()).filter(|at| waits[*at].task.is_finished()).collect();
+                assert_eq!(inside.len(), 1, "{}: {inside:?}", self.name);
+                lines.push(waits.remove(inside[0]).serve().await);
+                reactor::sleep(SETTLE).await;
+            }
+            lines.try_into().unwrap()
+        })
+    }
+
     /// One holds; another's patience ends. Returns what that one sent, and how many nodes were left then.
     pub fn timed_out(&self) -> (Lines, usize) {
         reactor::block_on(async {

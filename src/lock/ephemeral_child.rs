@@ -1,0 +1,109 @@
+//! `ephemeral-child`: one child of one directory; everybody races to create it and watches the directory.
+
+use async_trait::async_trait;
+
+use super::race::Race;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::measure::RequestKind::{Create, GetChildrenWatch};
+use crate::zk::{Failure, NodeKind, Session};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-child",
+        summary: "one ephemeral child of a directory; all others watch the directory and race at each change",
+        source: "shared-lock article, exclusive lock",
+        details: "\
+Acquire: create ephemeral `exclusive_lock/lock`; the directory is missing -> create it, once for all, and try
+again. NodeExists: getChildren of `exclusive_lock` with a watch; empty by now -> create again; else wait; any
+event -> create again.
+Release: delete the child; the directory stays.
+
+Requests: 2 uncontended (4 for the very first), 2 + 2 for every race lost. Fan-out of a release: all waiters.
+Order: none, a race. Every lost race is a refused create, which goes through the quorum.
+Timed out or cancelled: there is no node to delete; the watch stays armed until the next change.
+Crash: the session's end frees the lock; a waiter that dies costs nothing.
+
+Exclusion, progress and lost replies: as ephemeral-node; list and watch are one step, so no deletion is missed.
+Where it breaks: the herd, as ephemeral-node, and a little worse: a child watch fires at a create as well, so
+whoever found the directory empty and armed its watch is also told of the winner's create, the winner itself
+included.",
+        guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        let directory = format!("{}/exclusive_lock", config.path);
+        Box::new(EphemeralChild { node: format!("{directory}/lock"), directory })
+    },
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::race(GetChildrenWatch, n);
+    // The first of all finds no directory, makes it, and tries again.
+    cost.requests.push((Create, 2));
+    cost.refused.push((Create, 1));
+    let woken = cost.to_waiters_by_release;
+    let events = Events { children_changed: woken, ..Events::default() };
+    // Each look shows the one child.
+    BatchCost { events, names_returned: Some(woken), ..cost }
+}
+
+struct EphemeralChild {
+    directory: String,
+    node: String,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralChild {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mut race = Race::default();
+        loop {
+            if let Some(node) = self.try_create(session, &mut race).await? {
+                return Ok(Held::by(node));
+            }
+            let (names, mut watch) = session.get_children_and_watch(&self.directory).await?;
+            if !names.is_empty() {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl EphemeralChild {
+    /// One try, which makes the directory when it is missing.
+    async fn try_create(&self, session: &Session, race: &mut Race) -> Result<Option<QueueNode>, Failure> {
+        match race.try_create(session, &self.node).await {
+            Err(Failure::NoNode) => {}
+            tried => return tried,
+        }
+        match session.create(&self.directory, &[], NodeKind::Persistent).await {
+            Ok(_) | Err(Failure::NodeExists) => race.try_create(session, &self.node).await,
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_pays_for_the_directory() {
+        let alone = batch_cost(&Params::new(), 1);
+        assert_eq!((alone.requests_of(Create), alone.succeeding(Create)), (3, 2));
+        let ten = batch_cost(&Params::new(), 10);
+        assert_eq!((ten.requests_of(Create), ten.succeeding(Create)), (57, 11));
+        assert_eq!((ten.requests_of(GetChildrenWatch), ten.names_returned), (45, Some(45)));
+    }
+}

@@ -1,0 +1,101 @@
+//! `ephemeral-node`: one node, and everybody races to create it.
+
+use async_trait::async_trait;
+
+use super::race::Race;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use crate::zk::{Failure, Session, Watch};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-node",
+        summary: "one ephemeral node; whoever creates it holds, all others watch it and race at its deletion",
+        source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
+        details: "\
+Acquire: create ephemeral `lock`. NodeExists: look at it with a watch (`watch = \"exists\"`: exists;
+`watch = \"data\"`: getData); absent by now -> create again; else wait; any event -> create again.
+Release: delete.
+
+Requests: 2 uncontended, 2 + 2 for every race lost. Fan-out of a release: all waiters. Order: none, a race.
+Every lost race is a refused create, which the leader puts through the quorum like any other write.
+Timed out or cancelled: there is no node to delete; the watch stays armed until the next deletion.
+Crash: the session's end frees the lock; a waiter that dies costs nothing.
+
+Exclusion: a path can be created once until it is deleted, and it goes by the holder's delete or with its
+session. Progress: whoever finds the node there sets a watch in the same step, so no deletion is missed, and
+of all that create after one the first succeeds. A contender may lose every race: waits have no bound.
+A lost reply: the create is tried again, and a node that is there is compared with the own session.
+
+Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and a lock that many
+want is slower the more want it. With `watch = \"exists\"` a node that goes between create and look leaves a
+watch on an absent node: it fires at the next create, the own one included.",
+        guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
+        params: &[Param {
+            name: "watch",
+            kind: ParamKind::OneOf(&["exists", "data"]),
+            default: "exists",
+            doc: "The request that sets the watch on the holder's node.",
+        }],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(EphemeralNode {
+            node: format!("{}/lock", config.path),
+            by_data: config.is("watch", "data"),
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let look = if has_word(params, "watch", "data") { GetDataWatch } else { ExistsWatch };
+    let cost = cost::race(look, n);
+    let events = Events { node_deleted: cost.to_waiters_by_release, ..Events::default() };
+    BatchCost { events, names_returned: Some(0), ..cost }
+}
+
+struct EphemeralNode {
+    node: String,
+    by_data: bool,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralNode {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mut race = Race::default();
+        loop {
+            if let Some(node) = race.try_create(session, &self.node).await? {
+                return Ok(Held::by(node));
+            }
+            if let Some(mut watch) = self.watch(session).await? {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl EphemeralNode {
+    /// Watches the holder's node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
+        if !self.by_data {
+            let (found, watch) = session.exists_and_watch(&self.node).await?;
+            return Ok(found.map(|_| watch));
+        }
+        match session.get_data_and_watch(&self.node).await {
+            Ok((_, watch)) => Ok(Some(watch)),
+            Err(Failure::NoNode) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
