@@ -21,7 +21,7 @@ fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
 }
 
 fn lock_of(entry: &zklockbench::lock::Entry, scene: &Scene) -> Box<dyn Strategy> {
-    (entry.build)(&LockConfig { path: scene.lock.clone(), params: Params::new() })
+    (entry.build)(&LockConfig { path: scene.lock.clone(), params: Params::new(), contender: 0 })
 }
 
 /// A lock that one contender holds and another wants.

@@ -101,7 +101,8 @@ fn mix(strategy: &str, kind: &str) {
         let mut contenders = Vec::new();
         for _ in 0..CONTENDERS {
             let (session, side, over) = (scene.session().await, Rc::clone(&side), Rc::clone(&over));
-            let mut own = (entry.build)(&LockConfig { path: lock.clone(), params: Params::new() });
+            let mut own =
+                (entry.build)(&LockConfig { path: lock.clone(), params: Params::new(), contender: 0 });
             let nodes = nodes.clone();
             contenders.push(reactor::spawn_local(async move {
                 while !over.get() {

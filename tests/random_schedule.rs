@@ -97,7 +97,7 @@ impl Contest {
         if self.entry.card.params.iter().any(|param| param.name == "poll_interval") {
             params.insert("poll_interval".into(), ParamValue::Duration(Duration::from_millis(2)));
         }
-        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params })
+        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender: 0 })
     }
 
     fn mode(&self, rng: &mut ChaCha8Rng) -> Mode {

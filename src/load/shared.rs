@@ -136,7 +136,7 @@ impl Shared {
     #[must_use]
     pub fn lock_config(&self, contender: usize) -> LockConfig {
         let path = self.scenes[self.scene_of(contender)].path.clone();
-        LockConfig { path, params: self.spec.strategy.params.clone() }
+        LockConfig { path, params: self.spec.strategy.params.clone(), contender }
     }
 
     /// How long opening a session may take.

@@ -74,7 +74,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     // The first two are let in by a list; each other one by a grant, of which the last has nobody to grant to.
     let listed = n.min(2);
     let granted = n - listed;
-    let after_its_release = if n > 1 { n - 1 } else { 0 };
+    let after_its_release = n.saturating_sub(1);
     let last_looks = u64::from(granted > 0);
     BatchCost {
         requests: vec![

@@ -46,16 +46,15 @@ told that its session has expired. Every reconnection costs each waiter a list a
         params: &[],
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| {
-        Box::new(CuratorMutex { lock: config.path.clone(), owned: None, events: AnyEvent::default() })
-    },
+    build: |config: &LockConfig| Box::new(CuratorMutex::new(config.path.clone())),
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-struct CuratorMutex {
+/// One owner's mutex.
+pub(super) struct CuratorMutex {
     lock: String,
     /// The node by which this owner holds, and how many times it has taken the lock.
     owned: Option<(QueueNode, u32)>,
@@ -106,6 +105,11 @@ impl Strategy for CuratorMutex {
 }
 
 impl CuratorMutex {
+    /// A mutex on that path that nobody holds.
+    pub(super) fn new(lock: String) -> Self {
+        Self { lock, owned: None, events: AnyEvent::default() }
+    }
+
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
         let node = create_protected(session, &self.lock).await?;
         match self.wait_until_first(session, &node, patience).await {

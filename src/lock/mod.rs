@@ -13,6 +13,7 @@ mod ephemeral_child;
 mod ephemeral_node;
 mod go_zookeeper;
 mod kazoo;
+mod local_then_remote;
 mod no_lock;
 mod parent_watch;
 mod polling;
@@ -105,6 +106,8 @@ pub struct LockConfig {
     pub path: String,
     /// The parameters in force.
     pub params: Params,
+    /// The number of the contender that it is for.
+    pub contender: usize,
 }
 
 impl LockConfig {

@@ -1,8 +1,8 @@
 //! The list of strategies: one line each.
 
 use super::{
-    Entry, ahead, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, no_lock,
-    parent_watch, polling, predecessor_watch, ticket,
+    Entry, ahead, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo,
+    local_then_remote, no_lock, parent_watch, polling, predecessor_watch, ticket,
 };
 use crate::catalog::LockCard;
 
@@ -15,6 +15,7 @@ pub const STRATEGIES: &[Entry] = &[
     predecessor_watch::ENTRY,
     go_zookeeper::ENTRY,
     curator_mutex::ENTRY,
+    local_then_remote::ENTRY,
     kazoo::ENTRY,
     ahead::ENTRY,
     baton::ENTRY,

@@ -123,7 +123,7 @@ type Waiting = reactor::Task<(Contender, Result<Held, AcquireError>)>;
 
 impl Contender {
     async fn of(name: &str, scene: &Scene) -> Self {
-        let config = LockConfig { path: scene.lock.clone(), params: Params::new() };
+        let config = LockConfig { path: scene.lock.clone(), params: Params::new(), contender: 0 };
         Self { lock: (find(name).unwrap().build)(&config), session: scene.session().await }
     }
 

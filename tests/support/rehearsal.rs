@@ -47,7 +47,7 @@ impl Subject {
 
     async fn contender(&self, scene: &Scene) -> Contender {
         let entry = find(self.name).unwrap_or_else(|| panic!("no strategy {}", self.name));
-        let config = LockConfig { path: scene.lock.clone(), params: self.params.clone() };
+        let config = LockConfig { path: scene.lock.clone(), params: self.params.clone(), contender: 0 };
         let (session, trace) = scene.traced().await;
         Contender { lock: (entry.build)(&config), session, trace, scene_path: scene.lock.clone() }
     }

@@ -1,0 +1,160 @@
+//! `local-then-remote`: a lock within the process first, and the ZooKeeper lock behind it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use tokio::sync::OwnedMutexGuard;
+
+use super::curator_mutex::CuratorMutex;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, count_of};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
+use crate::zk::{Failure, Session};
+
+const TASKS: u64 = 4;
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "local-then-remote",
+        summary: "a lock within the process in front of a Curator-style queue, so that a process queues one node",
+        source: "lock requirements article: reentrancy and protection, the text (its code as printed does not exclude)",
+        details: "\
+Acquire: held already by this owner -> count up. Else wait for the process's own lock, in the order of asking; then
+as curator-mutex: create ephemeral sequential `_c_<uuid>-lock-`, getChildren, getData with a watch on the one before.
+Release: count down; at 0 delete the node, then let the local lock go.
+
+`tasks_per_process` contenders are taken to be tasks of one process; each still has a session of its own here.
+
+Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out among processes, and among
+the tasks of one; a process with few tasks is served as often as one with many.
+Timed out or cancelled: while it waits locally it has no node; later as curator-mutex.
+Crash: the session's end frees the place; the local lock ends with its task.
+
+Exclusion: that of curator-mutex, whose steps it takes unchanged; the local lock only decides who takes them.
+Progress: the local lock is let go whether the release succeeded or not, and when its task ends.
+
+What it saves: a list names one node for each process, not for each task. What it does not: every acquisition still
+pays the handoff over ZooKeeper, also between two tasks of one process.
+Where it breaks: as curator-mutex. The article's code as printed sorts by a piece of the uuid and so excludes nobody.",
+        guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
+        params: &[Param {
+            name: "tasks_per_process",
+            kind: ParamKind::Count(1, 100_000),
+            default: "4",
+            doc: "How many contenders share one local lock.",
+        }],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        let tasks = usize::try_from(config.count("tasks_per_process", TASKS)).unwrap_or(usize::MAX);
+        Box::new(LocalThenRemote {
+            local: local_lock(&config.path, config.contender / tasks.max(1)),
+            remote: CuratorMutex::new(config.path.clone()),
+            owned: None,
+        })
+    },
+};
+
+/// Processes take turns, because each queues one node and queues the next when that one is released.
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let tasks = count_of(params, "tasks_per_process", TASKS).max(1);
+    let contended = contended(n, tasks);
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildren, n + contended), (GetDataWatch, contended)],
+        events: Events { node_deleted: contended, ..Events::default() },
+        to_waiters_by_release: contended,
+        ..BatchCost::default()
+    }
+}
+
+/// How many of the acquisitions find somebody before them in the queue.
+fn contended(n: u64, tasks: u64) -> u64 {
+    let mut left: Vec<u64> = (0..n.div_ceil(tasks)).map(|process| tasks.min(n - process * tasks)).collect();
+    let mut queue: std::collections::VecDeque<usize> = (0..left.len()).collect();
+    // All but the very first arrive behind somebody.
+    let mut contended = queue.len().saturating_sub(1) as u64;
+    while let Some(process) = queue.pop_front() {
+        left[process] -= 1;
+        if left[process] > 0 {
+            contended += u64::from(!queue.is_empty());
+            queue.push_back(process);
+        }
+    }
+    contended
+}
+
+type Local = Arc<tokio::sync::Mutex<()>>;
+/// By lock path and number of the process.
+type Locals = HashMap<(String, usize), Weak<tokio::sync::Mutex<()>>>;
+
+/// The local lock of one process on one lock path.
+fn local_lock(path: &str, process: usize) -> Local {
+    static LOCKS: LazyLock<Mutex<Locals>> = LazyLock::new(Mutex::default);
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.retain(|_, lock| lock.strong_count() > 0);
+    let key = (path.to_owned(), process);
+    if let Some(lock) = locks.get(&key).and_then(Weak::upgrade) {
+        return lock;
+    }
+    let lock = Local::default();
+    locks.insert(key, Arc::downgrade(&lock));
+    lock
+}
+
+struct LocalThenRemote {
+    local: Local,
+    remote: CuratorMutex,
+    /// The local lock while it is held, and how many times the owner has taken the whole.
+    owned: Option<(OwnedMutexGuard<()>, u32)>,
+}
+
+#[async_trait(?Send)]
+impl Strategy for LocalThenRemote {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let (local, count) = match self.owned.take() {
+            Some(owned) => owned,
+            None => (patience.wait(Arc::clone(&self.local).lock_owned()).await?, 0),
+        };
+        let held = self.remote.acquire(session, mode, patience).await?;
+        self.owned = Some((local, count + 1));
+        Ok(held)
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let owned = self.owned.take();
+        let released = self.remote.release(session, held).await;
+        // The remote lock first: the next task of this process then finds its place free.
+        self.owned = owned.map(|(local, count)| (local, count - 1)).filter(|(_, count)| *count > 0);
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_alone_never_waits_for_another() {
+        assert_eq!(contended(4, 4), 0);
+        assert_eq!(contended(1, 4), 0);
+    }
+
+    #[test]
+    fn equal_processes_are_always_behind_each_other() {
+        assert_eq!(contended(8, 4), 7);
+        assert_eq!(contended(50, 4), 49);
+    }
+
+    #[test]
+    fn a_process_with_tasks_left_over_ends_up_alone() {
+        // 4 and 1: the second process is served once, and the first goes on by itself.
+        assert_eq!(contended(5, 4), 2);
+    }
+}
