@@ -5,6 +5,8 @@
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "conformance/published.rs"]
+mod published;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "conformance/races.rs"]

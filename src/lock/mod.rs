@@ -4,15 +4,18 @@
 
 mod ancestors;
 mod any_event;
+mod apache_write_lock;
 mod cost;
 mod curator_mutex;
 mod entry;
 mod ephemeral_child;
 mod ephemeral_node;
+mod flag;
 mod no_lock;
 mod parent_watch;
 mod polling;
 mod predecessor_watch;
+mod predecessor_watch_wait_limited;
 pub mod queue_node;
 mod race;
 mod reference;

@@ -1,7 +1,8 @@
 //! The list of strategies: one line each.
 
 use super::{
-    Entry, curator_mutex, ephemeral_child, ephemeral_node, no_lock, parent_watch, polling, predecessor_watch,
+    Entry, apache_write_lock, curator_mutex, ephemeral_child, ephemeral_node, no_lock, parent_watch, polling,
+    predecessor_watch, predecessor_watch_wait_limited,
 };
 use crate::catalog::LockCard;
 
@@ -12,7 +13,9 @@ pub const STRATEGIES: &[Entry] = &[
     polling::ENTRY,
     parent_watch::ENTRY,
     predecessor_watch::ENTRY,
+    predecessor_watch_wait_limited::ENTRY,
     curator_mutex::ENTRY,
+    apache_write_lock::ENTRY,
     no_lock::ENTRY,
 ];
 
