@@ -150,6 +150,9 @@ pub struct BatchCost {
     /// The number of getChildren follows from how long each contender waited: one look for each poll
     /// interval. The accounting check then computes it from the measured waits.
     pub looks_follow_waits: bool,
+    /// The number of getChildren follows from nothing that is known: no total of requests and none of reads
+    /// is expected.
+    pub looks_vary: bool,
 }
 
 impl BatchCost {

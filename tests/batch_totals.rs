@@ -72,6 +72,16 @@ async fn pollers_are_never_woken() {
 }
 
 #[tokio::test]
+async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
+    let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
+    assert_eq!(trial.exclusion, Verdict::Held);
+    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap();
+    assert_eq!((of("requests").expected, of("reads").expected), (None, None));
+    assert_eq!((of("reads").agrees(), of("writes").agrees()), (Some(true), Some(true)));
+    assert_eq!(trial.whole.notifications.total(), 0);
+}
+
+#[tokio::test]
 async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
     for entry in STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some()) {
         for contenders in [1, 2, 10, 50] {

@@ -9,6 +9,8 @@ mod clients;
 mod ensemble;
 #[path = "conformance/faster.rs"]
 mod faster;
+#[path = "conformance/published.rs"]
+mod published;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "conformance/races.rs"]

@@ -20,20 +20,23 @@ const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {
     let cost = expected(shared, log);
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
-    let predicted = |kinds: &[RequestKind]| {
-        cost.as_ref().map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
-    };
+    let with_looks = cost.as_ref().filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
     let model = |amount: fn(&BatchCost) -> u64| cost.as_ref().map(amount);
     let row = |what, client, expected, servers| Accounting { what, client: Some(client), expected, servers };
     let watches = |key: &str| summed(servers, &format!("zk_sum_node_{key}_watch_count"));
     vec![
-        row("requests", whole.requests.total(), model(BatchCost::requests_total), None),
-        row("reads", succeeded(&READS), predicted(&READS), summed(servers, "zk_cnt_ns_read_per_namespace")),
+        row("requests", whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
+        row(
+            "reads",
+            succeeded(&READS),
+            predicted(with_looks, &READS),
+            summed(servers, "zk_cnt_ns_read_per_namespace"),
+        ),
         row(
             "writes",
             succeeded(&WRITES) + whole.written_by_multis,
-            predicted(&WRITES)
+            predicted(cost.as_ref(), &WRITES)
                 .zip(model(|cost| cost.written_by_multis))
                 .map(|(alone, in_multis)| alone + in_multis),
             applied(servers, "zk_cnt_ns_write_per_namespace"),
@@ -70,6 +73,11 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
         ),
         row("names returned", whole.names_returned, cost.as_ref().and_then(|cost| cost.names_returned), None),
     ]
+}
+
+/// The requests of those kinds that the cost model expects to succeed.
+fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
+    cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
 
 /// What the cost model predicts: only a batch has exact totals.

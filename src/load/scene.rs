@@ -11,8 +11,11 @@ use crate::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
 const REMEMBERED: usize = 1 << 14;
-/// The latest releases, for notifications that do not say which release they are of.
-const LATEST: usize = 16;
+/// The latest releases, for notifications that do not say which release they are of: one that loses race after
+/// race looks at all of its notifications when it is let in at last.
+const LATEST: usize = 1 << 12;
+/// Releases at the same time may be noted out of order, by so many places at most.
+const NEARBY: usize = 16;
 /// Stands for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
@@ -54,7 +57,7 @@ pub struct Scene {
     arrivals: AtomicU64,
     latest_served: AtomicU64,
     released: Box<[(AtomicI64, AtomicU64)]>,
-    latest: [(AtomicI64, AtomicU64); LATEST],
+    latest: Box<[(AtomicI64, AtomicU64)]>,
     releases: AtomicUsize,
 }
 
@@ -78,7 +81,7 @@ impl Scene {
             last_release: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: AtomicU64::new(0),
-            latest: [const { (AtomicI64::new(NO_NUMBER), AtomicU64::new(0)) }; LATEST],
+            latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
             releases: AtomicUsize::new(0),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
@@ -164,11 +167,23 @@ impl Scene {
     /// The last release that was called before that time: its queue number, and when it was called.
     #[must_use]
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
-        let called = |(number, stamp): &(AtomicI64, AtomicU64)| {
-            (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
-        };
-        let before = self.latest.iter().map(called).filter(|(_, stamp)| *stamp > 0 && *stamp <= at);
+        let newest = self.releases.load(Ordering::Acquire);
+        let oldest = newest.saturating_sub(LATEST);
+        // They are noted one after the other, so the place is found by halving; then the neighbours are compared.
+        let (mut low, mut high) = (oldest, newest);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.noted(middle).1 <= at { low = middle + 1 } else { high = middle }
+        }
+        let nearby = low.saturating_sub(NEARBY).max(oldest)..(low + NEARBY).min(newest);
+        let before = nearby.map(|index| self.noted(index)).filter(|(_, stamp)| *stamp > 0 && *stamp <= at);
         before.max_by_key(|(_, stamp)| *stamp)
+    }
+
+    /// The number and the stamp of the release that was noted as that one.
+    fn noted(&self, index: usize) -> (i64, Stamp) {
+        let (number, stamp) = &self.latest[index % LATEST];
+        (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
     }
 
     /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
@@ -216,6 +231,19 @@ mod tests {
         scene.exit(0, &held(1), Mode::Write, 5);
         assert_eq!(scene.enter(1, &held(2), Mode::Write, 6), None);
         assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
+    }
+
+    #[test]
+    fn the_release_before_a_time_is_found_however_many_have_come_since() {
+        let scene = Scene::new("/l".into(), 1, 1);
+        assert_eq!(scene.release_before(50), None);
+        for number in 1..=5000 {
+            scene.exit(0, &held(number), Mode::Write, 10 * number as u64);
+        }
+        assert_eq!(scene.release_before(50_005), Some((5000, 50_000)));
+        assert_eq!(scene.release_before(20_000), Some((2000, 20_000)));
+        assert_eq!(scene.release_before(20_009), Some((2000, 20_000)));
+        assert_eq!(scene.release_before(100), None, "forgotten, not mistaken for another");
     }
 
     #[test]

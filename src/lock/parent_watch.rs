@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::flag::{FLAG_INTERVAL, Flag, WAKE};
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
 use crate::zk::{Failure, Session, Watch, reactor};
 
@@ -28,15 +30,22 @@ Timed out or cancelled: deletes its own node. Crash: the session's end frees the
 `while_holding = \"stop\"` (the textbook): a holder no longer looks. `while_holding = \"relist\"` (the article's
 class): its watcher goes on listing while it holds.
 
+`wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
+at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
+
 Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
 Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",
         guarantees: Guarantees::QUEUE,
-        params: &[Param {
-            name: "while_holding",
-            kind: ParamKind::OneOf(&["stop", "relist"]),
-            default: "stop",
-            doc: "Whether a holder goes on listing the queue at each change, as the article's class does.",
-        }],
+        params: &[
+            Param {
+                name: "while_holding",
+                kind: ParamKind::OneOf(&["stop", "relist"]),
+                default: "stop",
+                doc: "Whether a holder goes on listing the queue at each change, as the article's class does.",
+            },
+            WAKE,
+            FLAG_INTERVAL,
+        ],
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -44,6 +53,7 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
             lock: config.path.clone(),
             relists: config.is("while_holding", "relist"),
             relister: None,
+            flag: Flag::of(config),
         })
     },
 };
@@ -76,6 +86,7 @@ struct ParentWatch {
     lock: String,
     relists: bool,
     relister: Option<CancellationToken>,
+    flag: Flag,
 }
 
 #[async_trait(?Send)]
@@ -86,25 +97,42 @@ impl Strategy for ParentWatch {
         _: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
+        let begun = clock::now();
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
-        match self.wait_until_first(session, &node, patience).await {
-            Ok(watch) => {
-                self.keep(session, watch);
-                Ok(Held::by(node))
+        match self.wait(session, &node, patience, begun).await {
+            Ok(()) => Ok(Held::by(node)),
+            Err(why) => {
+                self.stop_listing();
+                Err(node.give_up(session, why).await)
             }
-            Err(why) => Err(node.give_up(session, why).await),
         }
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        if let Some(relister) = self.relister.take() {
-            relister.cancel();
-        }
+        self.stop_listing();
         super::leave(session, held).await
     }
 }
 
 impl ParentWatch {
+    async fn wait(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+        begun: Stamp,
+    ) -> Result<(), AcquireError> {
+        let watch = self.wait_until_first(session, node, patience).await?;
+        self.keep(session, watch);
+        Ok(self.flag.noticed(begun, patience).await?)
+    }
+
+    fn stop_listing(&mut self) {
+        if let Some(relister) = self.relister.take() {
+            relister.cancel();
+        }
+    }
+
     /// Returns the watch that is still armed when the lock is held.
     async fn wait_until_first(
         &self,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rand::Rng;
 
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{Create, Delete};
 use crate::zk::{Failure, Session};
@@ -23,6 +24,9 @@ Acquire: create ephemeral sequential `temp`; then again and again: sleep the pol
 the own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
 Release: delete.
 
+`jitter = \"half\"`: each pause is drawn anew between half an interval and one and a half, so that contenders
+which began together do not go on looking together. The mean stays the same, and so about does the number of looks.
+
 Requests: 3 uncontended, 2 + looks contended. Notifications: none. Order: first in, first out.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the lock.
 
@@ -31,29 +35,45 @@ speed of the ensemble; a shorter interval buys latency with reads. A lost create
 nobody owns in front of the next attempt until the session ends (no protection). The article's own code
 takes an empty list for a held lock; here a list without the own node is an error.",
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
-        params: &[Param {
-            name: "poll_interval",
-            kind: ParamKind::Duration,
-            default: "1s",
-            doc: "Time between two looks at the queue.",
-        }],
+        params: &[
+            Param {
+                name: "poll_interval",
+                kind: ParamKind::Duration,
+                default: "1s",
+                doc: "Time between two looks at the queue.",
+            },
+            Param {
+                name: "jitter",
+                kind: ParamKind::OneOf(&["none", "half"]),
+                default: "none",
+                doc: "Whether each pause is drawn anew, from half an interval to one and a half.",
+            },
+        ],
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         Box::new(Polling {
             lock: config.path.clone(),
             interval: config.duration("poll_interval", DEFAULT_INTERVAL),
+            jitters: config.is("jitter", "half"),
         })
     },
 };
 
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    BatchCost { requests: vec![(Create, n), (Delete, n)], looks_follow_waits: true, ..BatchCost::default() }
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let jitters = has_word(params, "jitter", "half");
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n)],
+        looks_follow_waits: !jitters,
+        looks_vary: jitters,
+        ..BatchCost::default()
+    }
 }
 
 struct Polling {
     lock: String,
     interval: Duration,
+    jitters: bool,
 }
 
 #[async_trait(?Send)]
@@ -77,6 +97,11 @@ impl Strategy for Polling {
 }
 
 impl Polling {
+    /// How long to sleep before the next look.
+    fn pause(&self) -> Duration {
+        if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
+    }
+
     async fn poll_until_first(
         &self,
         session: &Session,
@@ -84,11 +109,40 @@ impl Polling {
         patience: &Patience,
     ) -> Result<(), AcquireError> {
         loop {
-            patience.sleep(self.interval).await?;
+            patience.sleep(self.pause()).await?;
             let names = session.get_children(&self.lock).await?;
             if node.standing(&names)? == Standing::First {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polling(jitters: bool) -> Polling {
+        Polling { lock: String::new(), interval: Duration::from_secs(1), jitters }
+    }
+
+    #[test]
+    fn without_jitter_every_pause_is_the_interval() {
+        assert_eq!(polling(false).pause(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn with_jitter_pauses_differ_by_up_to_half_an_interval_either_way() {
+        let pauses: Vec<Duration> = (0..1000).map(|_| polling(true).pause()).collect();
+        let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!((Duration::from_millis(500)..Duration::from_millis(600)).contains(shortest), "{shortest:?}");
+        assert!((Duration::from_millis(1400)..=Duration::from_millis(1500)).contains(longest), "{longest:?}");
+    }
+
+    #[test]
+    fn with_jitter_the_waits_tell_nothing_of_the_looks() {
+        let jitter = [("jitter".to_owned(), crate::catalog::ParamValue::Word("half".into()))].into();
+        let cost = batch_cost(&jitter, 5);
+        assert!(cost.looks_vary && !cost.looks_follow_waits);
     }
 }

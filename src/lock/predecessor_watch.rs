@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 
+use super::flag::{FLAG_INTERVAL, Flag, WAKE};
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
 
@@ -24,6 +26,9 @@ Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, 
 Timed out or cancelled: deletes its own node; the successor wakes, lists and watches the one before.
 Crash: the session's end frees the place.
 
+`wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
+at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
+
 Exclusion: held only after a list on the own session that shows no lower number; lower numbers can only
 become fewer. Progress: the node watched is the highest below the own; when it goes, by release, abandonment
 or expiry, the watch fires, and a watch is set in the same step as the look that finds the node there.
@@ -32,16 +37,24 @@ Where it breaks: getChildren still returns every name, so bytes grow with the qu
 `watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node
 that nothing will ever fire. A lost create response leaves a node that nobody owns (no protection).",
         guarantees: Guarantees::QUEUE,
-        params: &[Param {
-            name: "watch",
-            kind: ParamKind::OneOf(&["data", "exists"]),
-            default: "data",
-            doc: "The request that sets the watch on the predecessor.",
-        }],
+        params: &[
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["data", "exists"]),
+                default: "data",
+                doc: "The request that sets the watch on the predecessor.",
+            },
+            WAKE,
+            FLAG_INTERVAL,
+        ],
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
-        Box::new(PredecessorWatch { lock: config.path.clone(), by_exists: config.is("watch", "exists") })
+        Box::new(PredecessorWatch {
+            lock: config.path.clone(),
+            by_exists: config.is("watch", "exists"),
+            flag: Flag::of(config),
+        })
     },
 };
 
@@ -52,6 +65,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 struct PredecessorWatch {
     lock: String,
     by_exists: bool,
+    flag: Flag,
 }
 
 #[async_trait(?Send)]
@@ -62,8 +76,9 @@ impl Strategy for PredecessorWatch {
         _: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
+        let begun = clock::now();
         let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
-        match self.wait_until_first(session, &node, patience).await {
+        match self.wait(session, &node, patience, begun).await {
             Ok(()) => Ok(Held::by(node)),
             Err(why) => Err(node.give_up(session, why).await),
         }
@@ -75,6 +90,17 @@ impl Strategy for PredecessorWatch {
 }
 
 impl PredecessorWatch {
+    async fn wait(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+        begun: Stamp,
+    ) -> Result<(), AcquireError> {
+        self.wait_until_first(session, node, patience).await?;
+        Ok(self.flag.noticed(begun, patience).await?)
+    }
+
     async fn wait_until_first(
         &self,
         session: &Session,

@@ -1,9 +1,6 @@
 //! The list of strategies: one line each.
 
-use super::{
-    Entry, ahead, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo,
-    local_then_remote, no_lock, parent_watch, polling, predecessor_watch, ticket,
-};
+use super::{Entry, ahead, apache_write_lock, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, local_then_remote, no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, ticket};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -13,7 +10,9 @@ pub const STRATEGIES: &[Entry] = &[
     polling::ENTRY,
     parent_watch::ENTRY,
     predecessor_watch::ENTRY,
+    predecessor_watch_wait_limited::ENTRY,
     go_zookeeper::ENTRY,
+    apache_write_lock::ENTRY,
     curator_mutex::ENTRY,
     local_then_remote::ENTRY,
     kazoo::ENTRY,

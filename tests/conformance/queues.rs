@@ -49,10 +49,28 @@ fn parent_watch_lists_after_every_change() {
 }
 
 #[test]
+fn a_flag_that_is_looked_at_every_so_often_changes_the_time_and_not_the_requests() {
+    let interval = Duration::from_millis(300);
+    for name in ["predecessor-watch", "parent-watch"] {
+        let at_once = subject(name).queue();
+        let by_flag = || {
+            let interval = ParamValue::Duration(interval);
+            subject(name).word("wake", "poll-flag").with("flag_interval", interval)
+        };
+        assert_eq!(by_flag().queue()[1].len(), at_once[1].len(), "{name}");
+        let begin = std::time::Instant::now();
+        by_flag().alone();
+        assert!(begin.elapsed() >= interval, "{name}");
+    }
+}
+
+#[test]
 fn polling_sleeps_before_its_first_look() {
     let interval = ParamValue::Duration(Duration::from_millis(100));
-    let sent = subject("polling").with("poll_interval", interval).alone();
-    assert_eq!(sent, lines("create temp\n get_children .\n delete temp0"));
+    for jitter in ["none", "half"] {
+        let sent = subject("polling").with("poll_interval", interval.clone()).word("jitter", jitter).alone();
+        assert_eq!(sent, lines("create temp\n get_children .\n delete temp0"));
+    }
 }
 
 #[test]

@@ -181,6 +181,21 @@ impl Subject {
         })
     }
 
+    /// One holds and three wait; the second of them leaves. How many are inside then.
+    pub fn inside_after_the_middle_has_left(&self) -> usize {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut waits = Vec::new();
+            for _ in 0..4 {
+                waits.push(Waiting::start(self.contender(&scene).await, Mode::Write));
+                reactor::sleep(SETTLE).await;
+            }
+            waits.remove(2).leave().await;
+            reactor::sleep(SETTLE).await;
+            waits.iter().filter(|waiting| waiting.task.is_finished()).count()
+        })
+    }
+
     /// One holds and three wait; the second of them leaves, then the others are served in turn. The requests
     /// of holder, first, second and third waiter.
     pub fn middle_leaves(&self) -> [Lines; 4] {
@@ -248,6 +263,12 @@ impl Waiting {
         contender.lines()
     }
 
+    /// Makes it leave, and waits until it has.
+    async fn leave(self) -> Lines {
+        self.cancel.cancel();
+        self.gone().await
+    }
+
     /// Waits until it has left.
     async fn gone(self) -> Lines {
         let (contender, held) = self.task.await;
@@ -261,12 +282,14 @@ fn written(sent: &Sent, lock: &str) -> String {
     format!("{} {}", sent.kind.name(), short(&below))
 }
 
-/// Queue numbers without their zeros; identifiers, which differ each time, as `<id>`.
+/// Queue numbers without their zeros; identifiers, which differ each time, as `<id>` and `<session>`.
 fn short(path: &str) -> String {
     let uuid = regex::Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap();
     let hex = regex::Regex::new("[0-9a-f]{32}").unwrap();
+    let session = regex::Regex::new("x--?[0-9]+-").unwrap();
     let number = regex::Regex::new("0*([0-9]+)").unwrap();
     let named = hex.replace_all(&uuid.replace_all(path, "<id>"), "<id>").into_owned();
+    let named = session.replace_all(&named, "x-<session>-").into_owned();
     let ten_digits = regex::Regex::new("[0-9]{10}").unwrap();
     ten_digits
         .replace_all(&named, |found: &regex::Captures<'_>| number.replace(&found[0], "$1").into_owned())

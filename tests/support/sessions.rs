@@ -58,11 +58,21 @@ impl Scene {
         self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
     }
 
-    /// How many nodes the queue has.
+    /// How many nodes the contenders have below the lock, at any depth; directories do not count.
     pub async fn nodes(&self) -> usize {
         // A follower may be a little behind.
         self.outside.sync(&self.lock).await.unwrap();
-        self.outside.list_children(&self.lock).await.unwrap().len()
+        let mut nodes = 0;
+        let mut paths = vec![self.lock.clone()];
+        while let Some(path) = paths.pop() {
+            let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
+            nodes += usize::from(stat.ephemeral_owner != 0);
+            if stat.num_children > 0 {
+                let names = self.outside.list_children(&path).await.unwrap();
+                paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
+            }
+        }
+        nodes
     }
 }
 

@@ -1,0 +1,121 @@
+//! `predecessor-watch-wait-limited`: a published Java class, with its flaws.
+
+use async_trait::async_trait;
+
+use super::queue_node::Standing;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
+use crate::zk::{EventKind, Failure, NodeKind, Session, reactor};
+
+/// The name that the class puts into every node.
+const PREFIX: &str = "mutex_lock_";
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "predecessor-watch-wait-limited",
+        summary: "takes a wake-up for the lock, without a look, and leaves its node when it times out; broken",
+        source: "watch-lock article, its Java class",
+        details: "\
+Acquire: exists on the lock's directory (missing: create it); create ephemeral sequential `mutex_lock_`;
+getChildren; the own node is the lowest -> held; else exists with a watch on the one before; absent -> held;
+woken -> held, without another look. It waits for one session timeout at most.
+Release: exists on the own node; delete.
+
+Requests: 5 uncontended, 6 contended. Fan-out of a release: 1. Order: first in, first out, if nobody leaves.
+Timed out: gives up and LEAVES ITS NODE, which blocks the queue until its session ends. Cancelled: deletes its
+node; the class knows no cancellation. Crash: the session's end frees the place, and lets the next one in early.
+
+It does not exclude: the predecessor's node may go because a waiter left, not because a holder released. Its
+successor then enters beside the holder. The same happens when the predecessor goes between list and exists.
+Progress: as long as nobody times out, every deletion lets one in. After a time-out the next in line waits for
+a node that nobody will release, times out, too, and leaves another.
+
+Of the class two things are not imitated. It connects for each lock and closes its session at the release; here
+the contender's session goes on, so that the cost of the lock alone is seen, and a node left lives as long. And
+it makes its latch only after exists has answered, so that a deletion in between wakes nobody; here none is
+lost.",
+        guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(WaitLimited { lock: config.path.clone() }),
+};
+
+/// A look fewer than predecessor-watch in each handoff; two exists more in each turn.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildren, n), (Exists, 2 * n), (ExistsWatch, n - 1)],
+        events: Events { node_deleted: n - 1, ..Events::default() },
+        to_waiters_by_release: n - 1,
+        // Arrival k lists k names, and nobody lists again.
+        names_returned: Some(n * (n + 1) / 2),
+        ..BatchCost::default()
+    }
+}
+
+struct WaitLimited {
+    lock: String,
+}
+
+#[async_trait(?Send)]
+impl Strategy for WaitLimited {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        self.make_directory(session).await?;
+        let node = QueueNode::join(session, &self.lock, PREFIX, &[]).await?;
+        match self.wait_for_predecessor(session, &node, patience).await {
+            Ok(()) => Ok(Held::by(node)),
+            // The flaw: the node stays.
+            Err(AcquireError::TimedOut) => Err(AcquireError::TimedOut),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let Some(node) = held.node else { return Ok(()) };
+        match session.exists(&node.path).await? {
+            Some(_) => node.leave(session).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl WaitLimited {
+    async fn make_directory(&self, session: &Session) -> Result<(), Failure> {
+        if session.exists(&self.lock).await?.is_some() {
+            return Ok(());
+        }
+        match session.create(&self.lock, &[], NodeKind::Persistent).await {
+            Ok(_) | Err(Failure::NodeExists) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Returns when the predecessor has gone, whatever the reason: no look follows.
+    async fn wait_for_predecessor(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        let names = session.get_children(&self.lock).await?;
+        let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
+        let path = format!("{}/{predecessor}", self.lock);
+        let (found, mut watch) = session.exists_and_watch(&path).await?;
+        if found.is_none() {
+            return Ok(());
+        }
+        let woken = reactor::timeout(session.timeout(), watch.changed());
+        match patience.wait(woken).await? {
+            Some(EventKind::SessionOver) => Err(Failure::SessionExpired.into()),
+            Some(_) => Ok(()),
+            None => Err(AcquireError::TimedOut),
+        }
+    }
+}
