@@ -5,6 +5,7 @@
 mod ancestors;
 mod any_event;
 mod cost;
+mod crate_lock;
 mod curator_mutex;
 mod entry;
 mod go_zookeeper;

@@ -1,6 +1,8 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, curator_mutex, go_zookeeper, kazoo, no_lock, parent_watch, polling, predecessor_watch};
+use super::{
+    Entry, crate_lock, curator_mutex, go_zookeeper, kazoo, no_lock, parent_watch, polling, predecessor_watch,
+};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -11,6 +13,7 @@ pub const STRATEGIES: &[Entry] = &[
     go_zookeeper::ENTRY,
     curator_mutex::ENTRY,
     kazoo::ENTRY,
+    crate_lock::ENTRY,
     no_lock::ENTRY,
 ];
 
