@@ -114,3 +114,20 @@ fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_rele
         assert_eq!(scene.nodes().await, 0);
     });
 }
+
+#[test]
+fn the_librarys_lock_leaves_no_node_at_whatever_moment_it_is_cancelled() {
+    let entry = zklockbench::lock::find("crate-lock").unwrap();
+    reactor::block_on(async {
+        let Contest { scene, mut one, mut other, holder, waiter, held } = contest(entry).await;
+        // From before the create is answered until the watch is set
+        for step in 0..40 {
+            let ended =
+                other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_micros(100 * step)))).await;
+            assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
+            assert_eq!(scene.nodes().await, 1, "after {step} steps");
+        }
+        one.release(&holder, held).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}

@@ -82,6 +82,21 @@ async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
 }
 
 #[tokio::test]
+async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
+    let trial = batch("\"crate-lock\"", 10).await;
+    let told = |what: &str| {
+        let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
+        (line.client, line.servers)
+    };
+    assert_eq!(told("writes"), (Some(20), Some(20)));
+    // Every one lists, and all but the first watch and list again.
+    assert_eq!(told("reads"), (None, Some(28)));
+    assert_eq!(told("notifications: node deleted"), (None, Some(9)));
+    assert_eq!(told("requests"), (None, None));
+    assert_eq!(trial.per_acquisition(1), None);
+}
+
+#[tokio::test]
 async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
     for entry in STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some()) {
         for contenders in [1, 2, 10, 50] {

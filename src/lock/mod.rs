@@ -8,6 +8,7 @@ mod any_event;
 mod apache_write_lock;
 mod baton;
 mod cost;
+mod crate_lock;
 mod curator_mutex;
 mod entry;
 mod ephemeral_child;

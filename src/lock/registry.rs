@@ -1,6 +1,6 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, ahead, apache_write_lock, baton, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, local_then_remote, no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, ticket};
+use super::{Entry, ahead, apache_write_lock, baton, crate_lock, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, local_then_remote, no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, ticket};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -16,6 +16,7 @@ pub const STRATEGIES: &[Entry] = &[
     curator_mutex::ENTRY,
     local_then_remote::ENTRY,
     kazoo::ENTRY,
+    crate_lock::ENTRY,
     ahead::ENTRY,
     baton::ENTRY,
     ticket::ENTRY,

@@ -149,6 +149,9 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Acquisitions that a later arrival was served before.
     pub overtaken: u64,
+    /// Acquires whose reads and notifications the client library kept to itself: with any of these, the numbers
+    /// of requests, notifications, names and bytes are too low to be told.
+    pub unseen: u64,
 }
 
 impl Counts {
@@ -170,5 +173,6 @@ impl Counts {
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.overtaken += other.overtaken;
+        self.unseen += other.unseen;
     }
 }

@@ -156,16 +156,16 @@ impl Trial {
         self.per_release(self.measured.notifications.by_release())
     }
 
-    /// Something of the measured phase per release; `None` when nothing was released.
+    /// Something of the measured phase per release; `None` when nothing was released, or not all was seen.
     #[must_use]
     pub fn per_release(&self, amount: u64) -> Option<f64> {
-        ratio(amount, self.measured.releases)
+        ratio(amount, self.measured.releases).filter(|_| self.measured.unseen == 0)
     }
 
-    /// Something of the measured phase per acquisition; `None` when nothing was acquired.
+    /// Something of the measured phase per acquisition; `None` when nothing was acquired, or not all was seen.
     #[must_use]
     pub fn per_acquisition(&self, amount: u64) -> Option<f64> {
-        ratio(amount, self.measured.acquired())
+        ratio(amount, self.measured.acquired()).filter(|_| self.measured.unseen == 0)
     }
 
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got

@@ -4,6 +4,7 @@ pub mod admin;
 mod armed;
 pub mod changes;
 mod connect;
+mod crate_lock;
 mod inner;
 mod multi;
 pub mod nodelay;

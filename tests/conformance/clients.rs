@@ -89,3 +89,15 @@ fn kazoos_lock_waits_for_curators_nodes_only_when_it_is_told_to() {
     assert!(!kazoo().word("extra_patterns", "lock-").is_let_in_beside(&curator));
     assert!(!curator.is_let_in_beside(&kazoo()));
 }
+
+#[test]
+fn the_librarys_lock_shows_its_create_and_its_delete_and_leaves_nothing_when_it_ends_early() {
+    let lock = || subject("crate-lock");
+    assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n delete _c_<id>-lock-0"));
+    let [_, _, third, _] = lock().queue();
+    assert_eq!(third, lines("create _c_<id>-lock-\n delete _c_<id>-lock-2"));
+    assert_eq!(lock().timed_out(), (lines("create _c_<id>-lock-\n get_children ."), 1));
+    let [_, _, gone, last] = lock().middle_leaves();
+    assert_eq!(gone, lines("create _c_<id>-lock-\n get_children ."));
+    assert_eq!(last, lines("create _c_<id>-lock-\n delete _c_<id>-lock-3"));
+}

@@ -58,7 +58,7 @@ fn repetition(trial: &TrialFile) -> Repetition {
     Repetition {
         throughput: trial.derived.throughput_per_s,
         fan_out: trial.derived.fan_out,
-        requests: requests(&trial.measured),
+        requests: requests(trial),
         notifications: trial.derived.notifications_per_acquisition,
         overtaken: per_acquisition(&trial.measured, trial.measured.overtaken),
         fairness: trial.derived.fairness,
@@ -75,7 +75,12 @@ fn repetition(trial: &TrialFile) -> Repetition {
     }
 }
 
-fn requests(counts: &StoredCounts) -> Vec<(RequestKind, f64)> {
+/// Requests per acquisition by kind; none when not all were seen.
+fn requests(trial: &TrialFile) -> Vec<(RequestKind, f64)> {
+    if trial.derived.requests_per_acquisition.is_none() {
+        return Vec::new();
+    }
+    let counts = &trial.measured;
     let amount = |kind| Some((kind, per_acquisition(counts, counts.request(kind))?));
     RequestKind::ALL.into_iter().filter_map(amount).filter(|(_, amount)| *amount > 0.0).collect()
 }

@@ -1,0 +1,101 @@
+//! `crate-lock`: the lock that the client library brings along.
+
+use async_trait::async_trait;
+
+use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy};
+use crate::catalog::{Guarantees, LockCard, Mode};
+use crate::zk::{Failure, Session, reactor};
+
+/// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
+const YIELDS: usize = 3;
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "crate-lock",
+        summary: "the zookeeper-client crate's own Client::lock, as a baseline; its requests are not all counted",
+        source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
+        details: "\
+Acquire: create ephemeral sequential `_c_<uuid>-lock-`, names as Curator has them; getChildren, of which only
+names that contain `lock-` and end with a number count; the own node is the lowest -> held; else getData with a
+watch on the one before; NoNode, or the watch fired -> getChildren again. A request that meets a lost connection
+is repeated; a create only after a look for the own node.
+Release: one delete.
+
+Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
+The library sends the reads itself, past the session that counts: of an acquire only the create is seen here.
+Numbers of requests, notifications, names and bytes are therefore left out, also by kind, except in the
+timeline; the servers' counts are there, and show 3N - 2 reads and N - 1 notifications in a batch of N. The
+fencing token and the queue number stay unknown, too.
+Timed out or cancelled: the library's future is dropped, which takes off the watch and deletes the node in the
+background; then the queue is listed, and a node that is still there deleted. The library's Curator prefix is
+avoided because its clean-up after an unanswered create names the node wrongly and leaves it behind.
+Crash: the session's end frees the place.
+
+Exclusion and progress: as predecessor-watch.
+Where it breaks: only a lost connection that the library names so is met with another try; a reset one ends the
+acquire. Numbers are compared as text, which goes wrong when the counter wraps. The library's guard deletes the
+node once more when it is dropped after a delete; it is forgotten instead.",
+        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        params: &[],
+        batch_cost: None,
+    },
+    build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone(), node: None }),
+};
+
+struct CrateLock {
+    lock: String,
+    /// The path of the node by which the lock is held.
+    node: Option<String>,
+}
+
+#[async_trait(?Send)]
+impl Strategy for CrateLock {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mark = format!("_c_{}-", uuid::Uuid::new_v4());
+        let prefix = format!("{}/{mark}lock-", self.lock);
+        match patience.wait(session.crate_lock(&prefix, "lock-")).await {
+            Ok(locked) => {
+                self.node = Some(locked?);
+                Ok(Held { node: None })
+            }
+            Err(ended) => {
+                self.clean_up(session, &mark).await?;
+                Err(ended.into())
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
+        let Some(path) = self.node.take() else { return Ok(()) };
+        delete(session, &path).await
+    }
+}
+
+impl CrateLock {
+    /// Makes sure that nothing is left of an acquire that was dropped. A list on the own session shows every
+    /// node that the session has asked for, so a mark that is not in it will not appear later.
+    async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
+        for _ in 0..YIELDS {
+            reactor::yield_now().await;
+        }
+        let names = session.get_children(&self.lock).await?;
+        match names.iter().find(|name| name.starts_with(mark)) {
+            Some(name) => delete(session, &format!("{}/{name}", self.lock)).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Deletes a node that may have gone already.
+async fn delete(session: &Session, path: &str) -> Result<(), Failure> {
+    match session.delete(path).await {
+        Err(Failure::NoNode) | Ok(()) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
