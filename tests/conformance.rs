@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
 
+#[path = "conformance/broken.rs"]
+mod broken;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]
 mod faster;
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "support/rehearsal.rs"]

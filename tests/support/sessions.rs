@@ -38,24 +38,20 @@ pub async fn scene(connect: &str) -> Scene {
 impl Scene {
     /// Opens a session.
     pub async fn session(&self) -> Session {
-        self.open(None).await
+        open(&self.target, None).await
     }
 
     /// Opens a session whose requests are written down.
     pub async fn traced(&self) -> (Session, Trace) {
         let trace = Trace::default();
-        (self.open(Some(Rc::clone(&trace))).await, trace)
+        (open(&self.target, Some(Rc::clone(&trace))).await, trace)
     }
 
-    async fn open(&self, trace: Option<Trace>) -> Session {
-        let observed = Observed {
-            sheet: Rc::new(RefCell::new(Sheet::new(1))),
-            pulse: Arc::default(),
-            last_reply: Arc::default(),
-            changes: Rc::from([]),
-            trace,
-        };
-        self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
+    /// As [`Scene::traced`], by another address of the same ensemble.
+    pub async fn traced_by(&self, connect: &str) -> (Session, Trace) {
+        let target = Target { connect: connect.into(), access: Access::default() };
+        let trace = Trace::default();
+        (open(&target, Some(Rc::clone(&trace))).await, trace)
     }
 
     /// How many nodes the queue has.
@@ -64,6 +60,17 @@ impl Scene {
         self.outside.sync(&self.lock).await.unwrap();
         self.outside.list_children(&self.lock).await.unwrap().len()
     }
+}
+
+async fn open(target: &Target, trace: Option<Trace>) -> Session {
+    let observed = Observed {
+        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        pulse: Arc::default(),
+        last_reply: Arc::default(),
+        changes: Rc::from([]),
+        trace,
+    };
+    target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
 }
 
 /// Waits for so long at most, or for ever.
