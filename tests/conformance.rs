@@ -5,6 +5,8 @@
 
 #[path = "conformance/broken.rs"]
 mod broken;
+#[path = "conformance/bytes.rs"]
+mod bytes;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]

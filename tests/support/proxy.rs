@@ -1,8 +1,8 @@
-//! A wire between a session and a server that a test can mute and cut.
+//! A wire between a session and a server that a test can mute and cut, and that counts what passes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -17,6 +17,8 @@ pub struct Proxy {
 struct State {
     muted: AtomicBool,
     cut: AtomicBool,
+    to_server: AtomicU64,
+    to_client: AtomicU64,
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -45,6 +47,12 @@ impl Proxy {
         }
     }
 
+    /// Bytes that have come from the client and from the server.
+    pub fn passed(&self) -> (u64, u64) {
+        let State { to_server, to_client, .. } = &*self.state;
+        (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
+    }
+
     /// Lets new connections through.
     pub fn mend(&self) {
         self.state.muted.store(false, Ordering::SeqCst);
@@ -62,16 +70,30 @@ fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
         let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
         state.streams.lock().unwrap().extend(both);
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let replies = Arc::clone(state);
-        thread::spawn(move || pass(server, to_client, || replies.muted.load(Ordering::SeqCst)));
-        thread::spawn(move || pass(client, to_server, || false));
+        let (replies, requests) = (Arc::clone(state), Arc::clone(state));
+        thread::spawn(move || pass(server, to_client, |bytes| replies.replied(bytes)));
+        thread::spawn(move || pass(client, to_server, |bytes| requests.requested(bytes)));
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, muted: impl Fn() -> bool) {
+impl State {
+    /// Whether to pass a reply on.
+    fn replied(&self, bytes: u64) -> bool {
+        self.to_client.fetch_add(bytes, Ordering::SeqCst);
+        !self.muted.load(Ordering::SeqCst)
+    }
+
+    /// Whether to pass a request on.
+    fn requested(&self, bytes: u64) -> bool {
+        self.to_server.fetch_add(bytes, Ordering::SeqCst);
+        true
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(u64) -> bool) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
-        if !muted() && to.write_all(&buffer[..read]).is_err() {
+        if passes(read as u64) && to.write_all(&buffer[..read]).is_err() {
             break;
         }
     }
