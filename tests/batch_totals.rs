@@ -97,6 +97,20 @@ async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
 }
 
 #[tokio::test]
+async fn servers_count_each_write_of_a_multi_and_so_does_the_client() {
+    for contenders in [1, 2, 3, 10, 50] {
+        let n = contenders as u64;
+        // A create each; a ticket's release is two writes, as is a grant, where just a deletion is one.
+        for (strategy, writes) in [("ahead", 2 * n), ("ticket", 3 * n), ("baton", 3 * n - n.min(2))] {
+            let trial = batch(&format!("\"{strategy}\""), contenders).await;
+            assert_counts(&trial);
+            let line = trial.accounting.iter().find(|line| line.what == "writes").unwrap();
+            assert_eq!((line.client, line.servers), (Some(writes), Some(writes)), "{strategy} {contenders}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
     for entry in STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some()) {
         for contenders in [1, 2, 10, 50] {

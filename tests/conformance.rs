@@ -5,12 +5,18 @@
 
 #[path = "conformance/clients.rs"]
 mod clients;
+#[path = "conformance/broken.rs"]
+mod broken;
+#[path = "conformance/bytes.rs"]
+mod bytes;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]
 mod faster;
 #[path = "conformance/published.rs"]
 mod published;
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "conformance/races.rs"]

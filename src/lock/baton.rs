@@ -74,7 +74,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     // The first two are let in by a list; each other one by a grant, of which the last has nobody to grant to.
     let listed = n.min(2);
     let granted = n - listed;
-    let after_its_release = n.saturating_sub(1);
+    let after_the_first_release = n.saturating_sub(1);
     let last_looks = u64::from(granted > 0);
     BatchCost {
         requests: vec![
@@ -90,7 +90,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
         events: Events { node_deleted: n - 1 + listed, data_changed: granted, ..Events::default() },
         to_waiters_by_release: n - 1 + granted,
         to_releaser: listed,
-        names_returned: Some(1 + after_its_release + last_looks),
+        names_returned: Some(1 + after_the_first_release + last_looks),
         ..BatchCost::default()
     }
 }

@@ -50,6 +50,8 @@ impl std::fmt::Display for Op<'_> {
 impl Session {
     /// Does all writes in one transaction, or none of them. Returns the nodes that were created, in order.
     ///
+    /// Servers that answer without a stat leave a created node's czxid unknown: it is -1 then.
+    ///
     /// The failure of an operation is the failure of the whole; which operation it was is not told.
     pub fn multi<'a>(
         &'a self,
@@ -122,7 +124,9 @@ impl Session {
 /// Bytes of a result's body.
 fn body(result: &MultiWriteResult) -> u64 {
     match result {
-        MultiWriteResult::Create { path, .. } => wire::created_in_multi(path),
+        // Servers answer a create2 within a multi as a create, without a stat (ZOOKEEPER-4026).
+        MultiWriteResult::Create { path, stat } if stat.is_invalid() => wire::created_in_multi(path),
+        MultiWriteResult::Create { path, .. } => wire::created_in_multi(path) + wire::STAT,
         MultiWriteResult::SetData { .. } => wire::STAT,
         _ => 0,
     }

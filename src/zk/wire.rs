@@ -49,9 +49,9 @@ pub fn multi_refusal(operations: usize) -> u64 {
     (MULTI_HEADER + 4) * operations as u64 + MULTI_HEADER
 }
 
-/// A create's result within a multi's reply.
+/// A create's result within a multi's reply, without a stat.
 pub fn created_in_multi(path: &str) -> u64 {
-    4 + len(path) + STAT
+    4 + len(path)
 }
 
 /// A read request: getChildren, getData or exists.
@@ -85,7 +85,7 @@ mod tests {
     fn a_multis_reply_has_a_header_for_each_result_and_one_that_ends_them() {
         // setData and delete: a stat, and nothing.
         assert_eq!(multi_reply([STAT, 0].into_iter()), 20 + 9 + 68 + 9 + 9);
-        assert_eq!(multi_reply([created_in_multi("/l/n-0000000001")].into_iter()), 20 + 9 + 4 + 15 + 68 + 9);
+        assert_eq!(multi_reply([created_in_multi("/l/n-0000000001")].into_iter()), 20 + 9 + 4 + 15 + 9);
         assert_eq!(EMPTY_REPLY + multi_refusal(2), 20 + 13 + 13 + 9);
     }
 }

@@ -51,7 +51,8 @@ fn ahead_keeps_the_watch_on_whoever_is_left_when_a_waiter_in_the_middle_leaves()
 
 #[test]
 fn baton_lists_only_while_nobody_has_granted_it_the_lock() {
-    let alone = "create n-\n get_data_watch n-0\n get_children_watch n--1\n get_children .\n delete n-0";
+    let alone =
+        "create n-\n get_data_watch n-0\n get_children_watch n--000000001\n get_children .\n delete n-0";
     assert_eq!(subject("baton").alone(), lines(alone));
     let [first, second, third, last] = subject("baton").queue();
     assert_eq!(first, lines(alone));

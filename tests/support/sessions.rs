@@ -28,7 +28,7 @@ pub struct Scene {
 
 /// Makes a new lock path.
 pub async fn scene(connect: &str) -> Scene {
-    let target = Target { connect: connect.into(), access: Access::default() };
+    let target = target(connect);
     let outside = target.client(TIMEOUT).await.unwrap();
     let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = outside.create("/scene-", &[], &options).await.unwrap();
@@ -38,24 +38,26 @@ pub async fn scene(connect: &str) -> Scene {
 impl Scene {
     /// Opens a session.
     pub async fn session(&self) -> Session {
-        self.open(None).await
+        open(&self.target, None).await
     }
 
     /// Opens a session whose requests are written down.
     pub async fn traced(&self) -> (Session, Trace) {
         let trace = Trace::default();
-        (self.open(Some(Rc::clone(&trace))).await, trace)
+        (open(&self.target, Some(Rc::clone(&trace))).await, trace)
     }
 
-    async fn open(&self, trace: Option<Trace>) -> Session {
-        let observed = Observed {
-            sheet: Rc::new(RefCell::new(Sheet::new(1))),
-            pulse: Arc::default(),
-            last_reply: Arc::default(),
-            changes: Rc::from([]),
-            trace,
-        };
-        self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
+    /// As [`Scene::traced`], by another address of the same ensemble.
+    pub async fn traced_by(&self, connect: &str) -> (Session, Trace) {
+        let trace = Trace::default();
+        (open(&target(connect), Some(Rc::clone(&trace))).await, trace)
+    }
+
+    /// Opens a session by another address, and its books.
+    pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<Sheet>>) {
+        let observed = observed(None);
+        let sheet = Rc::clone(&observed.sheet);
+        (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), sheet)
     }
 
     /// How many nodes the contenders have below the lock, at any depth; directories do not count.
@@ -73,6 +75,24 @@ impl Scene {
             }
         }
         nodes
+    }
+}
+
+fn target(connect: &str) -> Target {
+    Target { connect: connect.into(), access: Access::default() }
+}
+
+async fn open(target: &Target, trace: Option<Trace>) -> Session {
+    target.open(TIMEOUT, TIMEOUT, observed(trace)).await.unwrap()
+}
+
+fn observed(trace: Option<Trace>) -> Observed {
+    Observed {
+        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        pulse: Arc::default(),
+        last_reply: Arc::default(),
+        changes: Rc::from([]),
+        trace,
     }
 }
 
