@@ -7,6 +7,8 @@
 mod ensemble;
 #[path = "conformance/queues.rs"]
 mod queues;
+#[path = "conformance/read_write.rs"]
+mod read_write;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
 #[path = "support/sessions.rs"]
