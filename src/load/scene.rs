@@ -49,6 +49,8 @@ pub struct Scene {
     /// How many may be inside, when one of them is no reader.
     capacity: usize,
     inside: AtomicUsize,
+    /// The most that have been inside at the same time.
+    most_inside: AtomicUsize,
     writers: AtomicUsize,
     last_release: AtomicU64,
     arrivals: AtomicU64,
@@ -74,6 +76,7 @@ impl Scene {
             seats: (0..contenders).map(|_| seat()).collect(),
             capacity,
             inside: AtomicUsize::new(0),
+            most_inside: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
             last_release: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
@@ -111,6 +114,7 @@ impl Scene {
                 (self.inside.fetch_add(1, Ordering::SeqCst), writers)
             }
         };
+        self.note_crowd(beside + 1);
         let too_many = match mode {
             Mode::Read => writers,
             Mode::Write => beside,
@@ -122,6 +126,19 @@ impl Scene {
             |(index, seat): &(usize, &Seat)| *index != contender && seat.inside.load(Ordering::Acquire);
         let (index, _) = self.seats.iter().enumerate().find(other)?;
         Some(self.occupant(index))
+    }
+
+    /// One writer alone is the usual case, and needs no further write to shared memory.
+    fn note_crowd(&self, inside: usize) {
+        if inside > self.most_inside.load(Ordering::Relaxed) {
+            self.most_inside.fetch_max(inside, Ordering::Relaxed);
+        }
+    }
+
+    /// The most contenders that have been inside at the same time.
+    #[must_use]
+    pub fn most_inside(&self) -> usize {
+        self.most_inside.load(Ordering::Relaxed)
     }
 
     /// What the oracle knows of a contender's present or latest stay.
@@ -232,6 +249,7 @@ mod tests {
         assert_eq!(scene.enter(0, &held(1), Mode::Read, 1), None);
         assert_eq!(scene.enter(1, &held(2), Mode::Read, 2), None);
         assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some(), "a writer beside two readers");
+        assert_eq!(scene.most_inside(), 3);
         scene.exit(0, &held(1), Mode::Read, 4);
         assert!(scene.enter(0, &held(4), Mode::Read, 5).is_some(), "a reader beside a writer");
     }

@@ -147,6 +147,10 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Acquisitions that a later arrival was served before.
     pub overtaken: u64,
+    /// Of the acquisitions, those that asked to read.
+    pub reads_acquired: u64,
+    /// How long those held, from acquire to release, in microseconds, all added up.
+    pub read_held_us: u64,
 }
 
 impl Counts {
@@ -167,5 +171,7 @@ impl Counts {
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.overtaken += other.overtaken;
+        self.reads_acquired += other.reads_acquired;
+        self.read_held_us += other.read_held_us;
     }
 }
