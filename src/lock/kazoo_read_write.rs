@@ -90,8 +90,10 @@ impl Strategy for KazooReadWrite {
                 ended => return ended.map(Held::by),
             };
             let pause = PAUSE * (1 << tries.min(PAUSE_DOUBLINGS));
-            // A node may be left after a lost response: the failure says so, the end of patience would not.
-            patience.sleep(pause).await.map_err(|_| failure)?;
+            if let Err(ended) = patience.sleep(pause).await {
+                // A node may be left after a lost response: that failure says so, the end of patience would not.
+                return Err(if failure.is_definite() { ended.into() } else { failure.into() });
+            }
             tries += 1;
         }
     }
