@@ -87,3 +87,27 @@ async fn a_drain_ends_a_herd_within_seconds() {
     assert!(drain.took_us < 5_000_000, "{drain:?}");
     assert!(trial.measured.outcomes.get(Outcome::Acquired) > 0);
 }
+
+#[tokio::test]
+async fn readers_are_inside_together_and_never_beside_a_writer() {
+    let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
+                 \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
+    for trial in trials::run(ensemble::shared(), lines).await {
+        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+        assert!(trial.most_inside > 1, "{}: {}", trial.label, trial.most_inside);
+        let reads = trial.measured.reads_acquired;
+        assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.label);
+        assert!(trial.mean_readers().unwrap() > 0.5, "{}: {:?}", trial.label, trial.mean_readers());
+        let samples = |measure| trial.histograms.get(&measure).map_or(0, |samples| samples.len());
+        assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.label);
+        assert_eq!(samples(Measure::ReadWait) + samples(Measure::WriteWait), samples(Measure::Wait));
+    }
+}
+
+#[tokio::test]
+async fn a_mutex_takes_every_request_as_a_write() {
+    let lines = "strategies = [\"curator-mutex\"]\ncontenders = 4\nread_ratio = 1\nhold = \"5ms\"\nduration = \"1s\"\n";
+    let trial = trials::run_one(ensemble::shared(), lines).await;
+    assert_eq!((trial.exclusion, trial.most_inside), (Verdict::Held, 1));
+    assert_eq!(trial.measured.reads_acquired, trial.measured.acquired());
+}

@@ -3,24 +3,26 @@
 
 #![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
 
-#[path = "conformance/clients.rs"]
-mod clients;
 #[path = "conformance/broken.rs"]
 mod broken;
 #[path = "conformance/bytes.rs"]
 mod bytes;
+#[path = "conformance/clients.rs"]
+mod clients;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]
 mod faster;
-#[path = "conformance/published.rs"]
-mod published;
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "conformance/published.rs"]
+mod published;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "conformance/races.rs"]
 mod races;
+#[path = "conformance/read_write.rs"]
+mod read_write;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
 #[path = "support/sessions.rs"]

@@ -67,6 +67,7 @@ fn trial(index: usize, label: &str, contenders: usize) -> Trial {
         whole: measured,
         timeline: vec![Second { acquisitions: 20, ..Second::default() }; 3],
         tallies: vec![Tally { acquired: 25, longest_wait_us: 1_000 }; 2],
+        most_inside: 2,
         sessions: Sessions::default(),
         errors: BTreeMap::new(),
         violations: Vec::new(),

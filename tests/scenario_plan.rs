@@ -47,6 +47,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!((scenario.ramp_up, scenario.warm_up), (Duration::ZERO, Duration::ZERO));
     assert_eq!((scenario.session_timeout, scenario.acquire_timeout), (Duration::from_secs(10), None));
     assert!((scenario.time_scale - 1.0).abs() < f64::EPSILON);
+    assert!(scenario.read_ratio.abs() < f64::EPSILON);
     assert_eq!(scenario.strategies[1].params["while_holding"], ParamValue::Word("stop".to_owned()));
 }
 
@@ -189,6 +190,21 @@ fn advice_on_timeouts_and_bursts() {
     let existing =
         "contenders = 2\nacquisitions = 1\nsession_timeout = \"2s\"\n[ensemble]\nconnect = \"zk1:2181\"\n";
     assert_eq!(warnings(existing), ["5:19 a server with the default tickTime grants 4s to 40s, not 2s"]);
+}
+
+#[test]
+fn advice_on_readers_where_no_strategy_lets_them_in_together() {
+    assert_eq!(
+        warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
+        ["5:14 no strategy listed has a read side, so every request is taken as a write"]
+    );
+    assert_eq!(warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.0\n"), [""; 0]);
+}
+
+#[test]
+fn a_read_ratio_reaches_every_trial_unscaled() {
+    let plan = plan("contenders = 2\nacquisitions = 5\nread_ratio = 1\ntime_scale = 0.1\n");
+    assert!(plan.trials.iter().all(|trial| (trial.read_ratio - 1.0).abs() < f64::EPSILON));
 }
 
 #[test]

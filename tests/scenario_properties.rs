@@ -16,6 +16,7 @@ const WORDS: &[&str] = &[
     "locks",
     "hold",
     "think",
+    "read_ratio",
     "poll_interval",
     "load",
     "duration",

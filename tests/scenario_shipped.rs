@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
 
-#[path = "support/cards.rs"]
-mod cards;
-
 use std::time::Duration;
 
-use cards::CARDS;
+use zklockbench::lock;
 use zklockbench::scenario::{Parsed, Plan, parse};
 
 fn shipped() -> Vec<(String, String)> {
@@ -26,13 +23,13 @@ fn shipped() -> Vec<(String, String)> {
 }
 
 fn parsed(name: &str, text: &str) -> Parsed {
-    parse(&format!("{name}.toml"), text, &CARDS).unwrap_or_else(|errors| panic!("{errors}"))
+    parse(&format!("{name}.toml"), text, &lock::cards()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]
 fn each_parses_and_is_named_after_its_file() {
     let files = shipped();
-    assert!(files.len() >= 6);
+    assert!(files.len() >= 7);
     for (name, text) in files {
         let scenario = parsed(&name, &text).scenario;
         assert_eq!(scenario.name, name);
@@ -57,6 +54,14 @@ fn each_opens_with_purpose_expectation_and_source() {
             assert!(comment.contains(word), "{name} does not say its {word}");
         }
     }
+}
+
+#[test]
+fn readers_and_writers_are_done_within_two_minutes() {
+    let (name, text) = shipped().into_iter().find(|(name, _)| name == "readers-writers").unwrap();
+    let plan = Plan::of(&parsed(&name, &text).scenario);
+    assert!(plan.trials.iter().all(|trial| trial.read_ratio > 0.5));
+    assert!(plan.estimated_duration() <= Duration::from_secs(120), "{:?}", plan.estimated_duration());
 }
 
 #[test]

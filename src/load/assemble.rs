@@ -57,6 +57,12 @@ pub fn tallies(shared: &Shared, log: &Log) -> Vec<Tally> {
     (0..shared.spec.contenders).map(|id| log.tallies.get(&id).copied().unwrap_or_default()).collect()
 }
 
+/// The most contenders that were inside any one lock together.
+#[must_use]
+pub fn most_inside(shared: &Shared) -> u64 {
+    shared.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
+}
+
 /// Client, cost model and servers side by side, over the whole trial.
 #[must_use]
 pub fn accounting(shared: &Shared, sheet: &Sheet, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {

@@ -68,7 +68,7 @@ impl Attribution {
     pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
-            let mut cause = cause_of_change(scene, &late.arm);
+            let mut cause = cause_of_change(scene, &late.arm, late.at);
             if matches!(cause, Cause::NotYetKnown) {
                 if !at_the_end {
                     return true;
@@ -92,16 +92,18 @@ fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
         // One node without a number, which is there or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => latest_release(scene, arrival.at),
-        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm),
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm, arrival.at),
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
     }
 }
 
-fn cause_of_change(scene: &Scene, arm: &Arm) -> Cause {
+fn cause_of_change(scene: &Scene, arm: &Arm, at: Stamp) -> Cause {
     match (scene.changes.fired(arm), arm.lowest) {
         (Change::Created, _) => Cause::Arrival,
         (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
+        // Of several that are inside together any may leave first, and the list does not say which did.
+        (Change::OtherDeleted, _) if scene.most_inside() > 1 => latest_release(scene, at),
         (Change::OtherDeleted, _) => Cause::Departure,
         (Change::NobodyLooked, _) => Cause::NotYetKnown,
         _ => Cause::Unknown,

@@ -151,6 +151,10 @@ impl Books {
         self.attribution.settle_late(scene, &mut sheet, false);
         self.attribution.settle(scene, &mut sheet, true);
         sheet.record(Measure::Wait, acquired, wait);
+        if shared.spec.read_ratio > 0.0 {
+            let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
+            sheet.record(wait_of, acquired, wait);
+        }
         match handoff {
             Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
             None => sheet.record(Measure::Uncontended, acquired, since_call),
@@ -158,6 +162,7 @@ impl Books {
         sheet.count(acquired, |counts| {
             counts.outcomes.add(Outcome::Acquired, 1);
             counts.overtaken += u64::from(entry.overtaken);
+            counts.reads_acquired += u64::from(attempt.mode == Mode::Read);
         });
         let Some(second) = sheet.second(acquired) else { return };
         second.acquisitions += 1;
@@ -176,15 +181,17 @@ impl Books {
     }
 
     /// Writes down how long the lock was held, and whether the session ended meanwhile.
-    pub fn write_hold(&self, acquired: Stamp, released: Stamp, intended: Duration, lost: bool) {
+    pub fn write_hold(&self, entry: &Entry, released: Stamp, intended: Duration, lost: bool) {
+        let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.desk.sheet.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
         if self.shared.spec.load == Load::Closed && !lost && !drained {
-            let overshoot = (released - acquired).saturating_sub(clock::micros(intended));
+            let overshoot = held_us.saturating_sub(clock::micros(intended));
             sheet.record(Measure::HoldOvershoot, released, overshoot);
         }
         sheet.count(released, |counts| {
             counts.releases += 1;
+            counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
             counts.outcomes.add(Outcome::LostWhileHeld, u64::from(lost));
         });
     }

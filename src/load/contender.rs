@@ -11,7 +11,6 @@ use super::books::{Attempt, Books};
 use super::desk::Desk;
 use super::pace::Pace;
 use super::shared::Shared;
-use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::scenario::{Load, Stop};
@@ -121,7 +120,7 @@ impl Contender {
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
-        let attempt = self.books.arrives(&session, intended, Mode::Write);
+        let attempt = self.books.arrives(&session, intended, self.pace.mode());
         let patience = Patience {
             deadline: self.shared.spec.acquire_timeout.map(|limit| clock::now() + clock::micros(limit)),
             cancel: self.shared.signals.drain.clone(),
@@ -162,7 +161,7 @@ impl Contender {
         if !stays {
             self.books.write_acquired(&entry);
         }
-        self.books.write_hold(entry.acquired, released, intended, lost);
+        self.books.write_hold(&entry, released, intended, lost);
         self.books.releases(number);
         let result = match early {
             Some(result) => result,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::scenario::{Distribution, TrialSpec};
 use crate::zk::reactor;
@@ -15,17 +16,33 @@ pub struct Pace {
     rng: ChaCha8Rng,
     hold: Distribution,
     think: Distribution,
+    read_ratio: f64,
+    /// Draws of its own, so that a read ratio changes no hold or think time.
+    reads: ChaCha8Rng,
     next: Stamp,
 }
+
+/// Marks the streams that say who reads, apart from the contenders' other streams.
+const READS: u64 = 1 << 63;
 
 impl Pace {
     /// The pace of one contender.
     #[must_use]
     pub fn new(spec: &TrialSpec, contender: usize) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
         // One stream for each contender: adding a contender does not change the draws of the others.
-        rng.set_stream(contender as u64);
-        Self { rng, hold: spec.hold, think: spec.think, next: 0 }
+        let stream = |number| {
+            let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+            rng.set_stream(number);
+            rng
+        };
+        Self {
+            rng: stream(contender as u64),
+            hold: spec.hold,
+            think: spec.think,
+            read_ratio: spec.read_ratio,
+            reads: stream(READS | contender as u64),
+            next: 0,
+        }
     }
 
     /// Sets the first intended start: contender i of N begins i/N of the ramp after the load's start.
@@ -58,8 +75,59 @@ impl Pace {
         self.next = at + clock::micros(pause);
     }
 
+    /// Draws what the next acquire asks for.
+    pub fn mode(&mut self) -> Mode {
+        // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 nobody.
+        if self.reads.random::<f64>() < self.read_ratio { Mode::Read } else { Mode::Write }
+    }
+
     /// Draws a hold time.
     pub fn hold(&mut self) -> Duration {
         self.hold.sample(&mut self.rng)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Guarantees;
+    use crate::scenario::{Plan, parse};
+
+    fn spec(read_ratio: f64) -> TrialSpec {
+        let card = crate::catalog::LockCard {
+            name: "x",
+            summary: "",
+            source: "",
+            details: "",
+            guarantees: Guarantees::QUEUE,
+            params: &[],
+            batch_cost: None,
+        };
+        let text = format!(
+            "name = \"x\"\nstrategies = [\"x\"]\ncontenders = 2\nacquisitions = 1\n\
+             hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
+        );
+        Plan::of(&parse("x.toml", &text, &[card]).unwrap().scenario).trials[0].clone()
+    }
+
+    fn reads(read_ratio: f64, draws: usize) -> usize {
+        let mut pace = Pace::new(&spec(read_ratio), 0);
+        (0..draws).filter(|_| pace.mode() == Mode::Read).count()
+    }
+
+    #[test]
+    fn as_many_read_as_the_ratio_says() {
+        assert_eq!((reads(0.0, 1000), reads(1.0, 1000)), (0, 1000));
+        let reads = reads(0.8, 10_000);
+        assert!((7_800..8_200).contains(&reads), "{reads}");
+    }
+
+    #[test]
+    fn who_reads_changes_no_hold_time() {
+        let (mut without, mut with) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.5), 1));
+        for _ in 0..20 {
+            let _ = with.mode();
+            assert_eq!(without.hold(), with.hold());
+        }
     }
 }

@@ -52,6 +52,8 @@ pub struct Scene {
     /// How many may be inside, when one of them is no reader.
     capacity: usize,
     inside: AtomicUsize,
+    /// The most that have been inside at the same time.
+    most_inside: AtomicUsize,
     writers: AtomicUsize,
     last_release: AtomicU64,
     arrivals: AtomicU64,
@@ -77,6 +79,7 @@ impl Scene {
             seats: (0..contenders).map(|_| seat()).collect(),
             capacity,
             inside: AtomicUsize::new(0),
+            most_inside: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
             last_release: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
@@ -114,6 +117,7 @@ impl Scene {
                 (self.inside.fetch_add(1, Ordering::SeqCst), writers)
             }
         };
+        self.note_crowd(beside + 1);
         let too_many = match mode {
             Mode::Read => writers,
             Mode::Write => beside,
@@ -125,6 +129,19 @@ impl Scene {
             |(index, seat): &(usize, &Seat)| *index != contender && seat.inside.load(Ordering::Acquire);
         let (index, _) = self.seats.iter().enumerate().find(other)?;
         Some(self.occupant(index))
+    }
+
+    /// One writer alone is the usual case, and needs no further write to shared memory.
+    fn note_crowd(&self, inside: usize) {
+        if inside > self.most_inside.load(Ordering::Relaxed) {
+            self.most_inside.fetch_max(inside, Ordering::Relaxed);
+        }
+    }
+
+    /// The most contenders that have been inside at the same time.
+    #[must_use]
+    pub fn most_inside(&self) -> usize {
+        self.most_inside.load(Ordering::Relaxed)
     }
 
     /// What the oracle knows of a contender's present or latest stay.
@@ -260,6 +277,7 @@ mod tests {
         assert_eq!(scene.enter(0, &held(1), Mode::Read, 1), None);
         assert_eq!(scene.enter(1, &held(2), Mode::Read, 2), None);
         assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some(), "a writer beside two readers");
+        assert_eq!(scene.most_inside(), 3);
         scene.exit(0, &held(1), Mode::Read, 4);
         assert!(scene.enter(0, &held(4), Mode::Read, 5).is_some(), "a reader beside a writer");
     }

@@ -139,6 +139,7 @@ impl<'a> Conductor<'a> {
             whole: sheet.whole,
             timeline: timeline(&sheet, window),
             tallies: assemble::tallies(&self.shared, &log),
+            most_inside: assemble::most_inside(&self.shared),
             sessions: self.sessions(connect_us, &log),
             errors: log.errors,
             violations: log.violations,

@@ -5,7 +5,7 @@ use std::future::pending;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::curator_mutex::{PROTECTION, RETRY, create_protected};
+use super::curator_queue::{PROTECTION, RETRY, create_protected};
 use super::protected::{MarkedName, find_marked};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
@@ -121,13 +121,13 @@ impl Ahead {
     /// Joins the queue. Returns the names of the list that went along, where it did and succeeded.
     async fn join(&self, session: &Session) -> Result<(QueueNode, Option<Vec<String>>), Failure> {
         if !self.in_one_flush {
-            return Ok((create_protected(session, &self.lock).await?, None));
+            return Ok((create_protected(session, &self.lock, "lock-").await?, None));
         }
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let list = || session.get_children(&self.lock);
         match QueueNode::join_and(session, &self.lock, (&name.prefix, PROTECTION.data), list).await {
             Ok((node, names)) => Ok((node, names.ok())),
-            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock).await?, None)),
+            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock, "lock-").await?, None)),
             Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name.mark).await?, None)),
             Err(failure) => Err(failure),
         }
@@ -139,7 +139,7 @@ impl Ahead {
         RETRY.around(|| session.sync(&self.lock)).await?;
         match find_marked(session, &self.lock, mark, RETRY).await? {
             Some(node) => Ok(node),
-            None => create_protected(session, &self.lock).await,
+            None => create_protected(session, &self.lock, "lock-").await,
         }
     }
 

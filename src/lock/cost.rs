@@ -5,7 +5,7 @@
 
 use crate::catalog::{BatchCost, Events};
 use crate::measure::RequestKind;
-use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
+use crate::measure::RequestKind::{Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch};
 
 /// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
@@ -48,6 +48,29 @@ pub fn race(look: RequestKind, n: u64) -> BatchCost {
         refused: vec![(Create, lost)],
         // Arrival k loses once; release r wakes the n - r that wait, of whom one wins.
         to_waiters_by_release: lost,
+        ..BatchCost::default()
+    }
+}
+
+/// A queue in which each waiter watches the parent, and a holder does not look again: every arrival and every
+/// release wakes all who wait, and each of them lists.
+pub fn parent_queue(n: u64) -> BatchCost {
+    let pairs = n * (n - 1) / 2;
+    let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
+    let (by_arrival, to_releaser, names_at_arrivals) = if n == 1 {
+        (0, 1, 1)
+    } else {
+        // The first holder's watch is fired by the second arrival and not set again.
+        (pairs - (n - 1) + 1, n - 1, 1 + (n - 1) * n * (n + 1) / 3)
+    };
+    let notifications = by_arrival + pairs + to_releaser;
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, notifications)],
+        events: Events { children_changed: notifications, ..Events::default() },
+        to_waiters_by_release: pairs,
+        to_releaser,
+        by_arrival,
+        names_returned: Some(names_at_arrivals + squares_below_n),
         ..BatchCost::default()
     }
 }

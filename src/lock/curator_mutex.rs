@@ -1,25 +1,13 @@
 //! `curator-mutex`: Apache Curator's InterProcessMutex.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 
-use super::ancestors::make_containers;
-use super::any_event::AnyEvent;
-use super::protected::{MarkedName, Protection};
+use super::curator_queue::{CuratorQueue, leave_for_certain};
 use super::queue_node::Standing;
-use super::retry::Retry;
-use super::wait::Ended;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session, reactor};
-
-/// Curator's documentation uses this policy in its examples, with a longer base.
-pub(super) const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
-
-/// Curator's default node data is the address of the client's host, as text.
-pub(super) const PROTECTION: Protection = Protection { data: b"127.0.0.1", create: RETRY, look: RETRY };
+use crate::zk::{Failure, Session};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -53,12 +41,18 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-/// One owner's mutex.
+/// One owner's mutex; also the part that other locks are made of.
 pub(super) struct CuratorMutex {
-    lock: String,
+    queue: CuratorQueue,
     /// The node by which this owner holds, and how many times it has taken the lock.
     owned: Option<(QueueNode, u32)>,
-    events: AnyEvent,
+}
+
+impl CuratorMutex {
+    /// A mutex on that path that nobody holds.
+    pub(super) fn new(lock: String) -> Self {
+        Self { queue: CuratorQueue::new(lock), owned: None }
+    }
 }
 
 #[async_trait(?Send)]
@@ -73,18 +67,7 @@ impl Strategy for CuratorMutex {
             *count += 1;
             return Ok(Held::by(node.clone()));
         }
-        let mut attempt = 0;
-        let node = loop {
-            match self.attempt(session, patience).await {
-                // The own node went while the session lives: Curator starts over, as its policy allows.
-                Err(AcquireError::Failed(Failure::OwnNodeMissing)) => match RETRY.pause(attempt) {
-                    Some(pause) => patience.sleep(pause).await?,
-                    None => return Err(AcquireError::Failed(Failure::OwnNodeMissing)),
-                },
-                ended => break ended?,
-            }
-            attempt += 1;
-        };
+        let node = self.queue.enter(session, "lock-", patience, &predecessor).await?;
         self.owned = Some((node.clone(), 1));
         Ok(Held::by(node))
     }
@@ -96,77 +79,13 @@ impl Strategy for CuratorMutex {
         }
         self.owned = None;
         let Some(node) = held.node else { return Ok(()) };
-        let deleted = node.leave(session).await;
-        if deleted.as_ref().is_err_and(Retry::is_retryable) {
-            delete_in_background(session.clone(), node);
-        }
-        deleted
+        leave_for_certain(session, node).await
     }
 }
 
-impl CuratorMutex {
-    /// A mutex on that path that nobody holds.
-    pub(super) fn new(lock: String) -> Self {
-        Self { lock, owned: None, events: AnyEvent::default() }
-    }
-
-    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
-        let node = create_protected(session, &self.lock).await?;
-        match self.wait_until_first(session, &node, patience).await {
-            Ok(()) => Ok(node),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
-    }
-
-    async fn wait_until_first(
-        &mut self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Result<(), AcquireError> {
-        loop {
-            let names = RETRY.around(|| session.get_children(&self.lock)).await?;
-            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            let path = format!("{}/{predecessor}", self.lock);
-            let mut watch = match RETRY.around(|| session.get_data_and_watch(&path)).await {
-                Ok((_, watch)) => watch,
-                Err(Failure::NoNode) => continue,
-                Err(failure) => return Err(failure.into()),
-            };
-            // Curator looks at the clock only here, after the watch is set: a wait that has timed out costs
-            // one more list and one more watch.
-            if patience.is_over() {
-                return Err(AcquireError::TimedOut);
-            }
-            match patience.wait(self.events.on(session, &mut watch)).await {
-                Ok(()) | Err(Ended::TimedOut) => {}
-                Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
-            }
-        }
-    }
-}
-
-/// Joins the queue; a missing parent is made, with those above it, and the create sent again.
-pub(super) async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
-    let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
-    match PROTECTION.join(session, lock, &name).await {
-        Err(Failure::NoNode) => {
-            make_containers(session, lock).await?;
-            PROTECTION.join(session, lock, &name).await
-        }
-        ended => ended,
-    }
-}
-
-/// Curator's guaranteed delete: goes on until the node is gone or the session is over.
-fn delete_in_background(session: Session, node: QueueNode) {
-    let deleting = async move {
-        while let Err(failure) = node.leave(&session).await {
-            if !Retry::is_retryable(&failure) {
-                return;
-            }
-            reactor::sleep(RETRY.base).await;
-        }
-    };
-    reactor::spawn_local(deleting).detach();
+fn predecessor(node: &QueueNode, names: &[String]) -> Result<Option<String>, Failure> {
+    Ok(match node.standing(names)? {
+        Standing::First => None,
+        Standing::Behind(predecessor) => Some(predecessor),
+    })
 }

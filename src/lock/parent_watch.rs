@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::flag::{FLAG_INTERVAL, Flag, WAKE};
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
@@ -59,24 +59,20 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
 };
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "while_holding", "relist") { relisting(n) } else { cost::parent_queue(n) }
+}
+
+/// Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
+fn relisting(n: u64) -> BatchCost {
     let pairs = n * (n - 1) / 2;
+    let names_at_arrivals = n * (n + 1) * (2 * n + 1) / 6;
     let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
-    let (by_arrival, to_releaser, names_at_arrivals) = if has_word(params, "while_holding", "relist") {
-        // Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
-        (pairs, n, n * (n + 1) * (2 * n + 1) / 6)
-    } else if n == 1 {
-        (0, 1, 1)
-    } else {
-        // The first holder's watch is fired by the second arrival and not set again.
-        (pairs - (n - 1) + 1, n - 1, 1 + (n - 1) * n * (n + 1) / 3)
-    };
-    let notifications = by_arrival + pairs + to_releaser;
     BatchCost {
-        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, notifications)],
-        events: Events { children_changed: notifications, ..Events::default() },
+        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, n * n)],
+        events: Events { children_changed: n * n, ..Events::default() },
         to_waiters_by_release: pairs,
-        to_releaser,
-        by_arrival,
+        to_releaser: n,
+        by_arrival: pairs,
         names_returned: Some(names_at_arrivals + squares_below_n),
         ..BatchCost::default()
     }

@@ -1,6 +1,10 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, ahead, apache_write_lock, baton, crate_lock, curator_mutex, ephemeral_child, ephemeral_node, go_zookeeper, kazoo, local_then_remote, no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, ticket};
+use super::{
+    Entry, ahead, apache_write_lock, baton, crate_lock, curator_mutex, curator_read_write, ephemeral_child,
+    ephemeral_node, go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
+    predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch, shared_predecessor_watch, ticket,
+};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
@@ -14,8 +18,12 @@ pub const STRATEGIES: &[Entry] = &[
     go_zookeeper::ENTRY,
     apache_write_lock::ENTRY,
     curator_mutex::ENTRY,
+    curator_read_write::ENTRY,
+    shared_parent_watch::ENTRY,
+    shared_predecessor_watch::ENTRY,
     local_then_remote::ENTRY,
     kazoo::ENTRY,
+    kazoo_read_write::ENTRY,
     crate_lock::ENTRY,
     ahead::ENTRY,
     baton::ENTRY,

@@ -152,6 +152,10 @@ pub struct Counts {
     /// Acquires whose reads and notifications the client library kept to itself: with any of these, the numbers
     /// of requests, notifications, names and bytes are too low to be told.
     pub unseen: u64,
+    /// Of the acquisitions, those that asked to read.
+    pub reads_acquired: u64,
+    /// How long those held, from acquire to release, in microseconds, all added up.
+    pub read_held_us: u64,
 }
 
 impl Counts {
@@ -174,5 +178,7 @@ impl Counts {
         self.bytes_received += other.bytes_received;
         self.overtaken += other.overtaken;
         self.unseen += other.unseen;
+        self.reads_acquired += other.reads_acquired;
+        self.read_held_us += other.read_held_us;
     }
 }

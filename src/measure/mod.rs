@@ -28,6 +28,10 @@ pub enum Measure {
     /// From the arrival of a reply or notification in this process to the contender that awaited it
     /// running again: the generator's own lag.
     DispatchLag,
+    /// Of [`Measure::Wait`], the acquires that asked to read; only where some do.
+    ReadWait,
+    /// Of [`Measure::Wait`], the acquires that asked to write; only where some ask to read.
+    WriteWait,
     /// From a request's call to its reply.
     Request(RequestKind),
 }
@@ -44,12 +48,14 @@ impl Measure {
             Self::HoldOvershoot,
             Self::Notification,
             Self::DispatchLag,
+            Self::ReadWait,
+            Self::WriteWait,
         ];
         own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
     }
 
     /// How many measures there are.
-    pub const COUNT: usize = 7 + RequestKind::ALL.len();
+    pub const COUNT: usize = 9 + RequestKind::ALL.len();
 
     /// The position in [`Measure::all`].
     #[must_use]
@@ -62,7 +68,9 @@ impl Measure {
             Self::HoldOvershoot => 4,
             Self::Notification => 5,
             Self::DispatchLag => 6,
-            Self::Request(kind) => 7 + kind as usize,
+            Self::ReadWait => 7,
+            Self::WriteWait => 8,
+            Self::Request(kind) => 9 + kind as usize,
         }
     }
 
@@ -77,6 +85,8 @@ impl Measure {
             Self::HoldOvershoot => "hold_overshoot".into(),
             Self::Notification => "notification".into(),
             Self::DispatchLag => "dispatch_lag".into(),
+            Self::ReadWait => "read_wait".into(),
+            Self::WriteWait => "write_wait".into(),
             Self::Request(kind) => format!("request_{}", kind.name()),
         }
     }

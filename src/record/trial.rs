@@ -119,6 +119,8 @@ pub struct Trial {
     pub timeline: Vec<Second>,
     /// What each contender did.
     pub tallies: Vec<Tally>,
+    /// The most contenders found inside one lock together, over the whole trial.
+    pub most_inside: u64,
     /// The sessions.
     pub sessions: Sessions,
     /// Errors by kind, e.g. `create: connection loss`.
@@ -166,6 +168,15 @@ impl Trial {
     #[must_use]
     pub fn per_acquisition(&self, amount: u64) -> Option<f64> {
         ratio(amount, self.measured.acquired()).filter(|_| self.measured.unseen == 0)
+    }
+
+    /// How many readers were inside at a time, on average over the measured phase and over all locks
+    /// together; `None` when nobody read.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn mean_readers(&self) -> Option<f64> {
+        let measured = self.measured_us > 0 && self.measured.reads_acquired > 0;
+        measured.then(|| self.measured.read_held_us as f64 / self.measured_us as f64)
     }
 
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got

@@ -7,6 +7,7 @@ use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
 use super::plan::Plan;
 use super::read::written;
+use crate::catalog::{Holders, LockCard};
 use crate::units::contenders;
 use crate::units::format_duration;
 
@@ -26,9 +27,9 @@ const ACQUISITIONS_FEW: f64 = 20.0;
 /// A queue that arrives at once lists as many names as it has members, each.
 const BURST: usize = 2_000;
 
-/// All advice on a scenario.
+/// All advice on a scenario; `cards` are the strategies that exist.
 #[must_use]
-pub fn of(scenario: &Scenario) -> Vec<Advice> {
+pub fn of(scenario: &Scenario, cards: &[LockCard]) -> Vec<Advice> {
     let mut once = scenario.clone();
     once.repetitions = 1;
     let trials = Plan::of(&once).trials;
@@ -41,6 +42,7 @@ pub fn of(scenario: &Scenario) -> Vec<Advice> {
         idle_locks(scenario),
         session_timeout(scenario),
         burst(scenario),
+        nobody_reads(scenario, cards),
     ];
     all.into_iter().flatten().collect()
 }
@@ -161,5 +163,20 @@ fn burst(scenario: &Scenario) -> Option<Advice> {
         "contenders",
         format!("{queue} contenders that arrive together each list {queue} names: sessions may time out"),
         "add a line such as ramp_up = \"10s\"",
+    )
+}
+
+fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
+    let has_read_side = |name: &str| {
+        let card = cards.iter().find(|card| card.name == name);
+        card.is_some_and(|card| card.guarantees.holders == Holders::ReadersOrOneWriter)
+    };
+    if scenario.read_ratio <= 0.0 || scenario.strategies.iter().any(|one| has_read_side(&one.name)) {
+        return None;
+    }
+    advice(
+        "read_ratio",
+        "no strategy listed has a read side, so every request is taken as a write".to_owned(),
+        "list a strategy that lets readers in together, or leave `read_ratio` out",
     )
 }

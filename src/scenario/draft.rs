@@ -30,6 +30,7 @@ pub(super) struct Draft<'c> {
     pub(super) locks: Option<usize>,
     pub(super) hold: Option<Distribution>,
     pub(super) think: Option<Distribution>,
+    pub(super) read_ratio: Option<f64>,
     pub(super) poll_interval: Option<Duration>,
     pub(super) load: Option<Load>,
     pub(super) duration: Option<Duration>,
@@ -62,6 +63,7 @@ impl<'c> Draft<'c> {
         draft.locks = keys.read("locks", values::count).and_then(|count| usize::try_from(count).ok());
         draft.hold = keys.read("hold", values::distribution);
         draft.think = keys.read("think", values::distribution);
+        draft.read_ratio = keys.read("read_ratio", values::factor);
         draft.poll_interval = keys.read(POLL_INTERVAL_PARAM, values::duration);
         draft.load = keys.read("load", values::word).map(load);
         draft.duration = keys.read("duration", values::duration);
@@ -131,6 +133,7 @@ impl<'c> Draft<'c> {
             locks: self.locks?,
             hold: self.hold?,
             think: self.think?,
+            read_ratio: self.read_ratio?,
             load,
             stop,
             ramp_up: self.ramp_up?,

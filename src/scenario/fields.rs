@@ -211,6 +211,16 @@ pub const FIELDS: &[Field] = &[
     },
     Field {
         section: Section::Top,
+        name: "read_ratio",
+        kind: Kind::Factor(0.0..=1.0),
+        need: Need::Default("0.0"),
+        example: "read_ratio = 0.8",
+        doc: "The share of acquires that ask to read. Readers may be inside together; a lock without a read \
+              side takes every request as a write.",
+        also: &["reads", "readers", "read_share", "read_fraction", "shared"],
+    },
+    Field {
+        section: Section::Top,
         name: POLL_INTERVAL_PARAM,
         kind: Kind::Duration(POLL_INTERVAL),
         need: Need::Absent("each polling strategy has its own default"),
@@ -290,7 +300,7 @@ pub const FIELDS: &[Field] = &[
         kind: Kind::Count(0..=i64::MAX as u64),
         need: Need::Default("1"),
         example: "seed = 1",
-        doc: "Seed of everything random: the order, hold and think times.",
+        doc: "Seed of everything random: the order, hold and think times, who reads.",
         also: &["random_seed", "rng"],
     },
     Field {

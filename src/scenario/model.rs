@@ -90,6 +90,8 @@ pub struct Scenario {
     pub hold: Distribution,
     /// Time between a release and the next acquire.
     pub think: Distribution,
+    /// The share of acquires that ask to read.
+    pub read_ratio: f64,
     /// The load model.
     pub load: Load,
     /// When the measured phase ends.
@@ -129,6 +131,8 @@ pub struct TrialSpec {
     pub hold: Distribution,
     /// Think time.
     pub think: Distribution,
+    /// The share of acquires that ask to read.
+    pub read_ratio: f64,
     /// Load model.
     pub load: Load,
     /// End of the measured phase.

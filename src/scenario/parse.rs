@@ -39,7 +39,7 @@ pub fn parse(file_name: &str, text: &str, cards: &[LockCard]) -> Result<Parsed, 
         return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };
     let advice = Sink::new(text);
-    for hint in advice::of(&scenario) {
+    for hint in advice::of(&scenario, cards) {
         let span = draft.places.get(hint.key).map_or(0..0, |place| place.value.clone());
         advice.warning(span, hint.message, hint.help);
     }

@@ -80,6 +80,7 @@ pub fn trial(index: usize) -> Trial {
             .map(|acquisitions| Second { acquisitions, requests: 4, notifications: acquisitions - 1 })
             .into(),
         tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567 }).into(),
+        most_inside: 1,
         sessions: Sessions {
             opened: 3,
             connect_us: 30_000,

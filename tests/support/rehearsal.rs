@@ -128,19 +128,43 @@ impl Subject {
     /// As [`Subject::queue`], each asking for what is given. The first ones in line that may be inside together
     /// are; each release waits until all is quiet.
     pub fn queue_of<const N: usize>(&self, modes: [Mode; N]) -> [Lines; N] {
+        self.queue_served(modes, std::array::from_fn(|position| position))
+    }
+
+    /// As [`Subject::queue_of`], but they release in that order of their positions. Whoever is named must be
+    /// in by then.
+    pub fn queue_served<const N: usize>(&self, modes: [Mode; N], order: [usize; N]) -> [Lines; N] {
         reactor::block_on(async {
             let scene = scene(crate::ensemble::shared()).await;
             let mut waits = Vec::new();
             for mode in modes {
-                waits.push(Waiting::start(self.contender(&scene).await, mode));
+                waits.push(Some(Waiting::start(self.contender(&scene).await, mode)));
                 reactor::sleep(SETTLE).await;
             }
-            let mut lines = Vec::new();
-            for waiting in waits {
-                lines.push(waiting.serve().await);
+            let mut lines = [const { Lines::new() }; N];
+            for position in order {
+                lines[position] = waits[position].take().unwrap().serve().await;
                 reactor::sleep(SETTLE).await;
             }
-            lines.try_into().unwrap()
+            lines
+        })
+    }
+
+    /// One holds to write and another waits to write; the holder takes the read side as well, lets the write
+    /// side go, and then the read side. Until that the other is not in.
+    pub fn downgrade(&self) -> Downgrade {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut owner = self.contender(&scene).await;
+            let write = owner.acquire(Mode::Write).await.unwrap();
+            let waiting = Waiting::start(self.contender(&scene).await, Mode::Write);
+            reactor::sleep(SETTLE).await;
+            let read = owner.acquire(Mode::Read).await.unwrap();
+            owner.release(write).await;
+            reactor::sleep(SETTLE).await;
+            assert!(!waiting.task.is_finished(), "{}: a writer got in beside the reader", self.name);
+            owner.release(read).await;
+            Downgrade { owner: owner.lines(), writer: waiting.serve().await }
         })
     }
 
@@ -216,6 +240,14 @@ impl Subject {
             lines.try_into().unwrap()
         })
     }
+}
+
+/// What the two of [`Subject::downgrade`] sent.
+pub struct Downgrade {
+    /// Who wrote first and read then.
+    pub owner: Lines,
+    /// Who waited to write.
+    pub writer: Lines,
 }
 
 struct Contender {

@@ -32,7 +32,7 @@ use world::World;
 pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let file = ScenarioFile::read(&args.scenario, &args.overrides)
         .map_err(|unusable| unusable.report(&args.scenario))?;
-    for advice in advice(&file.parsed.scenario) {
+    for advice in advice(&file.parsed.scenario, &lock::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
     let started_at = SystemTime::now();

@@ -26,7 +26,7 @@ const fn numbers(heading: &'static str, spare: u8) -> Column {
 }
 
 /// How many columns there are.
-pub(super) const COUNT: usize = 17;
+pub(super) const COUNT: usize = 18;
 
 /// Every column, from left to right.
 pub(super) const COLUMNS: [Column; COUNT] = [
@@ -44,6 +44,7 @@ pub(super) const COLUMNS: [Column; COUNT] = [
     numbers("notifications/acq", 7),
     numbers("overtaken", 6),
     numbers("fairness", 9),
+    numbers("readers", 10),
     numbers("violations", 1),
     words("verdict"),
     Column { heading: "marks", numbers: false, spare: 1 },
@@ -72,6 +73,7 @@ pub(super) fn row(view: &View, cell: &Cell) -> [String; COUNT] {
         cell.median(|one| one.overtaken)
             .map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
         median(cell, |one| one.fairness),
+        median(cell, |one| one.readers),
         cell.violations().to_string(),
         verdict(cell).to_owned(),
         marks(cell),

@@ -62,6 +62,7 @@ fn repetition(trial: &TrialFile) -> Repetition {
         notifications: trial.derived.notifications_per_acquisition,
         overtaken: per_acquisition(&trial.measured, trial.measured.overtaken),
         fairness: trial.derived.fairness,
+        readers: trial.derived.mean_readers,
         wait: trial.histogram(Measure::Wait).cloned(),
         handoff: trial.histogram(Measure::Handoff).cloned(),
         per_second: full_seconds(trial),

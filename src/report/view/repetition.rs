@@ -23,6 +23,8 @@ pub struct Repetition {
     pub overtaken: Option<f64>,
     /// Jain's fairness index: 1 when all contenders got the same.
     pub fairness: Option<f64>,
+    /// Readers inside at a time, on average.
+    pub readers: Option<f64>,
     /// Samples of the wait.
     pub wait: Option<Histogram>,
     /// Samples of the handoff.
@@ -56,6 +58,7 @@ impl Repetition {
             notifications: None,
             overtaken: None,
             fairness: None,
+            readers: None,
             wait: None,
             handoff: None,
             per_second: Vec::new(),

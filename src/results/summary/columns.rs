@@ -67,6 +67,7 @@ fn judgement() -> Vec<Column> {
         known("servers_agree", |t| yes_no_unknown(t.servers_agree())),
         known("cost_model_agrees", |t| yes_no_unknown(t.cost_model_agrees())),
         known("violations", |t| t.violation_count),
+        maybe("most_inside", |t| t.most_inside),
         known("errors", |t| t.errors.values().sum::<u64>()),
     ]
 }
@@ -76,9 +77,10 @@ fn yes_no_unknown(agrees: Option<bool>) -> &'static str {
 }
 
 fn derived() -> Vec<Column> {
-    let columns: [Of<Derived, Option<f64>>; 11] = [
+    let columns: [Of<Derived, Option<f64>>; 12] = [
         ("throughput_per_s", |d| d.throughput_per_s),
         ("fairness", |d| d.fairness),
+        ("mean_readers", |d| d.mean_readers),
         ("fan_out", |d| d.fan_out),
         ("fan_out_useful", |d| d.fan_out_useful),
         ("fan_out_spurious", |d| d.fan_out_spurious),
@@ -93,9 +95,11 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<StoredCounts, u64>; 6] = [
+    let columns: [Of<StoredCounts, u64>; 8] = [
         ("releases", |c| c.releases),
         ("overtaken", |c| c.overtaken),
+        ("reads_acquired", |c| c.reads_acquired),
+        ("read_held_us", |c| c.read_held_us),
         ("requests", |c| c.requests_total),
         ("names_returned", |c| c.names_returned),
         ("bytes_sent", |c| c.bytes_sent),

@@ -66,6 +66,12 @@ pub struct StoredCounts {
     pub releases: u64,
     /// Acquisitions that a later arrival was served before.
     pub overtaken: u64,
+    /// Of the acquisitions, those that asked to read.
+    #[serde(default)]
+    pub reads_acquired: u64,
+    /// How long those held, in microseconds, all added up.
+    #[serde(default)]
+    pub read_held_us: u64,
     /// All requests sent.
     pub requests_total: u64,
     /// Requests sent, by the name of their kind.
@@ -109,6 +115,8 @@ impl From<&Counts> for StoredCounts {
             outcomes: outcomes.into(),
             releases: counts.releases,
             overtaken: counts.overtaken,
+            reads_acquired: counts.reads_acquired,
+            read_held_us: counts.read_held_us,
             requests_total: counts.requests.total(),
             requests: by_kind(&counts.requests),
             succeeded: by_kind(&counts.succeeded),

@@ -17,6 +17,8 @@ pub struct Derived {
     pub fan_out_spurious: Option<f64>,
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same.
     pub fairness: Option<f64>,
+    /// How many readers were inside at a time, on average; `None` when nobody read.
+    pub mean_readers: Option<f64>,
     /// Requests sent per acquisition.
     pub requests_per_acquisition: Option<f64>,
     /// Notifications delivered per acquisition, whatever caused them.
@@ -41,6 +43,7 @@ impl From<&Trial> for Derived {
             fan_out_useful: trial.per_release(notifications.by_release_useful),
             fan_out_spurious: trial.per_release(notifications.by_release_spurious),
             fairness: trial.fairness(),
+            mean_readers: trial.mean_readers(),
             requests_per_acquisition: trial.per_acquisition(counts.requests.total()),
             notifications_per_acquisition: trial.per_acquisition(notifications.total()),
             names_per_acquisition: trial.per_acquisition(counts.names_returned),

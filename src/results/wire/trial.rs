@@ -63,6 +63,8 @@ pub struct TrialFile {
     pub accounting: Vec<StoredAccounting>,
     /// The servers' own counters.
     pub servers: Vec<StoredServerCounters>,
+    /// The most contenders found inside one lock together, over the whole trial.
+    pub most_inside: Option<u64>,
     /// The sessions.
     pub sessions: StoredSessions,
     /// The phases in order.
@@ -139,6 +141,7 @@ impl From<&Trial> for TrialFile {
             violations: trial.violations.iter().map(Into::into).collect(),
             accounting: trial.accounting.iter().map(Into::into).collect(),
             servers: trial.servers.iter().map(Into::into).collect(),
+            most_inside: Some(trial.most_inside),
             sessions: (&trial.sessions).into(),
             phases: trial.phases.iter().map(Into::into).collect(),
             timeline: trial.timeline.iter().map(Into::into).collect(),

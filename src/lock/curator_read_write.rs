@@ -1,0 +1,137 @@
+//! `curator-read-write`: Apache Curator's InterProcessReadWriteLock.
+
+use async_trait::async_trait;
+
+use super::curator_queue::{CuratorQueue, PROTECTION, RETRY, leave_for_certain};
+use super::protected::MarkedName;
+use super::sides::{READ_WRITE, Sides, Watched};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::measure::RequestKind::GetDataWatch;
+use crate::zk::{Failure, NodeKind, Session};
+
+const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-read-write",
+        summary: "Curator's InterProcessReadWriteLock: one queue of readers and writers, protected, reentrant",
+        source: "Apache Curator, InterProcessReadWriteLock",
+        details: "\
+Acquire: held already on that side by this owner -> count up, no request. Else create ephemeral sequential
+`_c_<uuid>-__READ__` or `_c_<uuid>-__WRIT__`, protected as curator-mutex; getChildren; a reader with no writer
+before it, a writer with nobody before it -> held; else getData with a watch: a reader on the first writer of
+the queue, a writer on the node just before it. Any event -> getChildren again.
+A writer that asks to read (downgrade, as of version 5.5): create of an ephemeral node that is not sequential
+and bears the writer's own number, so it keeps its place; getChildren; held.
+Release: count down; at 0 delete, retried in the background until it succeeds or the session ends.
+
+Requests: 3 uncontended, 5 contended, 6 when timed out. Order: first in, first out, with readers that stand
+together let in together.
+Fan-out: a writer's release wakes every reader whose first writer it was, also those behind the next writer,
+who look and watch that one; a reader's release wakes the writer that stands just behind it. A queue W,
+a readers, W, b readers costs (a + b) + 1 + b notifications, b more than shared-predecessor-watch.
+Timed out or cancelled: as curator-mutex. Crash: the session's end frees the place.
+
+Exclusion and progress: as shared-predecessor-watch; the writer watched stands before the reader, and while
+any does, the first of them is there to be watched.
+
+Where it breaks: readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
+succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a
+waiting writer got in beside the reader. A holder is not told that its session has expired.",
+        guarantees: Guarantees { reentrant: true, protected: true, ..READ_WRITE },
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config.path.clone())),
+};
+
+/// Of a batch in which all ask to write: then it is the mutex.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::predecessor_queue(GetDataWatch, n)
+}
+
+/// A node by which this owner holds, and how many times it has taken that side.
+type Owned = Option<(QueueNode, u32)>;
+
+struct CuratorReadWrite {
+    queue: CuratorQueue,
+    read: Owned,
+    write: Owned,
+}
+
+#[async_trait(?Send)]
+impl Strategy for CuratorReadWrite {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        if let Some((node, count)) = self.side(mode) {
+            *count += 1;
+            return Ok(Held::by(node.clone()));
+        }
+        let node = match (&self.write, mode) {
+            (Some((writer, _)), Mode::Read) => downgrade(session, &self.queue.lock, writer).await?,
+            _ => {
+                let awaited =
+                    |node: &QueueNode, names: &[String]| SIDES.awaited(node, mode, Watched::First, names);
+                self.queue.enter(session, SIDES.of(mode), patience, &awaited).await?
+            }
+        };
+        *self.side(mode) = Some((node.clone(), 1));
+        Ok(Held::by(node))
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let Some(node) = held.node else { return Ok(()) };
+        let side = self.side_of(&node);
+        if let Some((_, count)) = side.as_mut().filter(|(_, count)| *count > 1) {
+            *count -= 1;
+            return Ok(());
+        }
+        *side = None;
+        leave_for_certain(session, node).await
+    }
+}
+
+impl CuratorReadWrite {
+    fn new(lock: String) -> Self {
+        Self { queue: CuratorQueue::new(lock), read: None, write: None }
+    }
+
+    fn side(&mut self, mode: Mode) -> &mut Owned {
+        match mode {
+            Mode::Read => &mut self.read,
+            Mode::Write => &mut self.write,
+        }
+    }
+
+    /// The side that is held by that node.
+    fn side_of(&mut self, node: &QueueNode) -> &mut Owned {
+        let reads = self.read.as_ref().is_some_and(|(own, _)| own == node);
+        self.side(if reads { Mode::Read } else { Mode::Write })
+    }
+}
+
+/// Takes the read side while holding the write side: a node with the writer's own number, so that whoever
+/// waited behind the writer still waits when that has gone.
+async fn downgrade(session: &Session, lock: &str, writer: &QueueNode) -> Result<QueueNode, Failure> {
+    let name = MarkedName::curator(uuid::Uuid::new_v4(), SIDES.read);
+    let path = format!("{lock}/{}{:010}", name.prefix, writer.sequence);
+    let czxid = match RETRY.around(|| session.create(&path, PROTECTION.data, NodeKind::Ephemeral)).await {
+        Ok(created) => created.czxid,
+        // The name is unique, so it was made by an earlier try whose response was lost.
+        Err(Failure::NodeExists) => {
+            let found = RETRY.around(|| session.exists(&path)).await?;
+            found.ok_or(Failure::OwnNodeMissing)?.czxid
+        }
+        Err(failure) => return Err(failure),
+    };
+    // As the class does, although the writer knows already that nobody is before it.
+    let names = RETRY.around(|| session.get_children(lock)).await?;
+    let node = QueueNode { path, sequence: writer.sequence, czxid };
+    if names.iter().any(|name| name == node.name()) { Ok(node) } else { Err(Failure::OwnNodeMissing) }
+}

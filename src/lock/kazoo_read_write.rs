@@ -1,0 +1,195 @@
+//! `kazoo-read-write`: the read and the write lock of kazoo, the Python client.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::any_event::AnyEvent;
+use super::sides::{READ_WRITE, Sides, Watched};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::measure::RequestKind::{Exists, GetDataWatch};
+use crate::zk::{Failure, NodeKind, Session, Watch, sequence_of};
+
+const SIDES: Sides = Sides { read: "__rlock__", write: "__lock__" };
+/// The first pause before another try; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// No pause is more than so many times the first.
+const PAUSE_DOUBLINGS: u32 = 6;
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "kazoo-read-write",
+        summary: "kazoo's ReadLock and WriteLock: the last that is in the way is watched; two names for each owner",
+        source: "kazoo, ReadLock and WriteLock as of version 2.9",
+        details: "\
+Each side of an owner is an object with a name of its own, `<32 hex>__rlock__` or `<32 hex>__lock__`.
+Acquire: the object's first: exists on the lock's directory (made when missing); every later one: getChildren,
+to look for a node of that name left from before. Then create ephemeral sequential; getChildren; a reader with no
+`__lock__` before it, a writer with no `__lock__` or `__rlock__` before it -> held; else getData with a watch on
+the last of those. NoNode, the watch, or any change of the session's state -> getChildren again. The own node
+is missing, or the connection was lost -> a pause, then the whole again, beginning with the look for the name.
+Release: delete; a node that is gone already has left.
+
+Requests: 4 uncontended, 6 contended, 5 when timed out. Order: first in, first out, with readers that stand
+together let in together. Fan-out: as shared-predecessor-watch.
+Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+
+Exclusion and progress: as shared-predecessor-watch.
+Where it breaks: names are four times as long as bare ones. Before version 2.9 a queue of a writer, a reader
+and a writer behind a held write lock came to a standstill.",
+        guarantees: Guarantees { protected: true, ..READ_WRITE },
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(KazooReadWrite::new(config.path.clone())),
+};
+
+/// Of a batch in which all ask to write: a queue like any other, and a look at the directory by each.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    cost.requests.push((Exists, n));
+    cost
+}
+
+/// One side of an owner.
+struct Object {
+    /// What its nodes are called, before the number.
+    prefix: String,
+    /// It has been used before, so a node of its name may be there.
+    used: bool,
+}
+
+impl Object {
+    fn new(mode: Mode) -> Self {
+        let prefix = format!("{}{}", uuid::Uuid::new_v4().simple(), SIDES.of(mode));
+        Self { prefix, used: false }
+    }
+}
+
+struct KazooReadWrite {
+    lock: String,
+    reader: Object,
+    writer: Object,
+    events: AnyEvent,
+}
+
+#[async_trait(?Send)]
+impl Strategy for KazooReadWrite {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mut tries = 0;
+        loop {
+            let failure = match self.attempt(session, mode, patience).await {
+                Err(AcquireError::Failed(failure)) if is_retried(&failure) => failure,
+                ended => return ended.map(Held::by),
+            };
+            let pause = PAUSE * (1 << tries.min(PAUSE_DOUBLINGS));
+            if let Err(ended) = patience.sleep(pause).await {
+                // A node may be left after a lost response: that failure says so, the end of patience would not.
+                return Err(if failure.is_definite() { ended.into() } else { failure.into() });
+            }
+            tries += 1;
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl KazooReadWrite {
+    fn new(lock: String) -> Self {
+        let (reader, writer) = (Object::new(Mode::Read), Object::new(Mode::Write));
+        Self { lock, reader, writer, events: AnyEvent::default() }
+    }
+
+    async fn attempt(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<QueueNode, AcquireError> {
+        let node = self.join(session, mode).await?;
+        match self.wait_until_in(session, &node, mode, patience).await {
+            Ok(()) => Ok(node),
+            // The next try finds the node and keeps its place.
+            Err(AcquireError::Failed(failure)) if is_retried(&failure) => Err(failure.into()),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    /// Joins the queue, or finds the place that an earlier try has taken.
+    async fn join(&mut self, session: &Session, mode: Mode) -> Result<QueueNode, Failure> {
+        let object = match mode {
+            Mode::Read => &mut self.reader,
+            Mode::Write => &mut self.writer,
+        };
+        if object.used {
+            if let Some(node) = find(session, &self.lock, &object.prefix).await? {
+                return Ok(node);
+            }
+        } else {
+            ensure(session, &self.lock).await?;
+            object.used = true;
+        }
+        QueueNode::join(session, &self.lock, &object.prefix, &[]).await
+    }
+
+    async fn wait_until_in(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        loop {
+            let names = session.get_children(&self.lock).await?;
+            let Some(awaited) = SIDES.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
+            if let Some(mut watch) = self.watch(session, &awaited).await? {
+                patience.wait(self.events.on(session, &mut watch)).await?;
+            }
+        }
+    }
+
+    /// Watches a node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session, name: &str) -> Result<Option<Watch>, Failure> {
+        match session.get_data_and_watch(&format!("{}/{name}", self.lock)).await {
+            Ok((_, watch)) => Ok(Some(watch)),
+            Err(Failure::NoNode) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn is_retried(failure: &Failure) -> bool {
+    matches!(failure, Failure::ConnectionLoss | Failure::OwnNodeMissing)
+}
+
+async fn ensure(session: &Session, directory: &str) -> Result<(), Failure> {
+    if session.exists(directory).await?.is_some() {
+        return Ok(());
+    }
+    match session.create(directory, &[], NodeKind::Persistent).await {
+        Ok(_) | Err(Failure::NodeExists) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The node of that name, from an earlier try.
+async fn find(session: &Session, lock: &str, prefix: &str) -> Result<Option<QueueNode>, Failure> {
+    let names = session.get_children(lock).await?;
+    let Some(name) = names.into_iter().find(|name| name.starts_with(prefix)) else { return Ok(None) };
+    let path = format!("{lock}/{name}");
+    let found = session.exists(&path).await?;
+    Ok(found.zip(sequence_of(&name)).map(|(found, sequence)| QueueNode {
+        path,
+        sequence,
+        czxid: found.czxid,
+    }))
+}

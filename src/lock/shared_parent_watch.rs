@@ -1,0 +1,85 @@
+//! `shared-parent-watch`: readers together; every waiter watches the whole queue.
+
+use async_trait::async_trait;
+
+use super::sides::{READ_WRITE, Sides, Watched};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::zk::{Failure, Session};
+
+const SIDES: Sides = Sides { read: "R-", write: "W-" };
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-parent-watch",
+        summary: "readers together or one writer; every waiter watches the parent's children",
+        source: "shared and exclusive lock article, first version",
+        details: "\
+Acquire: create ephemeral sequential `R-` or `W-`; getChildren with a watch on the parent; a reader with no
+writer before it, a writer with nobody before it -> held; NodeChildrenChanged -> getChildren with a watch again.
+Release: delete.
+
+Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out, with readers that
+stand together let in together.
+Fan-out: every release and every arrival wakes all who wait, and those holders whose last watch is still
+armed, although at most the readers up to the next writer can go in.
+Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+
+Exclusion: whoever enters has seen a list on its own session without a writer, or without anybody, before it;
+what is before a node can only become less. Progress: every change of the queue leads to a new look.
+
+Where it breaks: the herd, as parent-watch; with readers also at releases that let nobody in.",
+        guarantees: READ_WRITE,
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(SharedParentWatch { lock: config.path.clone() }),
+};
+
+/// Of a batch in which all ask to write: then it is the exclusive lock's.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::parent_queue(n)
+}
+
+struct SharedParentWatch {
+    lock: String,
+}
+
+#[async_trait(?Send)]
+impl Strategy for SharedParentWatch {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let node = QueueNode::join(session, &self.lock, SIDES.of(mode), &[]).await?;
+        match self.wait_until_in(session, &node, mode, patience).await {
+            Ok(()) => Ok(Held::by(node)),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl SharedParentWatch {
+    async fn wait_until_in(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        loop {
+            let (names, mut watch) = session.get_children_and_watch(&self.lock).await?;
+            if SIDES.awaited(node, mode, Watched::Last, &names)?.is_none() {
+                return Ok(());
+            }
+            patience.wait(watch.changed()).await?;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `shared-predecessor-watch`: readers together; each waiter watches the one node that it waits for.
+
+use async_trait::async_trait;
+
+use super::sides::{READ_WRITE, Sides, Watched};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::measure::RequestKind::GetDataWatch;
+use crate::zk::{Failure, Session, Watch};
+
+const SIDES: Sides = Sides { read: "R-", write: "W-" };
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-predecessor-watch",
+        summary: "readers together or one writer; each waiter watches the one node that it waits for",
+        source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
+        details: "\
+Acquire: create ephemeral sequential `R-` or `W-`; getChildren; a reader with no writer before it, a writer
+with nobody before it -> held; else getData with a watch: a reader on the last writer before it, a writer on
+the node just before it, whoever that is. NoNode, or the watch fired -> getChildren again.
+Release: delete.
+
+Requests: 3 uncontended, 5 contended. Order: first in, first out, with readers that stand together let in
+together. A reader that arrives behind a waiting writer waits, so writers do not starve.
+Fan-out: a writer's release wakes exactly the readers up to the next writer, or that writer if it is next; a
+reader's release wakes the writer behind it, if it stood just before that one. Readers that leave in another
+order than they came make that writer look and watch again: once for each time the one before it goes.
+A queue W, a readers, W, b readers costs a + 1 + b notifications.
+Timed out or cancelled: deletes its own node; whoever watched it looks again. Crash: the session's end.
+
+Exclusion: whoever enters has seen a list on its own session without a writer, or without anybody, before it;
+what is before a node can only become less. Progress: the watched node stands before the own one, and
+when it goes the watch fires.
+
+Where it breaks: as predecessor-watch; no protection. Readers behind a waiting writer wait although only
+readers hold: a convoy.",
+        guarantees: READ_WRITE,
+        params: &[],
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(SharedPredecessorWatch { lock: config.path.clone() }),
+};
+
+/// Of a batch in which all ask to write: then it is a queue like any other.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::predecessor_queue(GetDataWatch, n)
+}
+
+struct SharedPredecessorWatch {
+    lock: String,
+}
+
+#[async_trait(?Send)]
+impl Strategy for SharedPredecessorWatch {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let node = QueueNode::join(session, &self.lock, SIDES.of(mode), &[]).await?;
+        match self.wait_until_in(session, &node, mode, patience).await {
+            Ok(()) => Ok(Held::by(node)),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        super::leave(session, held).await
+    }
+}
+
+impl SharedPredecessorWatch {
+    async fn wait_until_in(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        mode: Mode,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        loop {
+            let names = session.get_children(&self.lock).await?;
+            let Some(awaited) = SIDES.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
+            if let Some(mut watch) = self.watch(session, &awaited).await? {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+
+    /// Watches a node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session, name: &str) -> Result<Option<Watch>, Failure> {
+        match session.get_data_and_watch(&format!("{}/{name}", self.lock)).await {
+            Ok((_, watch)) => Ok(Some(watch)),
+            Err(Failure::NoNode) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A queue with two kinds of nodes, readers' and writers': who waits for whom.
+//!
+//! One queue, in the order of numbers. A writer waits for whoever is just before it, and is in when nobody
+//! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
+//! lock.
+//!
+//! Exclusion: by the monotone lower set (see `queue_node`), a list on the own session shows every node before
+//! the own one that is still there. Of a writer and anybody else inside, one has the lower number; the other
+//! has seen a list without it, so it had gone. Progress: the node watched is before the own one, and the
+//! lowest node of all waits for nobody.
+
+use super::QueueNode;
+use crate::catalog::{Guarantees, Holders, Mode};
+use crate::zk::{Failure, sequence_of};
+
+/// What a lock with a read and a write side promises: the order of arrival, but readers together.
+pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };
+
+/// Which of the writers before it a reader watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// The first of the queue.
+    First,
+    /// The last before itself.
+    Last,
+}
+
+/// How the two kinds are named: what stands before the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides {
+    /// The end of a reader's prefix.
+    pub read: &'static str,
+    /// The end of a writer's prefix.
+    pub write: &'static str,
+}
+
+impl Sides {
+    /// The end of the prefix of that side.
+    #[must_use]
+    pub fn of(self, mode: Mode) -> &'static str {
+        match mode {
+            Mode::Read => self.read,
+            Mode::Write => self.write,
+        }
+    }
+
+    /// Whom a node waits for: the node that it has to watch, or `None` when it is in.
+    ///
+    /// # Errors
+    /// [`Failure::OwnNodeMissing`] when the own node is not in the list.
+    pub fn awaited(
+        self,
+        node: &QueueNode,
+        mode: Mode,
+        watched: Watched,
+        names: &[String],
+    ) -> Result<Option<String>, Failure> {
+        if !names.iter().any(|name| name == node.name()) {
+            return Err(Failure::OwnNodeMissing);
+        }
+        let before = names
+            .iter()
+            .filter_map(|name| Some((sequence_of(name)?, name)))
+            .filter(|(sequence, name)| *sequence < node.sequence && self.matters(name, mode));
+        let awaited = match (mode, watched) {
+            (Mode::Read, Watched::First) => before.min_by_key(|(sequence, _)| *sequence),
+            _ => before.max_by_key(|(sequence, _)| *sequence),
+        };
+        Ok(awaited.map(|(_, name)| name.clone()))
+    }
+
+    /// Whether who asks for that waits for a node of that name: a writer for everybody in the queue, a
+    /// reader for writers. Names of neither kind are nobody's place.
+    fn matters(self, name: &str, mode: Mode) -> bool {
+        let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIDES: Sides = Sides { read: "R-", write: "W-" };
+
+    fn name(kind: char, sequence: i64) -> String {
+        format!("{kind}-{sequence:010}")
+    }
+
+    fn node(kind: char, sequence: i64) -> QueueNode {
+        QueueNode { path: format!("/lock/{}", name(kind, sequence)), sequence, czxid: 0 }
+    }
+
+    /// W R R W R, numbered from 3, in no order.
+    fn queue() -> Vec<String> {
+        [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)].map(|(kind, number)| name(kind, number)).into()
+    }
+
+    fn awaited(kind: char, sequence: i64, watched: Watched) -> Option<String> {
+        let mode = if kind == 'W' { Mode::Write } else { Mode::Read };
+        SIDES.awaited(&node(kind, sequence), mode, watched, &queue()).unwrap()
+    }
+
+    #[test]
+    fn a_writer_waits_for_whoever_is_just_before_it() {
+        assert_eq!(awaited('W', 3, Watched::Last), None);
+        for watched in [Watched::First, Watched::Last] {
+            assert_eq!(awaited('W', 6, watched), Some(name('R', 5)));
+        }
+    }
+
+    #[test]
+    fn a_reader_behind_two_writers_watches_the_first_or_the_last_of_them() {
+        assert_eq!(awaited('R', 7, Watched::First), Some(name('W', 3)));
+        assert_eq!(awaited('R', 7, Watched::Last), Some(name('W', 6)));
+        assert_eq!(awaited('R', 5, Watched::Last), Some(name('W', 3)));
+    }
+
+    #[test]
+    fn a_reader_with_only_readers_before_it_is_in() {
+        let names = [name('R', 1), name('R', 2), name('W', 3)];
+        let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
+        assert_eq!(awaited.unwrap(), None);
+    }
+
+    #[test]
+    fn a_list_without_the_own_node_never_means_held() {
+        let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
+        assert_eq!(awaited, Err(Failure::OwnNodeMissing));
+    }
+
+    #[test]
+    fn names_of_neither_kind_are_nobodys_place() {
+        let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)];
+        assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
+    }
+}
