@@ -5,7 +5,7 @@
 
 use crate::catalog::{BatchCost, Events};
 use crate::measure::RequestKind;
-use crate::measure::RequestKind::{Create, Delete, GetChildren};
+use crate::measure::RequestKind::{Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch};
 
 /// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
@@ -17,4 +17,42 @@ pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
         names_returned: Some(n * n),
         ..BatchCost::default()
     }
+}
+
+/// What it takes the first comer to make one missing directory, whose parent is there: a create that is refused
+/// and one of a container, a look for the directory and one for its parent.
+fn make_directories(cost: &mut BatchCost, directories: u64) {
+    cost.requests.extend([(Create, 2 * directories), (Exists, 2 * directories)]);
+    cost.refused.extend([(Create, directories), (Exists, directories)]);
+}
+
+/// Leases that are taken under a queue lock: whoever waits for a lease is alone, the others wait for the queue.
+pub fn semaphore(leases: u64, n: u64) -> BatchCost {
+    // Who must wait for a lease, and who of these must first wait in the inner queue.
+    let for_lease = n.saturating_sub(leases);
+    let in_queue = for_lease.saturating_sub(1);
+    let straight = n - in_queue;
+    let last_armed_is_releasers = n.min(leases) == 1;
+    let queue_names = straight + (in_queue + 1).pow(2) - 1;
+    let lease_names = straight * (straight + 1) / 2 + in_queue * (leases + 1) + for_lease * leases;
+    let mut cost = BatchCost {
+        requests: vec![
+            (Create, 2 * n),
+            (Delete, 2 * n),
+            (GetChildren, n + in_queue),
+            (GetDataWatch, in_queue),
+            (GetChildrenWatch, n + for_lease),
+            (Exists, n),
+        ],
+        // Each one's last watch on the leases is fired for nothing: by the next lease, or by the first release
+        // after the last of them.
+        events: Events { node_deleted: in_queue, children_changed: for_lease + n, ..Events::default() },
+        to_waiters_by_release: for_lease + u64::from(!last_armed_is_releasers),
+        to_releaser: u64::from(last_armed_is_releasers),
+        by_arrival: n - 1,
+        names_returned: Some(queue_names + lease_names),
+        ..BatchCost::default()
+    };
+    make_directories(&mut cost, 2);
+    cost
 }

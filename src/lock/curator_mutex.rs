@@ -15,7 +15,7 @@ use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::{Failure, Session, reactor, sequence_of};
 
 /// Curator's documentation uses this policy in its examples, with a longer base.
-const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
+pub(super) const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
 
 /// Curator's default node data is the address of the client's host, as text.
 const NODE_DATA: &[u8] = b"127.0.0.1";
@@ -45,16 +45,15 @@ told that its session has expired. Every reconnection costs each waiter a list a
         params: &[],
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| {
-        Box::new(CuratorMutex { lock: config.path.clone(), owned: None, events: AnyEvent::default() })
-    },
+    build: |config: &LockConfig| Box::new(CuratorMutex::new(config.path.clone())),
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-struct CuratorMutex {
+/// One owner's mutex; also the part that Curator's semaphores and multi-locks are made of.
+pub(super) struct CuratorMutex {
     lock: String,
     /// The node by which this owner holds, and how many times it has taken the lock.
     owned: Option<(QueueNode, u32)>,
@@ -95,18 +94,21 @@ impl Strategy for CuratorMutex {
             return Ok(());
         }
         self.owned = None;
-        let Some(node) = held.node else { return Ok(()) };
-        let deleted = node.leave(session).await;
-        if deleted.as_ref().is_err_and(Retry::is_retryable) {
-            delete_in_background(session.clone(), node);
+        match held.node {
+            Some(node) => delete_guaranteed(session, node).await,
+            None => Ok(()),
         }
-        deleted
     }
 }
 
 impl CuratorMutex {
+    /// A mutex on that path, not held.
+    pub(super) fn new(lock: String) -> Self {
+        Self { lock, owned: None, events: AnyEvent::default() }
+    }
+
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
-        let node = create_protected(session, &self.lock).await?;
+        let node = create_protected(session, &self.lock, "lock-").await?;
         match self.wait_until_first(session, &node, patience).await {
             Ok(()) => Ok(node),
             Err(why) => Err(node.give_up(session, why).await),
@@ -144,9 +146,13 @@ impl CuratorMutex {
 /// Creates the queue node so that a lost response does not leave it without an owner.
 ///
 /// Source: Curator, `CreateBuilderImpl` with protection (`findProtectedNodeInForeground`).
-async fn create_protected(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
+pub(super) async fn create_protected(
+    session: &Session,
+    lock: &str,
+    base: &str,
+) -> Result<QueueNode, Failure> {
     let mark = format!("_c_{}-", uuid::Uuid::new_v4());
-    let prefix = format!("{mark}lock-");
+    let prefix = format!("{mark}{base}");
     let mut attempt = 0;
     loop {
         let failure = match QueueNode::join(session, lock, &prefix, NODE_DATA).await {
@@ -177,7 +183,9 @@ async fn find_protected(session: &Session, lock: &str, mark: &str) -> Result<Opt
 }
 
 /// Curator's retry loop around one request.
-async fn retried<T, F: Future<Output = Result<T, Failure>>>(request: impl Fn() -> F) -> Result<T, Failure> {
+pub(super) async fn retried<T, F: Future<Output = Result<T, Failure>>>(
+    request: impl Fn() -> F,
+) -> Result<T, Failure> {
     let mut attempt = 0;
     loop {
         let failure = match request().await {
@@ -188,6 +196,15 @@ async fn retried<T, F: Future<Output = Result<T, Failure>>>(request: impl Fn() -
         reactor::sleep(pause).await;
         attempt += 1;
     }
+}
+
+/// Deletes a node for good: what a retry may still delete is left to the background.
+pub(super) async fn delete_guaranteed(session: &Session, node: QueueNode) -> Result<(), Failure> {
+    let deleted = node.leave(session).await;
+    if deleted.as_ref().is_err_and(Retry::is_retryable) {
+        delete_in_background(session.clone(), node);
+    }
+    deleted
 }
 
 /// Curator's guaranteed delete: goes on until the node is gone or the session is over.

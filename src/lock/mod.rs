@@ -6,6 +6,8 @@ mod ancestors;
 mod any_event;
 mod cost;
 mod curator_mutex;
+mod curator_semaphore;
+mod curator_semaphore_mutex;
 mod entry;
 mod no_lock;
 mod parent_watch;

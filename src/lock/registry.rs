@@ -1,11 +1,21 @@
 //! The list of strategies: one line each.
 
-use super::{Entry, curator_mutex, no_lock, parent_watch, polling, predecessor_watch};
+use super::{
+    Entry, curator_mutex, curator_semaphore, curator_semaphore_mutex, no_lock, parent_watch, polling,
+    predecessor_watch,
+};
 use crate::catalog::LockCard;
 
 /// Every strategy, in the order in which lists show them.
-pub const STRATEGIES: &[Entry] =
-    &[polling::ENTRY, parent_watch::ENTRY, predecessor_watch::ENTRY, curator_mutex::ENTRY, no_lock::ENTRY];
+pub const STRATEGIES: &[Entry] = &[
+    polling::ENTRY,
+    parent_watch::ENTRY,
+    predecessor_watch::ENTRY,
+    curator_mutex::ENTRY,
+    curator_semaphore_mutex::ENTRY,
+    curator_semaphore::ENTRY,
+    no_lock::ENTRY,
+];
 
 /// The descriptions of all strategies.
 #[must_use]

@@ -16,6 +16,9 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What a container node has for an owner.
+const CONTAINER: i64 = i64::MIN;
+
 /// Requests in the order of sending.
 pub type Trace = Rc<RefCell<Vec<Sent>>>;
 
@@ -58,11 +61,23 @@ impl Scene {
         self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
     }
 
-    /// How many nodes the queue has.
+    /// How many nodes there are below the lock's path, at any depth; directories that the server removes by
+    /// itself are none.
     pub async fn nodes(&self) -> usize {
         // A follower may be a little behind.
         self.outside.sync(&self.lock).await.unwrap();
-        self.outside.list_children(&self.lock).await.unwrap().len()
+        let mut count = 0;
+        let mut directories = vec![self.lock.clone()];
+        while let Some(directory) = directories.pop() {
+            for name in self.outside.list_children(&directory).await.unwrap() {
+                let path = format!("{directory}/{name}");
+                let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
+                count += usize::from(stat.ephemeral_owner != CONTAINER);
+                directories
+                    .extend((stat.ephemeral_owner == CONTAINER || stat.num_children > 0).then_some(path));
+            }
+        }
+        count
     }
 }
 
