@@ -139,6 +139,8 @@ pub struct BatchCost {
     pub requests: Vec<(RequestKind, u64)>,
     /// Of those, the ones that the server refuses: a create that finds the node there, for instance.
     pub refused: Vec<(RequestKind, u64)>,
+    /// Writes that successful multis consist of: the servers count each of them.
+    pub written_by_multis: u64,
     /// Notifications by what they say.
     pub events: Events,
     /// Notifications delivered to waiters because of releases.

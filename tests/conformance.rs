@@ -5,9 +5,15 @@
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "conformance/multi.rs"]
+mod multi;
 #[path = "conformance/queues.rs"]
 mod queues;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
+#[path = "conformance/semaphores.rs"]
+mod semaphores;
 #[path = "support/sessions.rs"]
 mod sessions;
+#[path = "support/trials.rs"]
+mod trials;

@@ -5,7 +5,9 @@
 
 use crate::catalog::{BatchCost, Events};
 use crate::measure::RequestKind;
-use crate::measure::RequestKind::{Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch};
+use crate::measure::RequestKind::{
+    Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
+};
 
 /// A queue in which each waiter watches the one before it: two looks and one watch for all but the first.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
@@ -55,4 +57,34 @@ pub fn semaphore(leases: u64, n: u64) -> BatchCost {
     };
     make_directories(&mut cost, 2);
     cost
+}
+
+/// Queue locks taken in turn, by all in one order: the first has the queue, the others are free when it is held.
+pub fn one_queue_after_another(members: u64, n: u64) -> BatchCost {
+    let free = members - 1;
+    let mut cost = predecessor_queue(GetDataWatch, n);
+    cost.requests.extend([(Create, free * n), (Delete, free * n), (GetChildren, free * n)]);
+    cost.names_returned = Some(n * n + free * n);
+    make_directories(&mut cost, members);
+    cost
+}
+
+/// Queue locks joined and left in one transaction each; every look is at all of them.
+pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
+    BatchCost {
+        // The first comer finds no directory: its multi and its lists are refused, and it makes them all.
+        requests: vec![
+            (Multi, 2 * n + 1),
+            (GetChildren, members * 2 * n),
+            (GetDataWatch, n - 1),
+            (Exists, 2 * members),
+            (Create, members),
+        ],
+        refused: vec![(Multi, 1), (GetChildren, members), (Exists, members)],
+        written_by_multis: 2 * members * n,
+        events: Events { node_deleted: n - 1, ..Events::default() },
+        to_waiters_by_release: n - 1,
+        names_returned: Some(members * n * n),
+        ..BatchCost::default()
+    }
 }

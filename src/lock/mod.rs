@@ -4,7 +4,9 @@
 
 mod ancestors;
 mod any_event;
+mod atomic_multi;
 mod cost;
+mod curator_multi;
 mod curator_mutex;
 mod curator_semaphore;
 mod curator_semaphore_mutex;

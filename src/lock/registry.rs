@@ -1,8 +1,8 @@
 //! The list of strategies: one line each.
 
 use super::{
-    Entry, curator_mutex, curator_semaphore, curator_semaphore_mutex, no_lock, parent_watch, polling,
-    predecessor_watch,
+    Entry, atomic_multi, curator_multi, curator_mutex, curator_semaphore, curator_semaphore_mutex, no_lock,
+    parent_watch, polling, predecessor_watch,
 };
 use crate::catalog::LockCard;
 
@@ -14,6 +14,8 @@ pub const STRATEGIES: &[Entry] = &[
     curator_mutex::ENTRY,
     curator_semaphore_mutex::ENTRY,
     curator_semaphore::ENTRY,
+    curator_multi::ENTRY,
+    atomic_multi::ENTRY,
     no_lock::ENTRY,
 ];
 

@@ -133,6 +133,8 @@ pub struct Counts {
     pub requests: PerRequest,
     /// Requests that the server answered with success.
     pub succeeded: PerRequest,
+    /// Writes that successful multis consisted of: the servers count each of them.
+    pub written_by_multis: u64,
     /// Notifications delivered.
     pub notifications: Notifications,
     /// How acquires ended.
@@ -160,6 +162,7 @@ impl Counts {
     pub fn merge(&mut self, other: &Self) {
         self.requests.merge(&other.requests);
         self.succeeded.merge(&other.succeeded);
+        self.written_by_multis += other.written_by_multis;
         self.notifications.merge(&other.notifications);
         self.outcomes.merge(&other.outcomes);
         self.releases += other.releases;

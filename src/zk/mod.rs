@@ -22,4 +22,4 @@ pub use multi::Op;
 pub use outcome::Failure;
 pub use session::{Created, NodeKind, NodeStat, Session};
 pub use watch::Watch;
-pub use zookeeper_client::StateWatcher;
+pub use zookeeper_client::{SessionState, StateWatcher};

@@ -62,10 +62,13 @@ impl Session {
         };
         let sent = self.sending(RequestKind::Multi, &named.join("; "), bytes);
         let commit = self.commit(operations);
-        let reply = self.metered(sent, commit, |results| wire::multi(results.len()) + 8);
+        let reply = self.metered(sent, commit, |results| wire::multi_reply(results.iter().map(body)));
         async move {
-            let results = reply.await?;
+            let results = reply.await.inspect_err(|failure| self.refused(failure, operations.len()))?;
             let answered = clock::now();
+            self.0.observed.sheet.borrow_mut().count(answered, |counts| {
+                counts.written_by_multis += operations.len() as u64;
+            });
             for operation in operations {
                 if let Op::Delete(path) = operation
                     && let Some(log) = self.0.log_of(path)
@@ -80,6 +83,14 @@ impl Session {
                 }
             }
             Ok(created)
+        }
+    }
+
+    /// A refusal of the server names an error for each operation, so it is longer than that of one request.
+    fn refused(&self, failure: &Failure, operations: usize) {
+        if failure.is_definite() {
+            let bytes = wire::multi_refusal(operations);
+            self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.bytes_received += bytes);
         }
     }
 
@@ -105,6 +116,15 @@ impl Session {
                 | MultiWriteError::OperationFailed { source, .. } => source,
             })
         }
+    }
+}
+
+/// Bytes of a result's body.
+fn body(result: &MultiWriteResult) -> u64 {
+    match result {
+        MultiWriteResult::Create { path, .. } => wire::created_in_multi(path),
+        MultiWriteResult::SetData { .. } => wire::STAT,
+        _ => 0,
     }
 }
 

@@ -6,7 +6,9 @@
 /// Size of a reply that carries no body: an error, or the answer to a delete.
 pub const EMPTY_REPLY: u64 = 20;
 /// Size of a serialized `Stat`.
-const STAT: u64 = 68;
+pub const STAT: u64 = 68;
+/// Size of the header before each part of a multi, in the request and in the reply.
+const MULTI_HEADER: u64 = 9;
 
 fn len(text: &str) -> u64 {
     text.len() as u64
@@ -34,7 +36,22 @@ pub fn set_data(path: &str, data: &[u8]) -> u64 {
 
 /// A multi's own frame: what its operations have beside their bodies, and the record that ends them.
 pub fn multi(operations: usize) -> u64 {
-    12 + 9 + 9 * operations as u64
+    12 + MULTI_HEADER * (operations as u64 + 1)
+}
+
+/// A multi's reply: what each result has before its body, the bodies, and the record that ends them.
+pub fn multi_reply(bodies: impl ExactSizeIterator<Item = u64>) -> u64 {
+    EMPTY_REPLY + MULTI_HEADER * (bodies.len() as u64 + 1) + bodies.sum::<u64>()
+}
+
+/// What the reply to a multi that was refused has beside the header: an error code for each operation.
+pub fn multi_refusal(operations: usize) -> u64 {
+    (MULTI_HEADER + 4) * operations as u64 + MULTI_HEADER
+}
+
+/// A create's result within a multi's reply.
+pub fn created_in_multi(path: &str) -> u64 {
+    4 + len(path) + STAT
 }
 
 /// A read request: getChildren, getData or exists.
@@ -58,4 +75,17 @@ pub const STAT_REPLY: u64 = 20 + STAT;
 /// A notification.
 pub fn event(path: &str) -> u64 {
     32 + len(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_multis_reply_has_a_header_for_each_result_and_one_that_ends_them() {
+        // setData and delete: a stat, and nothing.
+        assert_eq!(multi_reply([STAT, 0].into_iter()), 20 + 9 + 68 + 9 + 9);
+        assert_eq!(multi_reply([created_in_multi("/l/n-0000000001")].into_iter()), 20 + 9 + 4 + 15 + 68 + 9);
+        assert_eq!(EMPTY_REPLY + multi_refusal(2), 20 + 13 + 13 + 9);
+    }
 }

@@ -16,9 +16,6 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a container node has for an owner.
-const CONTAINER: i64 = i64::MIN;
-
 /// Requests in the order of sending.
 pub type Trace = Rc<RefCell<Vec<Sent>>>;
 
@@ -61,8 +58,8 @@ impl Scene {
         self.target.open(TIMEOUT, TIMEOUT, observed).await.unwrap()
     }
 
-    /// How many nodes there are below the lock's path, at any depth; directories that the server removes by
-    /// itself are none.
+    /// How many nodes there are below the lock's path, at any depth; directories, which belong to no session and
+    /// have had children, are none.
     pub async fn nodes(&self) -> usize {
         // A follower may be a little behind.
         self.outside.sync(&self.lock).await.unwrap();
@@ -72,9 +69,9 @@ impl Scene {
             for name in self.outside.list_children(&directory).await.unwrap() {
                 let path = format!("{directory}/{name}");
                 let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
-                count += usize::from(stat.ephemeral_owner != CONTAINER);
-                directories
-                    .extend((stat.ephemeral_owner == CONTAINER || stat.num_children > 0).then_some(path));
+                let is_directory = stat.ephemeral_owner == 0 && stat.cversion > 0;
+                count += usize::from(!is_directory);
+                directories.extend(is_directory.then_some(path));
             }
         }
         count
