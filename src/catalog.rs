@@ -41,6 +41,9 @@ pub struct Guarantees {
     pub watches: bool,
     /// Who may be inside together.
     pub holders: Holders,
+    /// Where the nodes by which it is held stand, below the lock's path: `/leases`, for instance. Nodes in
+    /// other places are steps on the way. Empty where every node of a holder has the same number.
+    pub queue: &'static str,
 }
 
 impl Guarantees {
@@ -52,6 +55,7 @@ impl Guarantees {
         protected: false,
         watches: true,
         holders: Holders::One,
+        queue: "",
     };
 }
 
@@ -153,6 +157,8 @@ pub struct BatchCost {
     /// The number of getChildren follows from nothing that is known: no total of requests and none of reads
     /// is expected.
     pub looks_vary: bool,
+    /// With these parameters nothing is known: the totals depend on timing.
+    pub open: bool,
 }
 
 impl BatchCost {

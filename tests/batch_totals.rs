@@ -119,3 +119,11 @@ async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_semaphore_of_several_leases_agrees_with_its_model() {
+    for contenders in [1, 2, 3, 4, 10] {
+        let trial = batch("{ name = \"curator-semaphore\", leases = 3 }", contenders).await;
+        assert_counts(&trial);
+    }
+}

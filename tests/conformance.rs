@@ -13,6 +13,8 @@ mod clients;
 mod ensemble;
 #[path = "conformance/faster.rs"]
 mod faster;
+#[path = "conformance/multi.rs"]
+mod multi;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "conformance/published.rs"]
@@ -25,5 +27,9 @@ mod races;
 mod read_write;
 #[path = "support/rehearsal.rs"]
 mod rehearsal;
+#[path = "conformance/semaphores.rs"]
+mod semaphores;
 #[path = "support/sessions.rs"]
 mod sessions;
+#[path = "support/trials.rs"]
+mod trials;

@@ -93,6 +93,9 @@ fn expected(shared: &Shared, log: &Log) -> Option<BatchCost> {
     }
     let model = shared.entry.card.batch_cost.filter(|_| shared.spec.load == Load::Batch)?;
     let mut cost = model(&shared.spec.strategy.params, shared.spec.contenders as u64);
+    if cost.open {
+        return None;
+    }
     if cost.looks_follow_waits {
         cost.requests.push((GetChildren, log.looks_by_wait));
     }

@@ -83,6 +83,8 @@ impl Attribution {
 
 fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
     match (arrival.kind, &arrival.armed) {
+        // Whoever was there has gone on to the lock itself, or has given up.
+        (EventKind::NodeDeleted, _) if !scene.is_of_a_holder(&arrival.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
             Some(number) => release_or_departure(scene, number),
             None => latest_release(scene, arrival.at),
@@ -92,7 +94,11 @@ fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
         // One node without a number, which is there or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => latest_release(scene, arrival.at),
-        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm, arrival.at),
+        (EventKind::ChildrenChanged, Some(arm)) => match cause_of_change(scene, arm, arrival.at) {
+            // Where several are inside, any of them may be the next to release.
+            Cause::Departure if scene.capacity() > 1 => latest_release(scene, arrival.at),
+            cause => cause,
+        },
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
     }

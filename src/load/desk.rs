@@ -52,7 +52,7 @@ impl Desk {
     pub fn new(shared: &Shared, seconds: usize) -> Self {
         let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
         let changes =
-            shared.scenes.iter().map(|scene| (Rc::from(&*scene.path), Arc::clone(&scene.changes))).collect();
+            shared.scenes.iter().map(|scene| (Rc::from(scene.queue()), Arc::clone(&scene.changes))).collect();
         let observed = Observed {
             sheet: Rc::clone(&sheet),
             pulse: Arc::clone(&shared.pulse),

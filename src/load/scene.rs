@@ -46,6 +46,8 @@ pub struct Occupant {
 pub struct Scene {
     /// Path of the lock's directory.
     pub path: String,
+    /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
+    queue: String,
     /// The order of creates and deletes, as lists tell it.
     pub changes: Arc<ChangeLog>,
     seats: Vec<Seat>,
@@ -75,6 +77,7 @@ impl Scene {
         };
         Self {
             path,
+            queue: String::new(),
             changes: Arc::new(ChangeLog::new(contenders)),
             seats: (0..contenders).map(|_| seat()).collect(),
             capacity,
@@ -88,6 +91,33 @@ impl Scene {
             releases: AtomicUsize::new(0),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
+    }
+
+    /// The same lock, held by nodes that stand in a place of their own below its path.
+    #[must_use]
+    pub fn held_below(mut self, place: &str) -> Self {
+        if !place.is_empty() {
+            self.queue = format!("{}{place}", self.path);
+        }
+        self
+    }
+
+    /// The directory whose changes are followed.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        if self.queue.is_empty() { &self.path } else { &self.queue }
+    }
+
+    /// Whether a node's number is that of a holder, and not of a step on the way to the lock.
+    #[must_use]
+    pub fn is_of_a_holder(&self, node: &str) -> bool {
+        self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
+    }
+
+    /// How many may be inside.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// An acquire begins; returns its place in the order of arrival, from 1.

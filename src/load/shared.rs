@@ -110,7 +110,9 @@ impl Shared {
             Holders::One | Holders::ReadersOrOneWriter => 1,
             Holders::Leases(param) => leases(&spec, param),
         };
-        let scene = |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, capacity);
+        let place = entry.card.guarantees.queue;
+        let scene =
+            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, capacity).held_below(place);
         let scenes = (0..spec.locks).map(scene).collect();
         Self {
             spec,

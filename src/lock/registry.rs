@@ -1,8 +1,9 @@
 //! The list of strategies: one line each.
 
 use super::{
-    Entry, ahead, apache_write_lock, baton, crate_lock, curator_mutex, curator_read_write, ephemeral_child,
-    ephemeral_node, go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
+    Entry, ahead, apache_write_lock, atomic_multi, baton, crate_lock, curator_multi, curator_mutex,
+    curator_read_write, curator_semaphore, curator_semaphore_mutex, ephemeral_child, ephemeral_node,
+    go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
     predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch, shared_predecessor_watch, ticket,
 };
 use crate::catalog::LockCard;
@@ -18,7 +19,10 @@ pub const STRATEGIES: &[Entry] = &[
     go_zookeeper::ENTRY,
     apache_write_lock::ENTRY,
     curator_mutex::ENTRY,
+    curator_semaphore_mutex::ENTRY,
+    curator_semaphore::ENTRY,
     curator_read_write::ENTRY,
+    curator_multi::ENTRY,
     shared_parent_watch::ENTRY,
     shared_predecessor_watch::ENTRY,
     local_then_remote::ENTRY,
@@ -28,6 +32,7 @@ pub const STRATEGIES: &[Entry] = &[
     ahead::ENTRY,
     baton::ENTRY,
     ticket::ENTRY,
+    atomic_multi::ENTRY,
     no_lock::ENTRY,
 ];
 

@@ -92,7 +92,7 @@ pub struct Notifications {
     pub to_releaser: u64,
     /// Caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Caused by a waiter that left the queue without having held.
+    /// Caused by a waiter that left a queue without having held: it gave up, or went on to the lock itself.
     pub by_departure: u64,
     /// Several changes came at once, and which of them fired the watch could not be told.
     pub cause_unknown: u64,

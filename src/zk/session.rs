@@ -331,7 +331,10 @@ impl Session {
             Some(Err(_)) => wire::EMPTY_REPLY,
             None => 0,
         };
-        let succeeded = matches!(reply, Some(Ok(_)));
+        // To an exists that finds nothing the server answers NoNode, which is no failure to whoever asks.
+        let absent =
+            matches!(kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
+        let succeeded = matches!(reply, Some(Ok(_))) && !absent;
         self.0.ended(&Ended { kind, sent, succeeded, bytes }, &waker);
         self.0.return_waker(waker);
         let reply = reply.ok_or(Failure::NoReply)?;

@@ -274,6 +274,7 @@ impl Contender {
 /// A contender in its acquire.
 struct Waiting {
     cancel: CancellationToken,
+    trace: Trace,
     task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
 }
 
@@ -281,11 +282,12 @@ impl Waiting {
     fn start(mut contender: Contender, mode: Mode) -> Self {
         let patience = patience(Some(Duration::from_secs(20)));
         let cancel = patience.cancel.clone();
+        let trace = Trace::clone(&contender.trace);
         let task = reactor::spawn_local(async move {
             let held = contender.lock.acquire(&contender.session, mode, &patience).await;
             (contender, held)
         });
-        Self { cancel, task }
+        Self { cancel, trace, task }
     }
 
     /// Waits until it holds, and releases.
@@ -306,6 +308,16 @@ impl Waiting {
         let (contender, held) = self.task.await;
         assert_eq!(held.unwrap_err(), AcquireError::Cancelled);
         contender.lines()
+    }
+}
+
+/// Waits until nobody has sent anything for a while.
+async fn quiet(waits: &[Waiting]) {
+    let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
+    let mut before = None;
+    while before != Some(sent()) {
+        before = Some(sent());
+        reactor::sleep(SETTLE).await;
     }
 }
 

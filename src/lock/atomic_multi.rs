@@ -1,0 +1,191 @@
+//! `atomic-multi`: several locks, whose queues are all joined in one transaction.
+
+use async_trait::async_trait;
+use futures_util::future::{join, try_join_all};
+
+use super::ancestors::make_containers;
+use super::curator_multi::{MEMBERS, PARAMS, directories};
+use super::curator_queue::RETRY;
+use super::queue_node::Standing;
+use super::retry::Retry;
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
+use crate::catalog::{Guarantees, LockCard, Mode};
+use crate::zk::{Created, Failure, Op, Session, reactor, sequence_of};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "atomic-multi",
+        summary: "several queue locks joined in one transaction, so that no order of them can deadlock",
+        source: "this suite",
+        details: "\
+Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
+uuid in all names; getChildren of every member in the same flush; the own node is the lowest everywhere -> held;
+else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired
+-> getChildren of every member again. After a lost response the nodes are looked for by their uuid before others
+are created.
+Release: one multi deletes all nodes.
+
+Requests for m members: m + 2 uncontended, 2m + 3 contended. An acquire takes one round trip and a commit, where
+curator-multi takes two round trips and a commit for each member; a handoff two round trips and a commit. Fan-out
+of a release: 1. Order: first in, first out. Timed out or cancelled: deletes its nodes in one multi. Crash: the
+session's end frees all places.
+
+Exclusion: held only after a list of every member, taken after the own create, that shows no lower number.
+Progress, in whatever order members are listed: a transaction has one place among all transactions, so of any two
+contenders the same one is before the other in every queue that both are in. Who waits, waits for an earlier
+transaction; a circle of waits would need one that is earlier than itself.
+
+Where it breaks: a client that takes the same members one by one joins them at different times, and with it the
+circle is possible again. All members must be on one ensemble.",
+        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        params: PARAMS,
+        batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
+    },
+    build: |config: &LockConfig| Box::new(AtomicMulti { members: directories(config), nodes: Vec::new() }),
+};
+
+struct AtomicMulti {
+    members: Vec<String>,
+    /// The nodes by which all members are held.
+    nodes: Vec<QueueNode>,
+}
+
+/// The names in each member's queue.
+type Lists = Vec<Vec<String>>;
+
+#[async_trait(?Send)]
+impl Strategy for AtomicMulti {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let (nodes, lists) = self.join(session).await?;
+        match self.wait_until_first(session, &nodes, lists, patience).await {
+            Ok(()) => {
+                self.nodes = nodes;
+                Ok(Held { node: self.nodes.first().cloned() })
+            }
+            Err(AcquireError::Failed(failure)) if !failure.session_survives() => Err(failure.into()),
+            Err(why) => {
+                leave(session, &nodes).await?;
+                Err(why)
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
+        leave(session, &std::mem::take(&mut self.nodes)).await
+    }
+}
+
+impl AtomicMulti {
+    /// Joins all queues so that a lost response does not leave nodes without an owner.
+    async fn join(&self, session: &Session) -> Result<(Vec<QueueNode>, Lists), Failure> {
+        let mark = format!("_c_{}-", uuid::Uuid::new_v4());
+        let mut attempt = 0;
+        loop {
+            let failure = match self.create(session, &mark).await {
+                Ok(joined) => return Ok(joined),
+                Err(failure) => failure,
+            };
+            if failure == Failure::NoNode && attempt == 0 {
+                for member in &self.members {
+                    make_containers(session, member).await?;
+                }
+                attempt += 1;
+                continue;
+            }
+            let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
+            reactor::sleep(pause).await;
+            if let Some(joined) = self.find(session, &mark).await? {
+                return Ok(joined);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Creates the nodes and lists all members, in one flush.
+    async fn create(&self, session: &Session, mark: &str) -> Result<(Vec<QueueNode>, Lists), Failure> {
+        let paths: Vec<String> = self.members.iter().map(|member| format!("{member}/{mark}lock-")).collect();
+        let joins: Vec<Op<'_>> = paths.iter().map(|path| Op::Join { path, data: &[] }).collect();
+        let (created, lists) = join(session.multi(&joins), self.list(session)).await;
+        let nodes: Option<Vec<_>> = created?.into_iter().map(node).collect();
+        let nodes = nodes.ok_or(Failure::OwnNodeMissing)?;
+        match lists {
+            // Nobody would look for these nodes.
+            Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),
+            lists => Ok((nodes, lists?)),
+        }
+    }
+
+    /// The nodes of a transaction whose response was lost; all of them are there, or none is.
+    async fn find(&self, session: &Session, mark: &str) -> Result<Option<(Vec<QueueNode>, Lists)>, Failure> {
+        let lists = self.list(session).await?;
+        let mut nodes = Vec::new();
+        for (member, names) in self.members.iter().zip(&lists) {
+            let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+            let path = format!("{member}/{name}");
+            let found = RETRY.around(|| session.exists(&path)).await?;
+            let Some((found, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
+            nodes.push(QueueNode { path, sequence, czxid: found.czxid });
+        }
+        Ok(Some((nodes, lists)))
+    }
+
+    /// Lists all members; the requests are sent when this is called.
+    fn list<'a>(&'a self, session: &'a Session) -> impl Future<Output = Result<Lists, Failure>> + use<'a> {
+        try_join_all(self.members.iter().map(|member| session.get_children(member)))
+    }
+
+    async fn wait_until_first(
+        &self,
+        session: &Session,
+        nodes: &[QueueNode],
+        mut lists: Lists,
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        while let Some(predecessor) = self.first_obstacle(nodes, &lists)? {
+            match session.get_data_and_watch(&predecessor).await {
+                Ok((_, mut watch)) => {
+                    patience.wait(watch.changed()).await?;
+                }
+                Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure.into()),
+            }
+            lists = self.list(session).await?;
+        }
+        Ok(())
+    }
+
+    /// The node just before the own one, in the first member where there is one.
+    fn first_obstacle(&self, nodes: &[QueueNode], lists: &Lists) -> Result<Option<String>, Failure> {
+        let mut obstacle = None;
+        for ((member, node), names) in self.members.iter().zip(nodes).zip(lists) {
+            if let Standing::Behind(name) = node.standing(names)? {
+                obstacle = obstacle.or(Some(format!("{member}/{name}")));
+            }
+        }
+        Ok(obstacle)
+    }
+}
+
+fn node(created: Created) -> Option<QueueNode> {
+    let Created { path, sequence, czxid } = created;
+    Some(QueueNode { path, sequence: sequence?, czxid })
+}
+
+/// Leaves all queues at once; nodes of which one has gone already are deleted one by one.
+async fn leave(session: &Session, nodes: &[QueueNode]) -> Result<(), Failure> {
+    let deletes: Vec<Op<'_>> = nodes.iter().map(|node| Op::Delete(&node.path)).collect();
+    match session.multi(&deletes).await {
+        Err(Failure::NoNode) => {}
+        ended => return ended.map(drop),
+    }
+    for node in nodes {
+        node.leave(session).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! `curator-semaphore-mutex`: Apache Curator's InterProcessSemaphoreMutex.
+
+use super::curator_semaphore::{CuratorSemaphore, GUARANTEES};
+use super::{Entry, LockConfig, cost};
+use crate::catalog::{Guarantees, Holders, LockCard};
+
+/// Description and constructor.
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-semaphore-mutex",
+        summary: "Curator's InterProcessSemaphoreMutex: a curator-semaphore of one lease, not reentrant",
+        source: "Apache Curator, InterProcessSemaphoreMutex",
+        details: "\
+Acquire and release: as curator-semaphore with one lease, taken under a curator-mutex on `locks`. A second
+acquire by the same owner waits like any other's.
+
+Requests: 7 uncontended, 10 contended, 4 of them writes; an acquire returns when the delete of the inner node
+is answered. A contended handoff takes three round trips and two commits, against two and one of curator-mutex.
+Fan-out of a release: 1 on `leases`, and then 1 on `locks`; besides one notification for nothing for each
+acquisition, because the watch on `leases` stays armed. Order: first in, first out.
+Timed out: deletes its lease and its node under `locks`. Crash: the session's end frees the lease.
+
+Exclusion and progress: as curator-semaphore, with one lease.
+Where it breaks: at the same places as curator-semaphore. Who takes it again while holding it waits for itself.",
+        guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
+        params: &[],
+        batch_cost: Some(|_, n| cost::semaphore(1, n)),
+    },
+    build: |config: &LockConfig| Box::new(CuratorSemaphore::new(&config.path, 1, 1)),
+};
