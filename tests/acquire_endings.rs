@@ -123,7 +123,7 @@ fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_rele
 fn the_librarys_lock_leaves_no_node_at_whatever_moment_it_is_cancelled() {
     let entry = zklockbench::lock::find("crate-lock").unwrap();
     reactor::block_on(async {
-        let Contest { scene, mut one, mut other, holder, waiter, held } = contest(entry).await;
+        let Contest { scene, mut one, mut other, holder, waiter, held, .. } = contest(entry).await;
         // From before the create is answered until the watch is set
         for step in 0..40 {
             let ended =

@@ -132,7 +132,7 @@ async fn stay_inside(client: &Client, owner: &str) -> Tally {
 
 /// One of our contenders: its rounds, and what it saw.
 async fn contend(scene: &Scene, (strategy, params): (&str, Params)) -> Tally {
-    let config = LockConfig { path: scene.lock.clone(), params };
+    let config = LockConfig { path: scene.lock.clone(), params, contender: 0 };
     let mut lock = (find(strategy).unwrap().build)(&config);
     let session = scene.session().await;
     let client = Client::connect(ensemble::shared()).await.unwrap();

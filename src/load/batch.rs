@@ -11,7 +11,7 @@ use super::shared::{Board, Shared};
 use crate::clock;
 
 /// Without a request, reply or notification for so long, all is quiet.
-const QUIET: Duration = Duration::from_millis(25);
+const QUIET: Duration = Duration::from_millis(40);
 /// After so long the batch goes on all the same; the totals will then tell.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);

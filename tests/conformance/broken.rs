@@ -13,7 +13,7 @@ const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 const SETTLE: Duration = Duration::from_millis(200);
 
 fn lock(name: &str, scene: &Scene) -> Box<dyn Strategy> {
-    (find(name).unwrap().build)(&LockConfig { path: scene.lock.clone(), params: Params::new() })
+    (find(name).unwrap().build)(&LockConfig { path: scene.lock.clone(), params: Params::new(), contender: 0 })
 }
 
 /// A contender on a connection of its own or on one that can be broken.

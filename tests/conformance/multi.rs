@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklockbench::catalog::{Mode, ParamValue, Params};
 use zklockbench::lock::{AcquireError, LockConfig, Patience, Strategy, find};
 use zklockbench::verdict::Verdict;
-use zklockbench::zk::{Failure, NodeKind, reactor};
+use zklockbench::zk::{Failure, NodeKind, Session, reactor};
 
 use crate::rehearsal::{lines, subject};
 use crate::sessions::{Scene, patience, scene};
@@ -18,7 +18,7 @@ fn multi(scene: &Scene, members: u64, order: &str) -> Box<dyn Strategy> {
         ("members".to_owned(), ParamValue::Count(members)),
         ("order".to_owned(), ParamValue::Word(order.to_owned())),
     ]);
-    (find("curator-multi").unwrap().build)(&LockConfig { path: scene.lock.clone(), params })
+    (find("curator-multi").unwrap().build)(&LockConfig { path: scene.lock.clone(), params, contender: 0 })
 }
 
 #[test]
@@ -74,13 +74,27 @@ async fn start(scene: &Scene, patience: &Patience) -> reactor::Task<Result<(), A
     })
 }
 
+/// Somebody who is in front of all others in both queues, until its session ends.
+async fn block(scene: &Scene) -> Session {
+    let session = scene.session().await;
+    for member in ["member-0", "member-1"] {
+        let directory = format!("{}/{member}", scene.lock);
+        let _ = session.create(&directory, &[], NodeKind::Persistent).await;
+        session.create(&format!("{directory}/n-"), &[], NodeKind::EphemeralSequential).await.unwrap();
+    }
+    session
+}
+
 #[test]
 fn two_that_begin_at_different_members_wait_for_each_other() {
     reactor::block_on(async {
         let scene = scene(crate::ensemble::shared()).await;
         // Without a timeout: each has one member and one place in the other's queue, and stays so
         let (one, other) = (patience(None), patience(None));
+        let blocker = block(&scene).await;
         let (first, second) = (start(&scene, &one).await, start(&scene, &other).await);
+        reactor::sleep(SETTLE).await;
+        blocker.close(SETTLE * 25).await;
         reactor::sleep(SETTLE * 3).await;
         assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
         // Until one of them gives up
@@ -89,8 +103,11 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
         assert_eq!(second.await, Ok(()));
         assert_eq!(scene.nodes().await, 0);
         // With a timeout: nobody holds both, and yet somebody's patience ends
-        let limit = Some(SETTLE * 2);
+        let blocker = block(&scene).await;
+        let limit = Some(SETTLE * 5);
         let (first, second) = (start(&scene, &patience(limit)).await, start(&scene, &patience(limit)).await);
+        reactor::sleep(SETTLE).await;
+        blocker.close(SETTLE * 25).await;
         let ended = [first.await, second.await];
         assert!(ended.contains(&Err(AcquireError::TimedOut)), "{ended:?}");
         assert_eq!(scene.nodes().await, 0);
