@@ -92,12 +92,15 @@ impl Contest {
         clock::now() - self.oracle.latest.get() > clock::micros(STUCK)
     }
 
-    fn lock(&self) -> Box<dyn Strategy> {
+    fn lock(&self, contender: usize) -> Box<dyn Strategy> {
         let mut params = Params::new();
         if self.entry.card.params.iter().any(|param| param.name == "poll_interval") {
             params.insert("poll_interval".into(), ParamValue::Duration(Duration::from_millis(2)));
         }
-        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender: 0 })
+        if self.entry.card.params.iter().any(|param| param.name == "tasks_per_process") {
+            params.insert("tasks_per_process".into(), ParamValue::Count(2));
+        }
+        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender })
     }
 
     fn mode(&self, rng: &mut ChaCha8Rng) -> Mode {
@@ -114,6 +117,7 @@ fn leases(entry: &Entry) -> usize {
 }
 
 struct Contender {
+    number: usize,
     contest: Rc<Contest>,
     rng: ChaCha8Rng,
     session: Session,
@@ -121,9 +125,9 @@ struct Contender {
 }
 
 impl Contender {
-    async fn new(contest: Rc<Contest>, rng: ChaCha8Rng) -> Self {
-        let (session, lock) = (contest.scene.session().await, contest.lock());
-        Self { contest, rng, session, lock }
+    async fn new(number: usize, contest: Rc<Contest>, rng: ChaCha8Rng) -> Self {
+        let (session, lock) = (contest.scene.session().await, contest.lock(number));
+        Self { number, contest, rng, session, lock }
     }
 
     async fn run(mut self) {
@@ -183,7 +187,7 @@ impl Contender {
     }
 
     async fn rejoin(&mut self) {
-        self.lock = self.contest.lock();
+        self.lock = self.contest.lock(self.number);
         let fresh = self.contest.scene.session().await;
         std::mem::replace(&mut self.session, fresh).close(CLOSE).await;
     }
@@ -199,7 +203,7 @@ fn contest(entries: impl Iterator<Item = &'static Entry>, wanted: u64) -> Vec<Rc
             for one in 0..CONTENDERS {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream((group * CONTENDERS + one) as u64);
-                let contender = Contender::new(Rc::clone(&contest), rng).await;
+                let contender = Contender::new(one, Rc::clone(&contest), rng).await;
                 tasks.push(reactor::spawn_local(contender.run()));
             }
             contests.push(contest);
