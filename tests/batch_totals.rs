@@ -13,7 +13,7 @@ use zklockbench::verdict::Verdict;
 
 async fn batch(strategy: &str, contenders: usize) -> Trial {
     let lines = format!(
-        "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"60ms\"\n\
+        "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"5ms\"\n\
          poll_interval = \"400ms\"\nsession_timeout = \"20s\"\n"
     );
     let lines =

@@ -133,3 +133,13 @@ fn mix(strategy: &str, kind: &str) {
 fn the_mutexes_exclude_each_other() {
     mix("curator-mutex", "mutex");
 }
+
+#[test]
+fn the_semaphore_mutexes_exclude_each_other() {
+    mix("curator-semaphore-mutex", "semaphore-mutex");
+}
+
+#[test]
+fn writers_of_the_read_write_locks_exclude_each_other() {
+    mix("curator-read-write", "write");
+}

@@ -37,7 +37,8 @@ contenders the same one is before the other in every queue that both are in. Who
 transaction; a circle of waits would need one that is earlier than itself.
 
 Where it breaks: a client that takes the same members one by one joins them at different times, and with it the
-circle is possible again. All members must be on one ensemble.",
+circle is possible again. All members must be on one ensemble. Servers do not tell the czxid of a node that was
+created in a multi (ZOOKEEPER-4026), so a fencing token costs a look at the own node.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: PARAMS,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
