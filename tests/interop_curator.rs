@@ -28,10 +28,10 @@ const CLASS_PATH: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/sl
 /// Contenders on each side.
 const CONTENDERS: usize = 3;
 /// Acquisitions of the Java side; ours go on as long as it does.
-const ACQUISITIONS: usize = 1_500;
-/// Handoffs from one side to the other that a mix must have had to prove anything; of all about 3,000 each third
+const ACQUISITIONS: usize = 1_100;
+/// Handoffs from one side to the other that a mix must have had to prove anything; of all about 2,200 each third
 /// is one.
-const CROSSINGS: u64 = 500;
+const CROSSINGS: u64 = 350;
 
 /// What one side saw.
 #[derive(Debug, Default)]
