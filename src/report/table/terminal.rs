@@ -42,8 +42,7 @@ pub fn terminal(view: &View, style: Style) -> String {
 fn cross_check(view: &View, style: Style) -> String {
     let grid = Grid::cross_check(view);
     if grid.rows.is_empty() {
-        return "The servers' own counters could not be read, so nothing was checked against them.\n"
-            .to_owned();
+        return "Nothing could be checked against the servers' own counters.\n".to_owned();
     }
     fitted(grid, style).0 + "\n"
 }
