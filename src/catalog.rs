@@ -26,6 +26,30 @@ pub struct LockCard {
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
+impl LockCard {
+    /// The parameter that gives this one its meaning, if one does, and the words of it that do.
+    #[must_use]
+    pub fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
+        self.params.iter().find_map(|decider| {
+            let ParamKind::Choice(choices) = decider.kind else { return None };
+            let takes = choices.iter().filter(|choice| choice.takes.contains(&param));
+            let words: Vec<_> = takes.map(|choice| choice.word).collect();
+            (!words.is_empty()).then_some((decider, words))
+        })
+    }
+
+    /// A sentence on beside what else the parameter has a meaning, after a space; nothing when beside all.
+    #[must_use]
+    pub fn only_with(&self, param: &Param) -> String {
+        match self.decider(param.name) {
+            Some((decider, words)) if words.len() < decider.kind.words().len() => {
+                format!(" Only with `{}` {}.", decider.name, words.join(", "))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
 /// What a lock promises, and how it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
@@ -57,6 +81,12 @@ impl Guarantees {
         holders: Holders::One,
         queue: "",
     };
+
+    /// Whether it has a read side; else every request is a write.
+    #[must_use]
+    pub fn has_read_side(&self) -> bool {
+        self.holders == Holders::ReadersOrOneWriter
+    }
 }
 
 /// Who may be inside together.
@@ -92,6 +122,15 @@ pub struct Param {
     pub doc: &'static str,
 }
 
+/// A word that a parameter may be set to, and what else may be said then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// The word.
+    pub word: &'static str,
+    /// The parameters that belong to it. A parameter that belongs to other words only means nothing beside it.
+    pub takes: &'static [&'static str],
+}
+
 /// The values that a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamKind {
@@ -101,8 +140,22 @@ pub enum ParamKind {
     Bool,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these words, each of which gives other parameters their meaning.
+    Choice(&'static [Choice]),
     /// A whole number from the first to the second.
     Count(u64, u64),
+}
+
+impl ParamKind {
+    /// The words that it takes; none where it takes something else.
+    #[must_use]
+    pub fn words(&self) -> Vec<&'static str> {
+        match self {
+            Self::OneOf(words) => words.to_vec(),
+            Self::Choice(choices) => choices.iter().map(|choice| choice.word).collect(),
+            Self::Duration | Self::Bool | Self::Count(..) => Vec::new(),
+        }
+    }
 }
 
 /// A parameter's value as given in a scenario.
@@ -112,7 +165,7 @@ pub enum ParamValue {
     Duration(std::time::Duration),
     /// For [`ParamKind::Bool`].
     Bool(bool),
-    /// For [`ParamKind::OneOf`].
+    /// For [`ParamKind::OneOf`] and [`ParamKind::Choice`].
     Word(String),
     /// For [`ParamKind::Count`].
     Count(u64),
@@ -127,6 +180,22 @@ impl std::fmt::Display for ParamValue {
             Self::Count(value) => write!(f, "{value}"),
         }
     }
+}
+
+/// Two lists of parameters as one.
+#[must_use]
+pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
+    one: [Param; A],
+    other: [Param; B],
+) -> [Param; ALL] {
+    assert!(A > 0 && A + B == ALL);
+    let mut all = [one[0]; ALL];
+    let mut at = 1;
+    while at < ALL {
+        all[at] = if at < A { one[at] } else { other[at - A] };
+        at += 1;
+    }
+    all
 }
 
 /// The parameters in force for a strategy, by name.

@@ -4,10 +4,13 @@
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "batch/mixed.rs"]
+mod mixed;
 #[path = "support/trials.rs"]
 mod trials;
 
 use zklockbench::lock::{Entry, STRATEGIES};
+use zklockbench::measure::Measure;
 use zklockbench::record::Trial;
 use zklockbench::verdict::Verdict;
 
@@ -62,6 +65,22 @@ async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_
         assert_agreement(&trial);
         assert_eq!(to_waiters(&trial), 50 * 49 / 2, "{}", trial.label);
     }
+}
+
+#[tokio::test]
+async fn a_mutex_object_for_all_costs_three_requests_for_each_that_waits_at_each_release() {
+    let lock = |shared| format!("{{ name = \"curator-mutex\", shared_object = {shared} }}");
+    for contenders in [1, 2, 10] {
+        assert_counts(&batch(&lock(true), contenders).await);
+    }
+    let (shared, each) = (batch(&lock(true), 40).await, batch(&lock(false), 40).await);
+    assert_agreement(&shared);
+    let per_release = |trial: &Trial| trial.whole.requests.total() as f64 / 40.0;
+    // Five requests an acquisition, and about one and a half for each task at each release.
+    assert!((per_release(&each) - 5.0).abs() < 0.1, "{}", per_release(&each));
+    assert!((55.0..65.0).contains(&per_release(&shared)), "{}", per_release(&shared));
+    // The servers' notifications do not show this herd: it is within the process.
+    assert_eq!((to_waiters(&shared), to_waiters(&each)), (39, 39));
 }
 
 #[tokio::test]
@@ -123,9 +142,36 @@ async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
 }
 
 #[tokio::test]
-async fn a_semaphore_of_several_leases_agrees_with_its_model() {
-    for contenders in [1, 2, 3, 4, 10] {
-        let trial = batch("{ name = \"curator-semaphore\", leases = 3 }", contenders).await;
+async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does_taken_once() {
+    let reentrant = |entry: &&Entry| entry.card.guarantees.reentrant;
+    for entry in STRATEGIES.iter().filter(reentrant) {
+        let strategy = format!("strategies = [\"{}\"]", entry.card.name);
+        let lines = format!("{strategy}\ncontenders = 5\nload = \"batch\"\nhold = \"5ms\"\ndepth = 3\n");
+        let trial = trials::run_one(ensemble::shared(), &lines).await;
+        // Then requests are those of five acquisitions, and only the outermost were timed and counted
+        assert_agreement(&trial);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        let waits = trial.histograms[&Measure::Wait].len();
+        assert_eq!((trial.measured.acquired(), waits), (5, 5), "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn a_revocable_mutex_reads_its_own_node_and_hears_of_its_deletion() {
+    for contenders in [1, 2, 10] {
+        let trial = batch("{ name = \"curator-mutex\", revocation = \"allowed\" }", contenders).await;
         assert_counts(&trial);
+        assert_eq!(trial.whole.notifications.to_releaser, contenders as u64, "{contenders}");
+    }
+}
+
+#[tokio::test]
+async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_many() {
+    for from in ["each", "count-node"] {
+        for contenders in [1, 2, 3, 4, 10] {
+            let params = format!("leases = 3, leases_from = \"{from}\"");
+            let trial = batch(&format!("{{ name = \"curator-semaphore\", {params} }}"), contenders).await;
+            assert_counts(&trial);
+        }
     }
 }

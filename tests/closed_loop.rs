@@ -7,6 +7,8 @@ mod ensemble;
 #[path = "support/trials.rs"]
 mod trials;
 
+use std::time::Duration;
+
 use zklockbench::measure::{Measure, Outcome};
 use zklockbench::record::Completeness;
 use zklockbench::verdict::Verdict;
@@ -110,4 +112,64 @@ async fn a_mutex_takes_every_request_as_a_write() {
     let trial = trials::run_one(ensemble::shared(), lines).await;
     assert_eq!((trial.exclusion, trial.most_inside), (Verdict::Held, 1));
     assert_eq!(trial.measured.reads_acquired, trial.measured.acquired());
+}
+
+#[tokio::test]
+async fn sessions_are_spread_evenly_over_the_servers() {
+    // Given so many that a draw by lot would rarely be even
+    let lines =
+        "strategies = [\"predecessor-watch\"]\ncontenders = 30\nhold = \"1ms\"\nduration = \"200ms\"\n";
+    let trial = trials::run_one(ensemble::shared(), lines).await;
+    for server in &trial.servers {
+        let connections = server.after["zk_num_alive_connections"];
+        assert!(connections >= 10, "{}: {connections}", server.address);
+    }
+}
+
+#[tokio::test]
+async fn a_trial_in_which_the_ensemble_stood_still_does_not_count() {
+    // Given servers that nobody else uses
+    let local = ensemble::start(3).await;
+    let (pids, connect) = (local.pids(), local.connect());
+    let signal = |signal| {
+        for pid in &pids {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+    };
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"0ms\"\nduration = \"5s\"\n";
+    let trial = trials::run_one(&connect, lines);
+    // When all of them are stopped for two seconds
+    let pause = async {
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        signal(rustix::process::Signal::STOP);
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        signal(rustix::process::Signal::CONT);
+    };
+    let (trial, ()) = tokio::join!(trial, pause);
+    // Then the time is known, and the trial is no sample of the lock's speed
+    let stood = trial.health.standstill_us;
+    assert!((1_500_000..4_000_000).contains(&stood), "{stood}");
+    let why = trial.health.invalid.unwrap();
+    assert!(why.contains("stood still"), "{why}");
+    assert_eq!(trial.exclusion, Verdict::Held);
+}
+
+#[tokio::test]
+async fn a_holder_that_is_asked_to_let_go_leaves_long_before_its_time() {
+    // Given holds that are longer than the trial
+    let acquired = async |params: &str| {
+        let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
+        let lines = format!("{strategy}\ncontenders = 3\nhold = \"1h\"\nduration = \"3s\"\n");
+        let trial = trials::run_one(ensemble::shared(), &lines).await;
+        assert_eq!((trial.violation_count, trial.most_inside), (0, 1), "{}", trial.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        trial.measured.acquired()
+    };
+    // Then one holder is all that the others see, also where it would let go but nobody asks
+    assert_eq!(acquired("").await, 1);
+    assert_eq!(acquired(", revocation = \"allowed\"").await, 1);
+    // And the lock goes round where they ask
+    let asked = acquired(", revocation = \"asked-for\", revoke_after = \"100ms\"").await;
+    assert!(asked >= 4, "{asked}");
 }

@@ -9,6 +9,8 @@ mod broken;
 mod bytes;
 #[path = "conformance/clients.rs"]
 mod clients;
+#[path = "support/contender.rs"]
+mod contender;
 #[path = "support/ensemble.rs"]
 mod ensemble;
 #[path = "conformance/faster.rs"]

@@ -1,215 +1,177 @@
 //! Our locks and Python's kazoo on one path, against each other: only one is ever inside.
 //!
-//! How a violation is found. There is one more node, the owner's. Who gets in reads it and overwrites it on the
-//! condition that its version is still the one read; on the way out it overwrites it again, on the condition
-//! that nobody has since. The leader puts all these writes in one order, so:
-//! - Nothing is missed: had another come in between a holder's two writes, the second would meet a version that
-//!   the holder does not know, and be refused.
-//! - Nothing is invented: who is let in has seen the node of the one before disappear, on its own server or, by
-//!   a sync, on another; that server has then also applied the last write of the one before, which came earlier.
-//!
-//! The writes say who made them, so whoever comes in also knows whether the lock has passed from one kind of
-//! client to the other. Two kinds that are known to overlook each other show that violations are indeed found.
+//! Two kinds that are known to overlook each other show that violations are indeed found.
 
 // What prepares a test may stop it at once; a test that compares nothing must say so.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
+#[path = "support/contender.rs"]
+mod contender;
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "support/foreign.rs"]
+mod foreign;
+#[path = "support/inside.rs"]
+mod inside;
 #[path = "support/sessions.rs"]
 mod sessions;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::rc::Rc;
 
-use sessions::{Scene, patience, scene};
-use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::lock::{LockConfig, find};
+use contender::{Contender, SETTLE};
+use foreign::{Obedient, Rivals};
+use inside::{CONTENDERS, CROSSINGS, Ours, owner_of};
+use sessions::{Scene, scene};
+use zklockbench::catalog::Mode::{Read, Write};
+use zklockbench::catalog::{ParamValue, Params};
+use zklockbench::lock::AcquireError;
 use zklockbench::zk::reactor;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-/// Sessions on either side.
-const SESSIONS: usize = 3;
-/// Times that each session goes in: all together more than 500 handoffs.
-const ROUNDS: usize = 100;
-const HOLD: Duration = Duration::from_millis(1);
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/contend.py");
-
-/// What one side has seen.
-#[derive(Debug, Default, Clone, Copy)]
-struct Tally {
-    acquired: usize,
-    violations: usize,
-    /// Times that the one before was of the other kind.
-    crossings: usize,
+/// What both sides saw.
+struct Outcome {
+    violations: u64,
+    /// Handoffs to our side, and to kazoo's.
+    crossings: (u64, u64),
 }
 
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.acquired += other.acquired;
-        self.violations += other.violations;
-        self.crossings += other.crossings;
-    }
+/// Both contend until the lock has passed between them so many times.
+fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
+    let python = foreign::python()?;
+    let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
+        let scene = Rc::new(scene(ensemble::shared()).await);
+        let mut kazoo = foreign::script(python, "contend.py");
+        kazoo.args([ensemble::shared(), &scene.lock, &owner_of(&scene), &CONTENDERS.to_string(), kind]);
+        kazoo.args(patterns);
+        inside::mix(ours, scene, move || Rivals::start(kazoo)).await
+    });
+    println!(
+        "{} and {kind}: ours {seen:?}; kazoo's {acquired} acquired, {violations} violations, {crossings} crossings",
+        ours.strategy
+    );
+    let violations = seen.violations.get() + violations;
+    Some(Outcome { violations, crossings: (seen.crossings.get(), crossings) })
 }
 
-/// A Python that has kazoo.
-fn python() -> Option<&'static str> {
-    let has_kazoo = |python: &&str| {
-        let mut command = Command::new(python);
-        command.args(["-c", "import kazoo"]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
+/// The lock passed between the two kinds many times either way, and nobody was ever disturbed inside.
+fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
+    let Some(Outcome { violations, crossings: (to_ours, to_kazoos) }) = mix(ours, kind, patterns) else {
+        return;
     };
-    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_kazoo);
-    let can_be_installed = Path::new("/usr/bin/apt-get").exists();
-    assert!(found.is_some() || !can_be_installed, "no kazoo; run scripts/install --for-tests");
-    if found.is_none() {
-        eprintln!("nothing is compared: this machine's Python has no kazoo");
-    }
-    found
-}
-
-/// The other side: a process with kazoo's sessions.
-struct Kazoo {
-    process: Child,
-    said: BufReader<ChildStdout>,
-}
-
-impl Kazoo {
-    /// Starts it and waits until its sessions are open.
-    fn start(python: &str, scene: &Scene, patterns: &[&str]) -> Self {
-        let mut command = Command::new(python);
-        command.args([SCRIPT, ensemble::shared(), &scene.lock, &owner_of(scene)]);
-        command.args([SESSIONS.to_string(), ROUNDS.to_string()]).args(patterns);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self { process, said }
-    }
-
-    fn go(&mut self) {
-        self.process.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-    }
-
-    fn tally(mut self) -> Tally {
-        let mut text = String::new();
-        self.said.read_to_string(&mut text).unwrap();
-        assert!(self.process.wait().unwrap().success());
-        let numbers: Vec<usize> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        let [acquired, violations, crossings] = numbers[..] else { panic!("{text}") };
-        Tally { acquired, violations, crossings }
-    }
-}
-
-fn owner_of(scene: &Scene) -> String {
-    format!("{}-owner", scene.lock)
-}
-
-/// What a holder does inside; the same as in `contend.py`.
-async fn stay_inside(client: &Client, owner: &str) -> Tally {
-    client.sync(owner).await.unwrap();
-    let (data, before) = client.get_data(owner).await.unwrap();
-    let mut seen = Tally {
-        acquired: 1,
-        violations: usize::from(data.starts_with(b"in ")),
-        crossings: usize::from(data == b"out kazoo"),
-    };
-    let undisturbed = async {
-        let entered = client.set_data(owner, b"in rust", Some(before.version)).await?;
-        reactor::sleep(HOLD).await;
-        client.set_data(owner, b"out rust", Some(entered.version)).await
-    };
-    match undisturbed.await {
-        Ok(_) => {}
-        Err(Error::BadVersion) => seen.violations += 1,
-        Err(other) => panic!("{other}"),
-    }
-    seen
-}
-
-/// One of our contenders: its rounds, and what it saw.
-async fn contend(scene: &Scene, (strategy, params): (&str, Params)) -> Tally {
-    let config = LockConfig { path: scene.lock.clone(), params, contender: 0 };
-    let mut lock = (find(strategy).unwrap().build)(&config);
-    let session = scene.session().await;
-    let client = Client::connect(ensemble::shared()).await.unwrap();
-    let mut seen = Tally::default();
-    for _ in 0..ROUNDS {
-        let patience = patience(Some(Duration::from_secs(60)));
-        let held = lock.acquire(&session, Mode::Write, &patience).await.unwrap();
-        seen.add(stay_inside(&client, &owner_of(scene)).await);
-        lock.release(&session, held).await.unwrap();
-    }
-    seen
-}
-
-/// One of our locks: its name and its parameters.
-type Ours = (&'static str, Params);
-
-fn plain(strategy: &'static str) -> Ours {
-    (strategy, Params::new())
-}
-
-/// Both sides at once: what ours saw, what kazoo's saw.
-fn mix(lock: &Ours, patterns: &[&str]) -> Option<(Tally, Tally)> {
-    let python = python()?;
-    Some(reactor::block_on(async {
-        let scene = std::rc::Rc::new(scene(ensemble::shared()).await);
-        let outside = Client::connect(ensemble::shared()).await.unwrap();
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        outside.create(&owner_of(&scene), b"out nobody", &options).await.unwrap();
-        let mut kazoo = Kazoo::start(python, &scene, patterns);
-        kazoo.go();
-        let contenders: Vec<_> = (0..SESSIONS)
-            .map(|_| {
-                let (scene, lock) = (std::rc::Rc::clone(&scene), lock.clone());
-                reactor::spawn_local(async move { contend(&scene, lock).await })
-            })
-            .collect();
-        let mut ours = Tally::default();
-        for contender in contenders {
-            ours.add(contender.await);
-        }
-        (ours, kazoo.tally())
-    }))
-}
-
-/// Everybody was in as often as it should, the lock passed between the two kinds many times either way, and
-/// nobody was ever disturbed inside.
-fn assert_exclusion(lock: &Ours, patterns: &[&str]) {
-    let Some((ours, kazoos)) = mix(lock, patterns) else { return };
-    let told = format!("{lock:?}: ours {ours:?}, kazoo's {kazoos:?}");
-    assert_eq!((ours.acquired, kazoos.acquired), (SESSIONS * ROUNDS, SESSIONS * ROUNDS), "{told}");
-    assert_eq!((ours.violations, kazoos.violations), (0, 0), "{told}");
-    assert!(ours.crossings >= 50 && kazoos.crossings >= 50, "they hardly met: {told}");
+    assert_eq!(violations, 0, "{}: two inside at once", ours.strategy);
+    assert!(to_ours >= CROSSINGS);
+    // Whoever only reads leaves no trace, so kazoo sees the handoffs from our writers only.
+    let reads = ours.turns.contains(&Read);
+    assert!(to_kazoos > 0 && (reads || to_kazoos + 1 >= CROSSINGS), "{to_kazoos} handoffs to kazoo's side");
 }
 
 #[test]
 fn our_kazoo_and_pythons_exclude_each_other() {
-    assert_exclusion(&plain("kazoo"), &[]);
+    assert_exclusion(&Ours::plain("kazoo"), "Lock", &[]);
 }
 
 #[test]
 fn our_kazoo_and_pythons_exclude_each_other_when_both_count_more_names() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
-    assert_exclusion(&("kazoo", params), &["lock-"]);
+    assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
 }
 
 #[test]
 fn curators_mutex_and_a_kazoo_that_knows_its_names_exclude_each_other() {
-    assert_exclusion(&plain("curator-mutex"), &["lock-"]);
+    assert_exclusion(&Ours::plain("curator-mutex"), "Lock", &["lock-"]);
 }
 
 #[test]
 fn gos_lock_and_a_kazoo_that_knows_its_names_exclude_each_other() {
-    assert_exclusion(&plain("go-zookeeper"), &["lock-"]);
+    assert_exclusion(&Ours::plain("go-zookeeper"), "Lock", &["lock-"]);
+}
+
+#[test]
+fn our_readers_and_writers_and_pythons_writers_exclude_each_other() {
+    assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("kazoo-read-write") }, "WriteLock", &[]);
 }
 
 #[test]
 fn a_kazoo_that_does_not_know_curators_names_is_found_inside_beside_its_mutex() {
-    let Some((ours, kazoos)) = mix(&plain("curator-mutex"), &[]) else { return };
-    assert!(ours.violations + kazoos.violations > 0, "ours {ours:?}, kazoo's {kazoos:?}");
+    let ours = Ours { crossings: 100, ..Ours::plain("curator-mutex") };
+    let Some(outcome) = mix(&ours, "Lock", &[]) else { return };
+    assert!(outcome.violations > 0);
+}
+
+#[test]
+fn readers_that_do_not_know_kazoos_names_are_found_inside_beside_its_writers() {
+    let ours = Ours { crossings: 100, turns: &[Read], ..Ours::plain("curator-read-write") };
+    let Some(outcome) = mix(&ours, "WriteLock", &[]) else { return };
+    assert!(outcome.violations > 0);
+}
+
+async fn obedient(python: &str, scene: &Scene) -> Obedient {
+    let mut kazoo = foreign::script(python, "obey.py");
+    kazoo.args([ensemble::shared(), &scene.lock]);
+    let kazoo = Obedient::start(kazoo);
+    kazoo.says("ready").await;
+    kazoo
+}
+
+#[test]
+fn readers_of_both_are_in_together_and_a_writer_of_ours_waits_for_pythons_reader() {
+    let Some(python) = foreign::python() else { return };
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        kazoo.obeys("acquire a read", "a in read").await;
+        let mut reader = Contender::of("kazoo-read-write", &scene).await;
+        let held = reader.acquire(Read).await.unwrap();
+        reader.release(held).await.unwrap();
+        let writer = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
+        assert!(!writer.is_over());
+        kazoo.obeys("release a read", "a out read").await;
+        writer.serve().await;
+    });
+}
+
+#[test]
+fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for_each_other() {
+    let Some(python) = foreign::python() else { return };
+    let has_the_fault = foreign::kazoos_version(python) < (2, 9);
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        // Given a writer inside, a reader of Python's behind it, and a writer behind that one
+        let mut first = Contender::of("kazoo-read-write", &scene).await;
+        let held = first.acquire(Write).await.unwrap();
+        kazoo.tell("acquire a read");
+        scene.has_nodes(2).await;
+        reactor::sleep(SETTLE).await;
+        let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
+        // When the first writer leaves
+        first.release(held).await.unwrap();
+        reactor::sleep(SETTLE * 10).await;
+        // Then nobody is in: the reader of the old versions waits for the last writer, whoever came first
+        assert_eq!(kazoo.has_said("a in read"), !has_the_fault);
+        assert!(!second.is_over());
+        // Until the second writer gives up
+        second.cancel.cancel();
+        let (_, ended) = second.over().await;
+        assert_eq!(ended.unwrap_err(), AcquireError::Cancelled);
+        kazoo.says("a in read").await;
+    });
+}
+
+#[test]
+fn kazoo_649_a_reader_of_ours_does_not_wait_for_the_writer_behind_it() {
+    let Some(python) = foreign::python() else { return };
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        kazoo.obeys("acquire first write", "first in write").await;
+        let reader = contender::Waiting::start(Contender::of("kazoo-read-write", &scene).await, Read);
+        scene.has_nodes(2).await;
+        kazoo.tell("acquire second write");
+        scene.has_nodes(3).await;
+        kazoo.obeys("release first write", "first out write").await;
+        let (mut reader, held) = reader.over().await;
+        assert!(!kazoo.has_said("second in write"));
+        reader.release(held.unwrap()).await.unwrap();
+        kazoo.says("second in write").await;
+    });
 }

@@ -10,6 +10,8 @@
 
 #[path = "support/ensemble.rs"]
 mod ensemble;
+#[path = "random/printed.rs"]
+mod printed;
 #[path = "support/sessions.rs"]
 mod sessions;
 
@@ -106,7 +108,7 @@ impl Contest {
     }
 
     fn mode(&self, rng: &mut ChaCha8Rng) -> Mode {
-        let reads = self.entry.card.guarantees.holders == Holders::ReadersOrOneWriter;
+        let reads = self.entry.card.guarantees.has_read_side();
         if reads && rng.random_bool(0.6) { Mode::Read } else { Mode::Write }
     }
 }

@@ -7,6 +7,8 @@ mod diagnosed;
 
 use cards::CARDS;
 use diagnosed::{added, file};
+use zklockbench::catalog::{Choice, LockCard, Param, ParamKind};
+use zklockbench::scenario::parse;
 
 #[test]
 fn the_same_strategy_with_the_same_parameters_is_listed_once() {
@@ -128,6 +130,75 @@ acquire_timeout = "20s"
 #[test]
 fn more_locks_than_contenders_cannot_be_used() {
     added(&CARDS, "locks = 3", &["6:9 3 locks are more than 2 contenders can use => write at most 2"]);
+}
+
+#[test]
+fn only_a_reentrant_lock_is_taken_more_than_once_in_a_turn() {
+    let help = "leave `depth` out, or list only reentrant strategies: `curator-mutex`";
+    file(
+        &CARDS,
+        r#"name = "x"
+duration = "60s"
+depth = 3
+contenders = 1
+strategies = ["curator-mutex", "parent-watch", { name = "polling", poll_interval = "1s" }]
+"#,
+        &[
+            &format!("5:32 `parent-watch` is not reentrant: its holder cannot take it 3 times => {help}"),
+            &format!("5:48 `polling` is not reentrant: its holder cannot take it 3 times => {help}"),
+        ],
+    );
+    added(&CARDS, "depth = 1", &[]);
+    added(&CARDS, "depth = 0", &["6:9 `0` is out of bounds => write a whole number from 1 to 1000"]);
+}
+
+/// A lock of which one parameter decides what others mean.
+const DECIDES: [LockCard; 1] = [LockCard {
+    name: "decides",
+    params: &[
+        Param {
+            name: "policy",
+            kind: ParamKind::Choice(&[
+                Choice { word: "never", takes: &[] },
+                Choice { word: "some", takes: &["pause", "times"] },
+                Choice { word: "always", takes: &["pause"] },
+            ]),
+            default: "never",
+            doc: "Decides.",
+        },
+        Param { name: "pause", kind: ParamKind::Duration, default: "1s", doc: "A pause." },
+        Param { name: "times", kind: ParamKind::Count(1, 9), default: "3", doc: "A number." },
+    ],
+    ..CARDS[4]
+}];
+
+fn decided(strategies: &str) -> String {
+    format!("name = \"x\"\nduration = \"60s\"\ncontenders = 1\nstrategies = [{strategies}]\n")
+}
+
+#[test]
+fn a_parameter_that_means_nothing_beside_the_others_is_a_mistake() {
+    file(
+        &DECIDES,
+        &decided(
+            "{ name = \"decides\", times = 2 }, { name = \"decides\", policy = \"always\", pause = \"1s\", times = 2 }",
+        ),
+        &[
+            "4:35 `times` means nothing with policy = \"never\" => leave it out, or set `policy` to one of `some`",
+            "4:101 `times` means nothing with policy = \"always\" => leave it out, or set `policy` to one of `some`",
+        ],
+    );
+    file(&DECIDES, &decided("{ name = \"decides\", policy = \"some\", times = 2 }"), &[]);
+}
+
+#[test]
+fn a_parameter_that_means_nothing_is_not_in_force() {
+    let strategies =
+        "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
+    let parsed = parse("x.toml", &decided(strategies), &DECIDES).unwrap_or_else(|errors| panic!("{errors}"));
+    let names = |at: usize| parsed.scenario.strategies[at].params.keys().cloned().collect::<Vec<_>>();
+    assert_eq!((names(0), names(1)), (vec!["policy".into()], vec!["pause".into(), "policy".into()]));
+    assert_eq!(names(2), ["pause", "policy", "times"]);
 }
 
 #[test]

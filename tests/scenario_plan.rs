@@ -208,6 +208,17 @@ fn a_read_ratio_reaches_every_trial_unscaled() {
 }
 
 #[test]
+fn a_depth_reaches_every_trial_and_is_one_unless_said() {
+    let depths = |lines: &str| {
+        let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
+        let plan = Plan::of(&parse("x.toml", &text, &CARDS).unwrap().scenario);
+        plan.trials.iter().map(|trial| trial.depth).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(depths("contenders = [1, 2]\n"), BTreeSet::from([1]));
+    assert_eq!(depths("contenders = [1, 2]\ndepth = 4\ntime_scale = 0.1\n"), BTreeSet::from([4]));
+}
+
+#[test]
 fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() {
     let preview = Preview::of(&parsed("contenders = [1, 5]\nduration = \"60s\"\nwarm_up = \"1s\"\n"));
     let shown = preview.to_string();

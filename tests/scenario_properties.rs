@@ -17,6 +17,7 @@ const WORDS: &[&str] = &[
     "hold",
     "think",
     "read_ratio",
+    "depth",
     "poll_interval",
     "load",
     "duration",

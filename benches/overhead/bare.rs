@@ -11,8 +11,6 @@ use zklockbench::error::Error;
 use zklockbench::zk::{Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
-use crate::world::ports;
-
 const SESSION: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What the loop's threads are called, so that their processor time can be told from a trial's.
@@ -67,7 +65,7 @@ impl Running {
         {
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        let _ = nodelay::apply(&ports(&run.servers));
+        let _ = nodelay::apply(&run.servers);
         Ok(Self { board, threads })
     }
 

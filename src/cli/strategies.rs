@@ -56,7 +56,8 @@ fn describe(card: &LockCard) -> String {
     text += &format!("\nGives: {}\n", promises(card).join(", "));
     for param in card.params {
         let values = kind(param.kind);
-        text += &format!("\nParameter {} ({values}; default {}): {}\n", param.name, param.default, param.doc);
+        let meaning = format!("{}{}", param.doc, card.only_with(param));
+        text += &format!("\nParameter {} ({values}; default {}): {meaning}\n", param.name, param.default);
     }
     text
 }
@@ -77,7 +78,7 @@ fn kind(kind: ParamKind) -> String {
     match kind {
         ParamKind::Duration => "a time".into(),
         ParamKind::Bool => "true or false".into(),
-        ParamKind::OneOf(words) => words.join(" or "),
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => kind.words().join(" or "),
         ParamKind::Count(least, most) => format!("{least} to {most}"),
     }
 }

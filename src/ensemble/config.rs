@@ -9,6 +9,10 @@ use super::ports::ServerPorts;
 /// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
 pub const HEAP: &str = "-Xmx256m";
 
+/// Name and value of the property by which servers look for empty containers, in ms. Their default is a minute; a
+/// container that they delete counts as a write of the lock below which it stood, which nobody asked for.
+pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
+
 /// The keys that every local server has, as results report them. Deviations from the defaults:
 /// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
 /// from one host; all four-letter words; no admin server; a smaller preallocation of the transaction log, so
@@ -64,6 +68,7 @@ pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<Stri
         "-Dorg.slf4j.simpleLogger.showDateTime=true".into(),
         "-Dzookeeper.jmx.log4j.disable=true".into(),
         "-Djava.net.preferIPv4Stack=true".into(),
+        format!("-D{}={}", CONTAINER_CHECK.0, CONTAINER_CHECK.1),
         "-cp".into(),
         format!("{}:{}", directory.display(), installation.class_path),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain".into(),

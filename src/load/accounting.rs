@@ -2,7 +2,7 @@
 
 use super::desk::Log;
 use super::shared::Shared;
-use crate::catalog::{BatchCost, Holders};
+use crate::catalog::BatchCost;
 use crate::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
 };
@@ -89,8 +89,7 @@ fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
 
 /// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
 fn expected(shared: &Shared, log: &Log) -> Option<BatchCost> {
-    let read_side = shared.entry.card.guarantees.holders == Holders::ReadersOrOneWriter;
-    if read_side && shared.spec.read_ratio > 0.0 {
+    if shared.entry.card.guarantees.has_read_side() && shared.spec.read_ratio > 0.0 {
         return None;
     }
     let model = shared.entry.card.batch_cost.filter(|_| shared.spec.load == Load::Batch)?;

@@ -94,11 +94,7 @@ fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
         // One node without a number, which is there or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => latest_release(scene, arrival.at),
-        (EventKind::ChildrenChanged, Some(arm)) => match cause_of_change(scene, arm, arrival.at) {
-            // Where several are inside, any of them may be the next to release.
-            Cause::Departure if scene.capacity() > 1 => latest_release(scene, arrival.at),
-            cause => cause,
-        },
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm, arrival.at),
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
     }
@@ -108,8 +104,10 @@ fn cause_of_change(scene: &Scene, arm: &Arm, at: Stamp) -> Cause {
     match (scene.changes.fired(arm), arm.lowest) {
         (Change::Created, _) => Cause::Arrival,
         (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
-        // Of several that are inside together any may leave first, and the list does not say which did.
-        (Change::OtherDeleted, _) if scene.most_inside() > 1 => latest_release(scene, at),
+        // Of several that may be inside together any may leave first, and the list does not say which did.
+        (Change::OtherDeleted, _) if scene.capacity() > 1 || scene.most_inside() > 1 => {
+            latest_release(scene, at)
+        }
         (Change::OtherDeleted, _) => Cause::Departure,
         (Change::NobodyLooked, _) => Cause::NotYetKnown,
         _ => Cause::Unknown,

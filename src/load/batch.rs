@@ -1,4 +1,5 @@
-//! The batch: contenders arrive one after the other, then each holds once; every step settles first.
+//! The batch: contenders arrive one after the other, then each holds once; every step settles first. Of those that
+//! are inside together, readers for instance, the one that arrived first is the first to release.
 //!
 //! Settled means that every contender which has arrived and does not hold is waiting, and that nothing has
 //! been sent or received for a while, so that every watch is set again. Only then are the totals exact; the
@@ -7,11 +8,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::scene::Scene;
 use super::shared::{Board, Shared};
 use crate::clock;
 
-/// Without a request, reply or notification for so long, all is quiet.
-const QUIET: Duration = Duration::from_millis(40);
+/// Without a request, reply or notification for so many steps, all is quiet.
+const QUIET_STEPS: usize = 8;
+const STEP: Duration = Duration::from_millis(5);
+/// On a host that is never on time, quiet is what has lasted for so many steps.
+const STEPS_AT_MOST: usize = 80;
 /// After so long the batch goes on all the same; the totals will then tell.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -24,7 +29,8 @@ pub async fn conduct(shared: &Shared) {
         settle(shared, arrived).await;
     }
     for allowed in 1..=contenders as u64 {
-        shared.signals.releases.send_replace(allowed);
+        let Some(first) = first_inside(shared).await else { break };
+        shared.signals.releases.send_replace(Some(first));
         until(shared, |board| {
             ended(board) >= contenders || board.released.load(Ordering::Acquire) >= allowed
         })
@@ -38,6 +44,18 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
+/// Waits until somebody is inside; returns who of those arrived first, or `None` when all have ended.
+async fn first_inside(shared: &Shared) -> Option<usize> {
+    while ended(&shared.board) < shared.spec.contenders {
+        let inside = shared.scenes.iter().filter_map(Scene::first_inside).min();
+        if inside.is_some() {
+            return inside;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    None
+}
+
 /// Waits until somebody holds, everybody else who has arrived waits, and all is quiet.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
@@ -48,8 +66,7 @@ async fn settle(shared: &Shared, arrived: usize) {
                 if !watches {
                     return;
                 }
-                tokio::time::sleep(QUIET).await;
-                if shared.pulse.load(Ordering::Acquire) == before && is_in_place(shared, arrived) {
+                if is_quiet_since(shared, before).await && is_in_place(shared, arrived) {
                     return;
                 }
             }
@@ -74,15 +91,31 @@ fn is_in_place(shared: &Shared, arrived: usize) -> bool {
 /// Waits until all is quiet, so that the last notifications are in.
 pub async fn quiet(shared: &Shared) {
     let end = clock::now() + clock::micros(Duration::from_secs(2));
-    let mut before = shared.pulse.load(Ordering::Acquire);
     while clock::now() < end {
-        tokio::time::sleep(QUIET).await;
-        let now = shared.pulse.load(Ordering::Acquire);
-        if now == before {
+        if is_quiet_since(shared, shared.pulse.load(Ordering::Acquire)).await {
             return;
         }
-        before = now;
     }
+}
+
+/// Lets the time pass by which all is quiet; returns false as soon as anything moves.
+///
+/// A step that ends late does not count: where this process is not served on time the servers are not either, and
+/// that nothing comes from them says nothing.
+async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
+    let mut on_time = 0;
+    for _ in 0..STEPS_AT_MOST {
+        let began = clock::now();
+        tokio::time::sleep(STEP).await;
+        if shared.pulse.load(Ordering::Acquire) != pulse {
+            return false;
+        }
+        on_time += usize::from(clock::now() - began < 2 * clock::micros(STEP));
+        if on_time == QUIET_STEPS {
+            break;
+        }
+    }
+    true
 }
 
 async fn until(shared: &Shared, holds: impl Fn(&Board) -> bool) {

@@ -9,7 +9,7 @@ use super::attribution::Attribution;
 use super::desk::Desk;
 use super::scene::{Occupant, Scene};
 use super::shared::Shared;
-use crate::catalog::{Holders, Mode, ParamValue};
+use crate::catalog::{Mode, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held};
 use crate::measure::{Measure, Outcome};
@@ -36,12 +36,21 @@ pub struct Entry {
     attempt: Attempt,
     /// When acquire returned.
     pub acquired: Stamp,
-    /// How many locks had been acquired before in this trial.
-    pub order: u64,
     released_before: Stamp,
     overtaken: bool,
     lag_us: u64,
     busy_us: u64,
+}
+
+/// What ends a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// Its time is over, or the trial is.
+    Whole,
+    /// The session has ended.
+    Lost,
+    /// Somebody has asked the holder to let go.
+    Revoked,
 }
 
 /// One contender's books. All its writing goes to the sheet and the log of its thread.
@@ -110,10 +119,10 @@ impl Books {
             self.note_violation(inside, acquired);
         }
         session.take_arrivals(&mut self.attribution.inbox);
+        self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         Entry {
             attempt,
             acquired,
-            order: self.shared.board.acquired.fetch_add(1, Ordering::AcqRel),
             released_before,
             overtaken,
             lag_us: session.take_lag_us(),
@@ -131,10 +140,7 @@ impl Books {
 
     /// A lock without a read side takes every request as a write.
     fn in_force(&self, mode: Mode) -> Mode {
-        match self.shared.entry.card.guarantees.holders {
-            Holders::ReadersOrOneWriter => mode,
-            Holders::One | Holders::Leases(_) => Mode::Write,
-        }
+        if self.shared.entry.card.guarantees.has_read_side() { mode } else { Mode::Write }
     }
 
     /// Writes an acquisition down.
@@ -145,7 +151,7 @@ impl Books {
         // Released after this acquire was called: it was waiting then, so the lock was handed to it.
         let handoff =
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
-        let shared = Arc::clone(&self.shared);
+        let shared = &*self.shared;
         let scene = &shared.scenes[shared.scene_of(self.id)];
         let mut sheet = self.desk.sheet.borrow_mut();
         self.attribution.settle_late(scene, &mut sheet, false);
@@ -180,19 +186,19 @@ impl Books {
         tally.longest_wait_us = tally.longest_wait_us.max(wait);
     }
 
-    /// Writes down how long the lock was held, and whether the session ended meanwhile.
-    pub fn write_hold(&self, entry: &Entry, released: Stamp, intended: Duration, lost: bool) {
+    /// Writes down how long the lock was held, and what ended that.
+    pub fn write_hold(&self, entry: &Entry, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.desk.sheet.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
-        if self.shared.spec.load == Load::Closed && !lost && !drained {
+        if self.shared.spec.load == Load::Closed && ended == HoldEnd::Whole && !drained {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             sheet.record(Measure::HoldOvershoot, released, overshoot);
         }
         sheet.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
-            counts.outcomes.add(Outcome::LostWhileHeld, u64::from(lost));
+            counts.outcomes.add(Outcome::LostWhileHeld, u64::from(ended == HoldEnd::Lost));
         });
     }
 

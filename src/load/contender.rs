@@ -1,16 +1,17 @@
 //! One contender: a would-be holder with its own session, from joining to closing.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::books::{Attempt, Books};
+use super::books::{Attempt, Books, HoldEnd};
 use super::desk::Desk;
 use super::pace::Pace;
 use super::shared::Shared;
+use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::scenario::{Load, Stop};
@@ -76,7 +77,7 @@ impl Contender {
         let _permit = shared.opening.acquire().await;
         shared
             .target
-            .open(shared.spec.session_timeout, shared.open_deadline(), self.desk.observed.clone())
+            .open_at(self.id, shared.spec.session_timeout, shared.open_deadline(), self.desk.observed.clone())
             .await
     }
 
@@ -127,7 +128,7 @@ impl Contender {
             gauge: self.shared.gauge.clone(),
         };
         match self.strategy.acquire(&session, attempt.mode, &patience).await {
-            Ok(held) => self.hold_and_release(&session, held, attempt).await,
+            Ok(held) => self.hold_and_release(&session, held, attempt, &patience).await,
             Err(error) => self.not_acquired(&session, &error),
         }
     }
@@ -145,14 +146,22 @@ impl Contender {
         self.session.clone()
     }
 
-    async fn hold_and_release(&mut self, session: &Session, held: Held, attempt: Attempt) {
+    async fn hold_and_release(
+        &mut self,
+        session: &Session,
+        held: Held,
+        attempt: Attempt,
+        patience: &Patience,
+    ) {
         let entry = self.books.enter(session, &held, attempt);
+        let inner = self.take_again(session, attempt.mode, patience).await;
         let intended = self.pace.hold();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch;
         if stays {
             self.books.write_acquired(&entry);
         }
-        let lost = stays && self.hold(session, entry.acquired, intended, entry.order).await;
+        let ended = if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole };
+        self.let_go_again(session, inner).await;
         let released = self.books.exit(&held, attempt.mode);
         let number = held.node.as_ref().map(|node| node.sequence);
         let mut release = self.strategy.release(session, held);
@@ -161,7 +170,7 @@ impl Contender {
         if !stays {
             self.books.write_acquired(&entry);
         }
-        self.books.write_hold(&entry, released, intended, lost);
+        self.books.write_hold(&entry, released, intended, ended);
         self.books.releases(number);
         let result = match early {
             Some(result) => result,
@@ -176,22 +185,55 @@ impl Contender {
         }
     }
 
-    /// Holds the lock; returns whether the session ended meanwhile.
-    async fn hold(&self, session: &Session, acquired: Stamp, hold: Duration, order: u64) -> bool {
-        let batch = self.shared.spec.load == Load::Batch;
-        let mut releases = self.shared.signals.releases.subscribe();
+    /// Takes the lock that is held as many times more as the scenario says. No part of the wait: to everybody
+    /// else the lock has been held since the outermost acquire.
+    async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
+        let mut inner = Vec::new();
+        for _ in 1..self.shared.spec.depth {
+            match self.strategy.acquire(session, mode, patience).await {
+                Ok(held) => inner.push(held),
+                Err(error) => {
+                    if let AcquireError::Failed(failure) = error {
+                        self.books.error("acquire again", &failure);
+                    }
+                    break;
+                }
+            }
+        }
+        inner
+    }
+
+    /// Releases what [`Contender::take_again`] has taken, the last one first.
+    async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
+        for held in inner.into_iter().rev() {
+            if let Err(failure) = self.strategy.release(session, held).await {
+                self.books.error("release again", &failure);
+            }
+        }
+    }
+
+    /// Holds the lock; returns what ended that.
+    async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
+        let Self { id, shared, strategy, .. } = self;
+        let batch = shared.spec.load == Load::Batch;
+        let mut releases = shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
         let held = async {
             reactor::sleep_until(Some(until)).await;
             if batch {
-                let _ = releases.wait_for(|allowed| *allowed > order).await;
+                let _ = releases.wait_for(|allowed| *allowed == Some(*id)).await;
             }
         };
-        tokio::select! {
-            () = held => false,
-            () = self.shared.signals.drain.cancelled() => false,
-            () = session.over() => true,
-        }
+        let mut ended = HoldEnd::Whole;
+        let end = async {
+            ended = tokio::select! {
+                () = held => HoldEnd::Whole,
+                () = shared.signals.drain.cancelled() => HoldEnd::Whole,
+                () = session.over() => HoldEnd::Lost,
+            };
+        };
+        let asked = strategy.hold(session, pin!(end)).await;
+        if asked { HoldEnd::Revoked } else { ended }
     }
 
     fn not_acquired(&mut self, session: &Session, error: &AcquireError) {

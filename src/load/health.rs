@@ -84,6 +84,7 @@ pub fn judge(begin: &Vitals, sheet: &Sheet, threads: &[ThreadRecord], end: &Vita
         host_idle_share: share_of(|times| times.idle),
         host_steal_share: share_of(|times| times.steal),
         resident_bytes: process().map(|(_, bytes)| bytes),
+        standstill_us: 0,
         invalid: lag_share.and_then(invalid_by_lag),
     }
 }

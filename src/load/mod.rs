@@ -14,6 +14,7 @@ mod pace;
 mod scene;
 mod servers;
 mod shared;
+mod standstill;
 mod trial;
 mod worker;
 mod workspace;

@@ -168,6 +168,18 @@ impl Scene {
         }
     }
 
+    /// How many are inside now.
+    #[must_use]
+    pub fn inside(&self) -> usize {
+        self.inside.load(Ordering::Acquire)
+    }
+
+    /// The contender with the lowest number of those inside.
+    #[must_use]
+    pub fn first_inside(&self) -> Option<usize> {
+        self.seats.iter().position(|seat| seat.inside.load(Ordering::Acquire))
+    }
+
     /// The most contenders that have been inside at the same time.
     #[must_use]
     pub fn most_inside(&self) -> usize {

@@ -24,8 +24,8 @@ pub struct Signals {
     pub window: watch::Sender<Window>,
     /// Batch: contenders with a lower number may arrive.
     pub arrivals: watch::Sender<usize>,
-    /// Batch: so many releases are allowed.
-    pub releases: watch::Sender<u64>,
+    /// Batch: that contender may release.
+    pub releases: watch::Sender<Option<usize>>,
     /// Stop acquiring: waits are cancelled, holders release.
     pub drain: CancellationToken,
     /// Close the sessions and end.
@@ -40,7 +40,7 @@ impl Default for Signals {
             start: watch::Sender::new(None),
             window: watch::Sender::new(Window::CLOSED),
             arrivals: watch::Sender::new(0),
-            releases: watch::Sender::new(0),
+            releases: watch::Sender::new(None),
             drain: CancellationToken::new(),
             close: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -63,6 +63,8 @@ pub struct Board {
     pub released: AtomicU64,
     /// The negotiated session timeout in milliseconds.
     pub negotiated_ms: AtomicU64,
+    /// The longest time so far that the lock was free and somebody waited for it.
+    pub standstill_us: AtomicU64,
 }
 
 impl Board {

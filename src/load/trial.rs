@@ -12,9 +12,9 @@ use super::desk::Log;
 use super::event::{Event, Sink};
 use super::health::{self, Vitals};
 use super::shared::{Board, Shared};
-use super::worker::{self, ThreadRecord};
+use super::worker::{self, Share, ThreadRecord};
 use super::workspace::Workspace;
-use super::{assemble, batch, servers};
+use super::{assemble, batch, servers, standstill};
 use crate::clock::{self, Stamp};
 use crate::error::Error;
 use crate::lock::Entry;
@@ -44,6 +44,16 @@ pub struct Environment {
     pub namespace: String,
     /// Generator threads.
     pub threads: usize,
+    /// Whether the servers are ours and of a version that has to be kept awake.
+    pub keep_awake: bool,
+}
+
+impl Environment {
+    /// Each server by itself.
+    fn single_servers(&self) -> impl Iterator<Item = Target> {
+        let access = &self.target.access;
+        self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
+    }
 }
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
@@ -93,8 +103,10 @@ impl<'a> Conductor<'a> {
         let threads = environment.threads.clamp(1, shared.spec.contenders.max(1));
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
-                let own = (thread..shared.spec.contenders).step_by(threads).collect();
-                worker::spawn(Arc::clone(&shared), own, seconds)
+                let contenders = (thread..shared.spec.contenders).step_by(threads).collect();
+                let is_keeper = environment.keep_awake && thread == 0;
+                let awake = environment.single_servers().filter(|_| is_keeper).collect();
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake }, seconds)
             })
             .collect();
         let threads =
@@ -112,7 +124,9 @@ impl<'a> Conductor<'a> {
         let after = servers::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
         let threads = self.collect().await;
         let sheet = assemble::merge_sheets(&threads);
-        let health = health::judge(&begin, &sheet, &threads, &end);
+        let mut health = health::judge(&begin, &sheet, &threads, &end);
+        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
+        health.invalid = standstill::judge(&self.shared).or(health.invalid);
         let log = assemble::merge_logs(threads);
         let counters = servers::pair(before, after);
         let spec = &self.shared.spec;
@@ -177,9 +191,7 @@ impl<'a> Conductor<'a> {
         if unconnected > 0 {
             (self.sink)(Event::Warning(&format!("{unconnected} of {all} sessions could not be opened")));
         }
-        let ports: Vec<u16> =
-            self.environment.servers.iter().filter_map(|address| port_of(address)).collect();
-        let _ = nodelay::apply(&ports);
+        let _ = nodelay::apply(&self.environment.servers);
         Ok(took)
     }
 
@@ -203,6 +215,8 @@ impl<'a> Conductor<'a> {
             _ => None,
         };
         let begin = self.phase_begins("measure", expected);
+        // A standstill before the measured phase counts only as far as it reaches into it.
+        self.shared.board.standstill_us.store(0, Ordering::Relaxed);
         let vitals = Vitals::now();
         self.measure(close).await;
         let end = Vitals::now();
@@ -246,6 +260,7 @@ impl<'a> Conductor<'a> {
             () = self.interrupt.cancelled() => "interrupted".to_owned(),
             why = ensemble_lost(self.environment, &self.shared) => why,
             () = tick(&self.shared, self.sink) => return,
+            () = standstill::watch(&self.shared) => return,
         };
         self.cut_short = Some(why);
     }
@@ -384,8 +399,4 @@ fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {
     let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
     let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(sheet.timeline().len());
     sheet.timeline()[..seconds].to_vec()
-}
-
-fn port_of(address: &str) -> Option<u16> {
-    address.rsplit(':').next()?.parse().ok()
 }

@@ -17,7 +17,8 @@ use super::desk::{Desk, Log};
 use super::shared::Shared;
 use crate::clock;
 use crate::measure::{Histogram, Sheet, new_histogram};
-use crate::zk::reactor;
+use crate::zk::keep_awake::keep_awake;
+use crate::zk::{Target, reactor};
 
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
@@ -32,32 +33,44 @@ pub struct ThreadRecord {
     pub timer_lag: Histogram,
 }
 
-/// Starts a thread for these contenders; its record comes when all have ended or the trial is aborted.
+/// What one thread does.
+#[derive(Debug, Default)]
+pub struct Share {
+    /// Its contenders.
+    pub contenders: Vec<usize>,
+    /// The servers that it keeps awake.
+    pub awake: Vec<Target>,
+}
+
+/// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
 ///
 /// # Errors
 /// When the system refuses a thread.
 pub fn spawn(
     shared: Arc<Shared>,
-    contenders: Vec<usize>,
+    share: Share,
     seconds: usize,
 ) -> std::io::Result<oneshot::Receiver<ThreadRecord>> {
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("generator".into()).spawn(move || {
-        let record = reactor::block_on(work(shared, contenders, seconds));
+        let record = reactor::block_on(work(shared, share, seconds));
         // Nobody waits for the record when the run was given up.
         let _ = sender.send(record);
     })?;
     Ok(receiver)
 }
 
-async fn work(shared: Arc<Shared>, contenders: Vec<usize>, seconds: usize) -> ThreadRecord {
+async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord {
     let desk = Desk::new(&shared, seconds);
     let timer_lag = Rc::new(RefCell::new(new_histogram()));
     let probe = reactor::spawn_local(probe(desk.clone(), Rc::clone(&timer_lag)));
     let window = reactor::spawn_local(follow_window(Arc::clone(&shared), desk.clone()));
     let start = |id| reactor::spawn_local(Contender::new(id, Arc::clone(&shared), desk.clone()).run());
-    let contenders: Vec<_> = contenders.into_iter().map(start).collect();
-    shared.signals.abort.run_until_cancelled(join_all(contenders)).await;
+    let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
+    let keep = |server| reactor::spawn_local(keep_awake(server, shared.signals.close.clone()));
+    let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
+    let all = async { (join_all(contenders).await, join_all(awake).await) };
+    shared.signals.abort.run_until_cancelled(all).await;
     drop((window, probe));
     desk.sheet.borrow_mut().settle();
     let sheet = desk.sheet.borrow().clone();

@@ -5,11 +5,16 @@ use std::future::pending;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::curator_queue::{PROTECTION, RETRY, create_protected};
-use super::protected::{MarkedName, find_marked};
+use super::curator_queue::{DATA, create_protected, find_created, leave_for_certain};
+use super::protected::MarkedName;
+use super::queue_node::watch_data;
+use super::retry::Retry;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::zk::{EventKind, Failure, Session, Watch};
+
+/// As Curator's locks do.
+const RETRY: Retry = Retry::USUAL;
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -24,7 +29,8 @@ near one) and on the one before that (the far one), in one flush. The far one go
 one still holds, off the critical path. Only the near one is left below the own -> its NodeDeleted is the lock:
 nothing is read after it. The near one goes first, because it gave up or died, -> getChildren as
 predecessor-watch does. A watch that is still set is kept, not set again.
-Release: delete. Nobody has to be told anything, so it can share a queue with Curator and all that queue alike.
+Release: delete, retried as Curator does. Nobody has to be told anything, so it can share a queue with Curator and
+all that queue alike.
 
 Requests: 3 uncontended, 6 contended (5 with one before it). Handoff: one round trip and a commit, where
 predecessor-watch has two round trips and a commit. Fan-out of a release: 2. Order: first in, first out.
@@ -43,14 +49,16 @@ there. It is set again from every list that shows another near one. A far one th
 and a watch on the next. After a reconnection the client sets its watches anew, and a node that went meanwhile
 is reported as deleted. So a holder's death, an expiry, or a waiter that leaves never leaves anybody behind.
 Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide
-a node that was created), before another is created. Timed out or cancelled: deletes its own node.
+a node that was created), before another is created; any other request that meets a lost connection is sent again,
+as Curator's policy allows. Timed out or cancelled: deletes its own node.
 Numbers past 2^31 wrap; distances are compared on the circle, so this lock goes on. Stock clients in the same
 queue compare otherwise and do not.
 
 Where it breaks: 2 notifications a release, as the price of the saved round trip. When the near one releases
 before the early list is back (holds shorter than a round trip), that list is on the critical path after all. The
-own node is not read again: one deleted by hand while it waits is not noticed before the release. A holder is
-not told that its session has expired. getChildren still returns every name, twice for each acquisition.",
+own node is not read again: one deleted by hand while it waits is not noticed before the release, and the one
+behind may then get in beside it. A holder is not told that its session has expired. getChildren still returns
+every name, twice for each acquisition.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &[Param {
             name: "flush",
@@ -106,14 +114,13 @@ impl Strategy for Ahead {
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
         let (node, names) = self.join(session).await?;
-        match self.wait_until_first((session, &node), names, patience).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
+        let waited = self.wait_until_first((session, &node), names, patience).await;
+        node.held_after(session, waited).await
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        let Some(node) = held.node else { return Ok(()) };
+        leave_for_certain(session, node, RETRY).await
     }
 }
 
@@ -121,25 +128,25 @@ impl Ahead {
     /// Joins the queue. Returns the names of the list that went along, where it did and succeeded.
     async fn join(&self, session: &Session) -> Result<(QueueNode, Option<Vec<String>>), Failure> {
         if !self.in_one_flush {
-            return Ok((create_protected(session, &self.lock, "lock-").await?, None));
+            return Ok((create_protected(session, &self.lock, "lock-", RETRY).await?, None));
         }
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let list = || session.get_children(&self.lock);
-        match QueueNode::join_and(session, &self.lock, (&name.prefix, PROTECTION.data), list).await {
+        match QueueNode::join_and(session, &self.lock, (&name.prefix, DATA), list).await {
             Ok((node, names)) => Ok((node, names.ok())),
-            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock, "lock-").await?, None)),
-            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name.mark).await?, None)),
+            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock, "lock-", RETRY).await?, None)),
+            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name).await?, None)),
             Err(failure) => Err(failure),
         }
     }
 
     /// Looks for the node of a create whose reply was lost; creates another when there is none.
-    async fn find_again(&self, session: &Session, mark: &str) -> Result<QueueNode, Failure> {
+    async fn find_again(&self, session: &Session, name: &MarkedName) -> Result<QueueNode, Failure> {
         // The server that the session is on now may not have applied what the other one had committed.
         RETRY.around(|| session.sync(&self.lock)).await?;
-        match find_marked(session, &self.lock, mark, RETRY).await? {
+        match find_created(session, &self.lock, name, RETRY).await? {
             Some(node) => Ok(node),
-            None => create_protected(session, &self.lock, "lock-").await,
+            None => create_protected(session, &self.lock, "lock-", RETRY).await,
         }
     }
 
@@ -219,9 +226,6 @@ async fn sentry(
 ) -> Result<Option<Sentry>, Failure> {
     let (Some(name), None) = (name, &kept) else { return Ok(kept) };
     let path = format!("{lock}/{name}");
-    match RETRY.around(|| session.get_data_and_watch(&path)).await {
-        Ok((_, watch)) => Ok(Some(Sentry { name: name.clone(), watch })),
-        Err(Failure::NoNode) => Ok(None),
-        Err(failure) => Err(failure),
-    }
+    let watch = RETRY.around(|| watch_data(session, &path)).await?;
+    Ok(watch.map(|watch| Sentry { name: name.clone(), watch }))
 }

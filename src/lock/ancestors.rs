@@ -27,10 +27,7 @@ pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) 
         path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     }
     for path in missing.into_iter().rev() {
-        match session.create(path, &[], kind).await {
-            Ok(_) | Err(Failure::NodeExists) => {}
-            Err(failure) => return Err(failure),
-        }
+        create_unless_there(session, path, &[], kind).await?;
     }
     Ok(())
 }
@@ -44,13 +41,34 @@ pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) 
 pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
     let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
     for path in ends.map(|end| &directory[..end]) {
-        if session.exists(path).await?.is_some() {
-            continue;
-        }
-        match session.create(path, &[], NodeKind::Persistent).await {
-            Ok(_) | Err(Failure::NodeExists) => {}
-            Err(failure) => return Err(failure),
-        }
+        make_directory(session, path).await?;
     }
     Ok(())
+}
+
+/// Looks for a directory whose parent is there, and creates it when it is missing.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
+    match session.exists(path).await? {
+        Some(_) => Ok(()),
+        None => create_unless_there(session, path, &[], NodeKind::Persistent).await,
+    }
+}
+
+/// Creates a node without a look.
+///
+/// # Errors
+/// The create's failure; a node that is there is none.
+pub async fn create_unless_there(
+    session: &Session,
+    path: &str,
+    data: &[u8],
+    kind: NodeKind,
+) -> Result<(), Failure> {
+    match session.create(path, data, kind).await {
+        Ok(_) | Err(Failure::NodeExists) => Ok(()),
+        Err(failure) => Err(failure),
+    }
 }

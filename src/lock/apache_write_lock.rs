@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::ancestors::make_directory;
+use super::protected::node_named;
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::zk::{Failure, NodeKind, Session, sequence_of};
+use crate::zk::{Failure, Session};
 
 /// What the recipe writes into its nodes.
 const NODE_DATA: &[u8] = &[0x12, 0x34];
@@ -31,7 +33,8 @@ getChildren again.
 Release: delete.
 
 Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
-A lost connection: the whole is tried again, 10 times at most, with pauses that grow by half a second.
+A lost connection: the whole is tried again, 10 times at most, with pauses that grow by half a second; a release is
+not, and the session's end then takes the node.
 Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. Crash: the
 session's end frees the place.
 
@@ -93,10 +96,6 @@ impl Strategy for ApacheWriteLock {
             (Err(why), None) => Err(why),
         }
     }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
-    }
 }
 
 impl ApacheWriteLock {
@@ -117,23 +116,13 @@ impl ApacheWriteLock {
     /// One try; each wake-up begins it anew, as the recipe's watcher does.
     async fn try_lock(&mut self, session: &Session, patience: &Patience) -> Result<(), AcquireError> {
         loop {
-            self.make_directory(session).await?;
+            make_directory(session, &self.lock).await?;
             let Standing::Behind(predecessor) = self.standing(session).await? else { return Ok(()) };
             let path = format!("{}/{predecessor}", self.lock);
             let (found, mut watch) = session.exists_and_watch(&path).await?;
             if found.is_some() {
                 patience.wait(watch.changed()).await?;
             }
-        }
-    }
-
-    async fn make_directory(&self, session: &Session) -> Result<(), Failure> {
-        if session.exists(&self.lock).await?.is_some() {
-            return Ok(());
-        }
-        match session.create(&self.lock, &[], NodeKind::Persistent).await {
-            Ok(_) | Err(Failure::NodeExists) => Ok(()),
-            Err(failure) => Err(failure),
         }
     }
 
@@ -154,13 +143,7 @@ async fn find_or_join(session: &Session, lock: &str) -> Result<QueueNode, Failur
     let prefix = format!("x-{}-", session.id());
     let names = session.get_children(lock).await?;
     match names.iter().find(|name| name.starts_with(&prefix)) {
-        Some(name) => found(session, format!("{lock}/{name}")).await,
+        Some(name) => node_named(session, lock, name).await?.ok_or(Failure::OwnNodeMissing),
         None => QueueNode::join(session, lock, &prefix, NODE_DATA).await,
     }
-}
-
-async fn found(session: &Session, path: String) -> Result<QueueNode, Failure> {
-    let stat = session.exists(&path).await?.ok_or(Failure::OwnNodeMissing)?;
-    let sequence = sequence_of(&path).ok_or(Failure::OwnNodeMissing)?;
-    Ok(QueueNode { path, sequence, czxid: stat.czxid })
 }

@@ -5,12 +5,15 @@ use futures_util::future::{join, try_join_all};
 
 use super::ancestors::make_containers;
 use super::curator_multi::{MEMBERS, PARAMS, directories};
-use super::curator_queue::RETRY;
-use super::queue_node::Standing;
+use super::protected::{MarkedName, created_or_found};
+use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::catalog::{Guarantees, LockCard, Mode};
-use crate::zk::{Created, Failure, Op, Session, reactor, sequence_of};
+use crate::zk::{Created, Failure, Op, Session, sequence_of};
+
+/// As Curator's locks do.
+const RETRY: Retry = Retry::USUAL;
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -22,9 +25,10 @@ pub const ENTRY: Entry = Entry {
 Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
 uuid in all names; getChildren of every member in the same flush; the own node is the lowest everywhere -> held;
 else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired
--> getChildren of every member again. After a lost response the nodes are looked for by their uuid before others
-are created.
+-> getChildren of every member again. Missing directories are made as containers.
 Release: one multi deletes all nodes.
+A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
+for by their uuid before others are created, after a lost release they may be found gone.
 
 Requests for m members: m + 2 uncontended, 2m + 3 contended. An acquire takes one round trip and a commit, where
 curator-multi takes two round trips and a commit for each member; a handoff two round trips and a commit. Fan-out
@@ -40,7 +44,7 @@ Where it breaks: a client that takes the same members one by one joins them at d
 circle is possible again. All members must be on one ensemble. Servers do not tell the czxid of a node that was
 created in a multi (ZOOKEEPER-4026), so a fencing token costs a look at the own node.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
-        params: PARAMS,
+        params: &PARAMS,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
     },
     build: |config: &LockConfig| Box::new(AtomicMulti { members: directories(config), nodes: Vec::new() }),
@@ -69,11 +73,7 @@ impl Strategy for AtomicMulti {
                 self.nodes = nodes;
                 Ok(Held { node: self.nodes.first().cloned() })
             }
-            Err(AcquireError::Failed(failure)) if !failure.session_survives() => Err(failure.into()),
-            Err(why) => {
-                leave(session, &nodes).await?;
-                Err(why)
-            }
+            Err(why) => Err(why.after(leave(session, &nodes)).await),
         }
     }
 
@@ -85,32 +85,34 @@ impl Strategy for AtomicMulti {
 impl AtomicMulti {
     /// Joins all queues so that a lost response does not leave nodes without an owner.
     async fn join(&self, session: &Session) -> Result<(Vec<QueueNode>, Lists), Failure> {
-        let mark = format!("_c_{}-", uuid::Uuid::new_v4());
-        let mut attempt = 0;
-        loop {
-            let failure = match self.create(session, &mark).await {
-                Ok(joined) => return Ok(joined),
-                Err(failure) => failure,
-            };
-            if failure == Failure::NoNode && attempt == 0 {
-                for member in &self.members {
-                    make_containers(session, member).await?;
-                }
-                attempt += 1;
-                continue;
-            }
-            let pause = RETRY.pause(attempt).filter(|_| Retry::is_retryable(&failure)).ok_or(failure)?;
-            reactor::sleep(pause).await;
-            if let Some(joined) = self.find(session, &mark).await? {
-                return Ok(joined);
-            }
-            attempt += 1;
+        let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+        created_or_found(
+            RETRY,
+            async || self.create_with_parents(session, &name.prefix).await,
+            async || Ok(if_there(self.find(session, &name.mark).await)?.flatten()),
+        )
+        .await
+    }
+
+    /// Creates the nodes; directories that are missing are made first.
+    async fn create_with_parents(
+        &self,
+        session: &Session,
+        prefix: &str,
+    ) -> Result<(Vec<QueueNode>, Lists), Failure> {
+        match self.create(session, prefix).await {
+            Err(Failure::NoNode) => {}
+            ended => return ended,
         }
+        for member in &self.members {
+            make_containers(session, member).await?;
+        }
+        self.create(session, prefix).await
     }
 
     /// Creates the nodes and lists all members, in one flush.
-    async fn create(&self, session: &Session, mark: &str) -> Result<(Vec<QueueNode>, Lists), Failure> {
-        let paths: Vec<String> = self.members.iter().map(|member| format!("{member}/{mark}lock-")).collect();
+    async fn create(&self, session: &Session, prefix: &str) -> Result<(Vec<QueueNode>, Lists), Failure> {
+        let paths: Vec<String> = self.members.iter().map(|member| format!("{member}/{prefix}")).collect();
         let joins: Vec<Op<'_>> = paths.iter().map(|path| Op::Join { path, data: &[] }).collect();
         let (created, lists) = join(session.multi(&joins), self.list(session)).await;
         let nodes: Option<Vec<_>> = created?.into_iter().map(node).collect();
@@ -124,7 +126,7 @@ impl AtomicMulti {
 
     /// The nodes of a transaction whose response was lost; all of them are there, or none is.
     async fn find(&self, session: &Session, mark: &str) -> Result<Option<(Vec<QueueNode>, Lists)>, Failure> {
-        let lists = self.list(session).await?;
+        let lists = RETRY.around(|| self.list(session)).await?;
         let mut nodes = Vec::new();
         for (member, names) in self.members.iter().zip(&lists) {
             let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
@@ -149,14 +151,10 @@ impl AtomicMulti {
         patience: &Patience,
     ) -> Result<(), AcquireError> {
         while let Some(predecessor) = self.first_obstacle(nodes, &lists)? {
-            match session.get_data_and_watch(&predecessor).await {
-                Ok((_, mut watch)) => {
-                    patience.wait(watch.changed()).await?;
-                }
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure.into()),
+            if let Some(mut watch) = RETRY.around(|| watch_data(session, &predecessor)).await? {
+                patience.wait(watch.changed()).await?;
             }
-            lists = self.list(session).await?;
+            lists = RETRY.around(|| self.list(session)).await?;
         }
         Ok(())
     }
@@ -181,12 +179,12 @@ fn node(created: Created) -> Option<QueueNode> {
 /// Leaves all queues at once; nodes of which one has gone already are deleted one by one.
 async fn leave(session: &Session, nodes: &[QueueNode]) -> Result<(), Failure> {
     let deletes: Vec<Op<'_>> = nodes.iter().map(|node| Op::Delete(&node.path)).collect();
-    match session.multi(&deletes).await {
+    match RETRY.around(|| session.multi(&deletes)).await {
         Err(Failure::NoNode) => {}
         ended => return ended.map(drop),
     }
     for node in nodes {
-        node.leave(session).await?;
+        RETRY.around(|| node.leave(session)).await?;
     }
     Ok(())
 }

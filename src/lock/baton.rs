@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::join;
 
 use super::any_event::AnyEvent;
+use super::queue_node::if_there;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi};
@@ -52,6 +53,7 @@ The grant is written before the deletion and is delivered before it; a list tell
 granted is the lowest. After a reconnection both watches are set anew and report what was missed.
 A release whose response was lost either happened whole or leaves the node to the session's end, which the others
 see as a death. A lost create response leaves a node that nobody owns until the session ends (no protection).
+Every other request that meets a lost connection ends the acquire, and the session is ended as well.
 Timed out or cancelled: deletes its own node, granted or not. Numbers past 2^31 wrap, here as on the server.
 
 Where it breaks: everybody who queues must follow this protocol, and nobody else may write into queue nodes: any
@@ -221,9 +223,5 @@ fn own_is_missing(failure: Failure) -> Failure {
 
 /// Watches a queue node's end; `None` when it has gone.
 async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
-    match session.get_children_and_watch(path).await {
-        Ok((_, watch)) => Ok(Some(watch)),
-        Err(Failure::NoNode) => Ok(None),
-        Err(failure) => Err(failure),
-    }
+    Ok(if_there(session.get_children_and_watch(path).await)?.map(|(_, watch)| watch))
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::curator_mutex::CuratorMutex;
+use super::retry::{self, Retry};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
 use crate::clock;
 use crate::zk::{Failure, Session};
 
@@ -14,7 +15,7 @@ use crate::zk::{Failure, Session};
 pub(super) const MEMBERS: u64 = 3;
 
 /// What every lock of several members may be given.
-pub(super) const PARAMS: &[Param] = &[
+pub(super) const PARAMS: [Param; 2] = [
     Param {
         name: "members",
         kind: ParamKind::Count(2, 8),
@@ -44,7 +45,8 @@ Release: each member in reverse; a failure does not keep the others from being r
 Requests: 3 for each member uncontended, 2 more for the one that is waited for. An acquire takes two round trips
 and a commit for each member, a release one round trip and a commit. Fan-out of a release: 1 on each member that
 somebody waits for; with one order for all only the first member ever has a queue. Order: first in, first out.
-Timed out: deletes its nodes; its watch on the predecessor stays armed. Crash: the session's end frees all places.
+A lost connection: as curator-mutex, for each member. Timed out: deletes its nodes; its watch on the predecessor
+stays armed. Crash: the session's end frees all places.
 
 Exclusion: whoever holds has all members, and each member excludes.
 Progress: if all take the members in one order, the holder of the last member taken by anybody waits for nobody.
@@ -53,7 +55,7 @@ Where it breaks: nothing makes contenders agree on an order. With `order = \"rot
 the next member: two can each hold what the other waits for. Without an acquire timeout that is a deadlock; with
 one both give up, and may meet again in the same way for ever.",
         guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
-        params: PARAMS,
+        params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(CuratorMulti::new(config)),
@@ -122,7 +124,9 @@ impl CuratorMulti {
     fn new(config: &LockConfig) -> Self {
         let directories = directories(config);
         let zeroth = directories.iter().position(|path| path.ends_with("/member-0")).unwrap_or(0);
-        Self { members: directories.into_iter().map(CuratorMutex::new).collect(), zeroth, taken: Vec::new() }
+        let retry = Retry::of(config);
+        let members = directories.into_iter().map(|path| CuratorMutex::new(path, retry)).collect();
+        Self { members, zeroth, taken: Vec::new() }
     }
 
     fn keep(&mut self, taken: Vec<(usize, Held)>) -> Held {

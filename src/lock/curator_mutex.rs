@@ -1,13 +1,26 @@
 //! `curator-mutex`: Apache Curator's InterProcessMutex.
 
+use std::pin::Pin;
+
 use async_trait::async_trait;
 
-use super::curator_queue::{CuratorQueue, leave_for_certain};
+use super::curator_queue::CuratorQueue;
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::GetDataWatch;
+use super::retry::{self, Retry};
+use super::revocation::{self, Revocation};
+use super::{
+    AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word, shared_object,
+};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, joined};
+use crate::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
 use crate::zk::{Failure, Session};
+
+const SHARED_OBJECT: Param = Param {
+    name: "shared_object",
+    kind: ParamKind::Bool,
+    default: "false",
+    doc: "Whether all contenders use one mutex object, as the threads of one process may: a herd.",
+};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -20,25 +33,53 @@ Acquire: held already by this owner -> count up, no request. Else create ephemer
 `_c_<uuid>-lock-` (missing parents are made as containers; after a lost response the node is looked for by
 its uuid before another is created); getChildren; the own node is the lowest -> held; else getData with a
 watch on the one before. Any event, also a disconnection or reconnection -> getChildren again. The own node is
-missing -> start over with a new node at the end of the queue.
-Release: count down; at 0 delete, retried in the background until it succeeds or the session ends.
+missing, or the lock's directory -> start over with a new node at the end of the queue, as often as the retry policy
+says.
+Release: count down; at 0 delete. A lost connection: any request is sent again, as the policy says; a release
+that fails even so goes on in the background until it succeeds or the session ends.
+Revocable (makeRevocable): after the create, getData with a watch on the own node; when its data changes, getData
+with a watch again, and if it is `__REVOKE__` the holder ends its hold and releases. Who asks (attemptRevoke, with
+getParticipantNodes before it): getChildren, setData on the first node. The release asks on the way whether the
+watch on the own node is still set, as Java does by checkWatches; here `exists` on the node stands in for that.
+Who is asked while it still waits looks when it holds.
 
-Requests: 3 uncontended, 5 contended, 6 when timed out. Fan-out of a release: 1. Order: first in, first out.
+Requests: 3 uncontended, 5 contended, 6 when timed out; 2 more when revocable. A revocation takes 3, and 2 of the
+one behind the holder, who watches the data that is overwritten and wakes for nothing. Fan-out of a release: 1.
+Order: first in, first out.
 Timed out: looks once more, as Curator does, then deletes its node; its watch on the predecessor stays armed.
 Crash: the session's end frees the place.
+
+shared_object: all contenders use one object, as threads of one process may. A release then also asks the server
+about the watch of every task that waits (checkWatches; an exists stands in for it here, and each contender still
+has a session of its own) and wakes them all: each lists and sets its watch again, 3 requests for every waiting task
+at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
 
 Exclusion and progress: as predecessor-watch.
 Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not
 told that its session has expired. Every reconnection costs each waiter a list and a watch.",
         guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
-        params: &[],
+        params: &joined::<7, 1, 8>(joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS), [SHARED_OBJECT]),
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(CuratorMutex::new(config.path.clone())),
+    build: |config: &LockConfig| Box::new(CuratorMutex::of(config)),
 };
 
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    cost::predecessor_queue(GetDataWatch, n)
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    if matches!(params.get(SHARED_OBJECT.name), Some(ParamValue::Bool(true))) {
+        // At each release everybody behind the next one lists and watches again; everybody's watch is asked about.
+        let waiting = n * n.saturating_sub(1) / 2;
+        let woken = waiting - n.saturating_sub(1);
+        cost.requests.extend([(Exists, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
+        cost.names_returned = None;
+    }
+    if has_word(params, "revocation", revocation::ALLOWED) {
+        cost.requests.extend([(GetDataWatch, n), (Exists, n)]);
+        cost.events.node_deleted += n;
+        cost.to_releaser += n;
+    }
+    // How often holders are asked depends on how long they hold.
+    BatchCost { open: has_word(params, "revocation", revocation::ASKED), ..cost }
 }
 
 /// One owner's mutex; also the part that other locks are made of.
@@ -50,8 +91,21 @@ pub(super) struct CuratorMutex {
 
 impl CuratorMutex {
     /// A mutex on that path that nobody holds.
-    pub(super) fn new(lock: String) -> Self {
-        Self { queue: CuratorQueue::new(lock), owned: None }
+    pub(super) fn new(lock: String, retry: Retry) -> Self {
+        Self { queue: CuratorQueue::new(lock, retry), owned: None }
+    }
+
+    /// As a scenario chose it.
+    fn of(config: &LockConfig) -> Self {
+        let retry = Retry::of(config);
+        let object = config.flag(SHARED_OBJECT.name).then(|| shared_object::of(&config.path));
+        let queue = CuratorQueue::new(config.path.clone(), retry).shared_by(object);
+        Self { queue: queue.revocable(Revocation::of(config, retry)), owned: None }
+    }
+
+    /// Whether its owner holds it.
+    pub(super) fn is_owned(&self) -> bool {
+        self.owned.is_some()
     }
 }
 
@@ -72,6 +126,10 @@ impl Strategy for CuratorMutex {
         Ok(Held::by(node))
     }
 
+    async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
+        self.queue.hold(session, end).await
+    }
+
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         if let Some((_, count)) = self.owned.as_mut().filter(|(_, count)| *count > 1) {
             *count -= 1;
@@ -79,7 +137,7 @@ impl Strategy for CuratorMutex {
         }
         self.owned = None;
         let Some(node) = held.node else { return Ok(()) };
-        leave_for_certain(session, node).await
+        self.queue.leave(session, node).await
     }
 }
 

@@ -1,21 +1,28 @@
 //! The queue that Curator's locks share: joining it under protection, waiting as Java's clients do, leaving it
 //! for certain.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::future::join;
 
 use super::ancestors::make_containers;
 use super::any_event::AnyEvent;
-use super::protected::{MarkedName, Protection};
+use super::protected::{MarkedName, created_or_found, find_marked};
+use super::queue_node::{if_there, watch_data};
 use super::retry::Retry;
+use super::revocation::Revocation;
+use super::shared_object::{self, SharedObject};
 use super::wait::Ended;
 use super::{AcquireError, Patience, QueueNode};
-use crate::zk::{Failure, Session, reactor};
-
-/// Curator's documentation uses this policy in its examples, with a longer base.
-pub const RETRY: Retry = Retry { base: Duration::from_millis(50), times: 3 };
+use crate::zk::{Failure, Session, Watch, reactor};
 
 /// Curator's default node data is the address of the client's host, as text.
-pub const PROTECTION: Protection = Protection { data: b"127.0.0.1", create: RETRY, look: RETRY };
+pub const DATA: &[u8] = b"127.0.0.1";
+
+/// Between two deletes in the background.
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Tells from a list whom a node has to watch; `None` when it is in.
 pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String>, Failure>;
@@ -24,14 +31,31 @@ pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String
 pub struct CuratorQueue {
     /// The lock's directory.
     pub lock: String,
+    /// When its requests are sent again.
+    pub retry: Retry,
+    revocation: Option<Revocation>,
     events: AnyEvent,
+    /// The object that other tasks of this process use, too.
+    object: Option<Arc<SharedObject>>,
 }
 
 impl CuratorQueue {
     /// The way into the queue below that path.
     #[must_use]
-    pub fn new(lock: String) -> Self {
-        Self { lock, events: AnyEvent::default() }
+    pub fn new(lock: String, retry: Retry) -> Self {
+        Self { lock, retry, revocation: None, events: AnyEvent::default(), object: None }
+    }
+
+    /// The same, with a part in revocation.
+    #[must_use]
+    pub fn revocable(self, revocation: Option<Revocation>) -> Self {
+        Self { revocation, ..self }
+    }
+
+    /// The same, by an object that other tasks of this process use, too.
+    #[must_use]
+    pub fn shared_by(self, object: Option<Arc<SharedObject>>) -> Self {
+        Self { object, ..self }
     }
 
     /// Joins with a node of that kind and waits until nobody is awaited any more. When the own node goes while
@@ -46,19 +70,20 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Result<QueueNode, AcquireError> {
-        let mut attempt = 0;
+        let mut tries = self.retry.tries();
         loop {
-            let node = create_protected(session, &self.lock, kind).await?;
+            let node = create_protected(session, &self.lock, kind, self.retry).await?;
             let why = match self.wait_until_in(session, &node, patience, awaited).await {
                 Ok(()) => return Ok(node),
-                Err(why) => node.give_up(session, why).await,
+                Err(why) => give_up_for_certain(session, node, why, self.retry).await,
             };
-            let pause = RETRY.pause(attempt);
-            match (why, pause) {
-                (AcquireError::Failed(Failure::OwnNodeMissing), Some(pause)) => patience.sleep(pause).await?,
+            match (why, tries.next_pause()) {
+                // The second is what a list says when the lock's directory has gone, the own node with it.
+                (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
+                    patience.sleep(pause).await?;
+                }
                 (why, _) => return Err(why),
             }
-            attempt += 1;
         }
     }
 
@@ -69,54 +94,152 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Result<(), AcquireError> {
+        if let Some(revocation) = &mut self.revocation {
+            revocation.allow(session, node).await?;
+        }
         loop {
-            let names = RETRY.around(|| session.get_children(&self.lock)).await?;
+            let names = self.retry.around(|| session.get_children(&self.lock)).await?;
             let Some(awaited) = awaited(node, &names)? else { return Ok(()) };
             let path = format!("{}/{awaited}", self.lock);
-            let mut watch = match RETRY.around(|| session.get_data_and_watch(&path)).await {
-                Ok((_, watch)) => watch,
-                Err(Failure::NoNode) => continue,
-                Err(failure) => return Err(failure.into()),
-            };
+            let object = self.object.clone();
+            let others = object.as_ref().map(|object| object.wait_for(&path));
+            let Some(mut watch) = self.retry.around(|| watch_data(session, &path)).await? else { continue };
             // Curator looks at the clock only here, after the watch is set: a wait that has timed out costs
             // one more list and one more watch.
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
-            match patience.wait(self.events.on(session, &mut watch)).await {
-                Ok(()) | Err(Ended::TimedOut) => {}
-                Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
+            self.woken((session, node), (&mut watch, others.as_ref()), patience).await?;
+        }
+    }
+
+    /// Waits for any event or the end of the patience, and asks the holder to let go whenever it is time to.
+    async fn woken(
+        &mut self,
+        (session, node): (&Session, &QueueNode),
+        (watch, others): (&mut Watch, Option<&shared_object::Waiting<'_>>),
+        patience: &Patience,
+    ) -> Result<(), AcquireError> {
+        loop {
+            let ask_at = self.revocation.as_ref().and_then(|revocation| revocation.ask_at);
+            let event_or_time = async {
+                tokio::select! {
+                    biased;
+                    () = self.events.on(session, watch) => false,
+                    () = shared_object::woken(others) => false,
+                    () = reactor::sleep_until(ask_at) => true,
+                }
+            };
+            match (patience.wait(event_or_time).await, &mut self.revocation) {
+                (Ok(true), Some(revocation)) => revocation.ask(session, node).await?,
+                (Ok(_) | Err(Ended::TimedOut), _) => return Ok(()),
+                (Err(Ended::Cancelled), _) => return Err(AcquireError::Cancelled),
             }
+        }
+    }
+
+    /// Holds until the end, or until the holder is asked to let go; whether it was asked.
+    pub async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
+        match &mut self.revocation {
+            Some(revocation) => revocation.hold(session, end).await,
+            None => {
+                end.await;
+                false
+            }
+        }
+    }
+
+    /// Leaves as [`leave_for_certain`], and wakes the tasks that wait by the same object.
+    ///
+    /// # Errors
+    /// The delete's failure.
+    pub async fn leave(&mut self, session: &Session, node: QueueNode) -> Result<(), Failure> {
+        let own = node.path.clone();
+        let is_watched = self.revocation.as_mut().is_some_and(Revocation::withdraw);
+        let leaving = leave_for_certain(session, node, self.retry);
+        let leaving = async {
+            if !is_watched {
+                return leaving.await;
+            }
+            // Java asks on the way whether the watch on the own node is set, and does not wait for the answer.
+            // This client library has no such request; this one stands in for it, and the watch stays armed as
+            // in Java.
+            join(session.exists(&own), leaving).await.1
+        };
+        match &self.object {
+            Some(object) => object.release(session, &own, leaving).await,
+            None => leaving.await,
         }
     }
 }
 
-/// Deletes the node; after a failure that left its fate open the deleting goes on in the background.
+/// Deletes the node, again as the policy allows; after that the deleting goes on in the background.
+///
+/// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
 ///
 /// # Errors
-/// The first delete's failure.
-pub async fn leave_for_certain(session: &Session, node: QueueNode) -> Result<(), Failure> {
-    let deleted = node.leave(session).await;
+/// The last delete's failure.
+pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
+    let deleted = retry.around(|| node.leave(session)).await;
     if deleted.as_ref().is_err_and(Retry::is_retryable) {
         delete_in_background(session.clone(), node);
     }
     deleted
 }
 
+/// As [`QueueNode::give_up`], and deletes the node for certain.
+pub async fn give_up_for_certain(
+    session: &Session,
+    node: QueueNode,
+    why: AcquireError,
+    retry: Retry,
+) -> AcquireError {
+    why.after(leave_for_certain(session, node, retry)).await
+}
+
 /// Joins the queue with a node of that kind; a missing parent is made, with those above it, and the create sent
-/// again.
+/// again. A lost connection anywhere in this leads to a look for the node, and then to all of it again.
+///
+/// Source: Curator, `CreateBuilderImpl` with protection and `creatingParentContainersIfNeeded`.
 ///
 /// # Errors
-/// As [`Protection::join`].
-pub async fn create_protected(session: &Session, lock: &str, kind: &str) -> Result<QueueNode, Failure> {
+/// The last failure; an indefinite one may have left a node, which ends with the session.
+pub async fn create_protected(
+    session: &Session,
+    lock: &str,
+    kind: &str,
+    retry: Retry,
+) -> Result<QueueNode, Failure> {
     let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
-    match PROTECTION.join(session, lock, &name).await {
+    created_or_found(
+        retry,
+        async || create_with_parents(session, lock, &name).await,
+        async || find_created(session, lock, &name, retry).await,
+    )
+    .await
+}
+
+async fn create_with_parents(session: &Session, lock: &str, name: &MarkedName) -> Result<QueueNode, Failure> {
+    match QueueNode::join(session, lock, &name.prefix, DATA).await {
         Err(Failure::NoNode) => {
             make_containers(session, lock).await?;
-            PROTECTION.join(session, lock, &name).await
+            QueueNode::join(session, lock, &name.prefix, DATA).await
         }
         ended => ended,
     }
+}
+
+/// The node of a create whose reply was lost. A directory that is missing has none.
+///
+/// # Errors
+/// As [`find_marked`].
+pub async fn find_created(
+    session: &Session,
+    lock: &str,
+    name: &MarkedName,
+    retry: Retry,
+) -> Result<Option<QueueNode>, Failure> {
+    Ok(if_there(find_marked(session, lock, &name.mark, retry).await)?.flatten())
 }
 
 /// Curator's guaranteed delete: goes on until the node is gone or the session is over.
@@ -126,7 +249,7 @@ fn delete_in_background(session: Session, node: QueueNode) {
             if !Retry::is_retryable(&failure) {
                 return;
             }
-            reactor::sleep(RETRY.base).await;
+            reactor::sleep(BACKGROUND_PAUSE).await;
         }
     };
     reactor::spawn_local(deleting).detach();

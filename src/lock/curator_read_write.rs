@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::curator_queue::{CuratorQueue, PROTECTION, RETRY, leave_for_certain};
+use super::curator_queue::{CuratorQueue, DATA};
 use super::protected::MarkedName;
+use super::retry::{self, Retry};
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
@@ -25,7 +26,7 @@ before it, a writer with nobody before it -> held; else getData with a watch: a 
 the queue, a writer on the node just before it. Any event -> getChildren again.
 A writer that asks to read (downgrade, as of version 5.5): create of an ephemeral node that is not sequential
 and bears the writer's own number, so it keeps its place; getChildren; held.
-Release: count down; at 0 delete, retried in the background until it succeeds or the session ends.
+Release: count down; at 0 delete. A lost connection: as curator-mutex.
 
 Requests: 3 uncontended, 5 contended, 6 when timed out. Order: first in, first out, with readers that stand
 together let in together.
@@ -41,10 +42,10 @@ Where it breaks: readers behind two writers are woken for nothing. Upgrading, fr
 succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a
 waiting writer got in beside the reader. A holder is not told that its session has expired.",
         guarantees: Guarantees { reentrant: true, protected: true, ..READ_WRITE },
-        params: &[],
+        params: &retry::PARAMS,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config.path.clone())),
+    build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
 };
 
 /// Of a batch in which all ask to write: then it is the mutex.
@@ -74,7 +75,7 @@ impl Strategy for CuratorReadWrite {
             return Ok(Held::by(node.clone()));
         }
         let node = match (&self.write, mode) {
-            (Some((writer, _)), Mode::Read) => downgrade(session, &self.queue.lock, writer).await?,
+            (Some((writer, _)), Mode::Read) => downgrade(session, &self.queue, writer).await?,
             _ => {
                 let awaited =
                     |node: &QueueNode, names: &[String]| SIDES.awaited(node, mode, Watched::First, names);
@@ -93,13 +94,13 @@ impl Strategy for CuratorReadWrite {
             return Ok(());
         }
         *side = None;
-        leave_for_certain(session, node).await
+        self.queue.leave(session, node).await
     }
 }
 
 impl CuratorReadWrite {
-    fn new(lock: String) -> Self {
-        Self { queue: CuratorQueue::new(lock), read: None, write: None }
+    fn new(config: &LockConfig) -> Self {
+        Self { queue: CuratorQueue::new(config.path.clone(), Retry::of(config)), read: None, write: None }
     }
 
     fn side(&mut self, mode: Mode) -> &mut Owned {
@@ -118,20 +119,24 @@ impl CuratorReadWrite {
 
 /// Takes the read side while holding the write side: a node with the writer's own number, so that whoever
 /// waited behind the writer still waits when that has gone.
-async fn downgrade(session: &Session, lock: &str, writer: &QueueNode) -> Result<QueueNode, Failure> {
+async fn downgrade(
+    session: &Session,
+    CuratorQueue { lock, retry, .. }: &CuratorQueue,
+    writer: &QueueNode,
+) -> Result<QueueNode, Failure> {
     let name = MarkedName::curator(uuid::Uuid::new_v4(), SIDES.read);
     let path = format!("{lock}/{}{:010}", name.prefix, writer.sequence);
-    let czxid = match RETRY.around(|| session.create(&path, PROTECTION.data, NodeKind::Ephemeral)).await {
+    let czxid = match retry.around(|| session.create(&path, DATA, NodeKind::Ephemeral)).await {
         Ok(created) => created.czxid,
         // The name is unique, so it was made by an earlier try whose response was lost.
         Err(Failure::NodeExists) => {
-            let found = RETRY.around(|| session.exists(&path)).await?;
+            let found = retry.around(|| session.exists(&path)).await?;
             found.ok_or(Failure::OwnNodeMissing)?.czxid
         }
         Err(failure) => return Err(failure),
     };
     // As the class does, although the writer knows already that nobody is before it.
-    let names = RETRY.around(|| session.get_children(lock)).await?;
+    let names = retry.around(|| session.get_children(lock)).await?;
     let node = QueueNode { path, sequence: writer.sequence, czxid };
     if names.iter().any(|name| name == node.name()) { Ok(node) } else { Err(Failure::OwnNodeMissing) }
 }

@@ -4,11 +4,17 @@ use async_trait::async_trait;
 
 use super::any_event::AnyEvent;
 use super::curator_mutex::CuratorMutex;
-use super::curator_queue::{RETRY, create_protected, leave_for_certain};
+use super::curator_queue::{create_protected, give_up_for_certain, leave_for_certain};
+use super::retry::{self, Retry};
+use super::shared_count::SharedCount;
 use super::wait::Ended;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
-use crate::catalog::{BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params};
+use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word};
+use crate::catalog::{BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, joined};
+use crate::measure::RequestKind::{Create, GetDataWatch};
 use crate::zk::{Failure, Session};
+
+/// The word for leases that a node says.
+const COUNT_NODE: &str = "count-node";
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -20,8 +26,14 @@ pub const ENTRY: Entry = Entry {
 Acquire, for each permit: take a curator-mutex on `locks`; create ephemeral sequential `_c_<uuid>-lease-` under
 `leases`; getChildren with a watch on `leases`, and again after each event, until there are no more children than
 leases; ask whether the watch is still set; delete the mutex's node and wait for the answer. Missing directories
-are made as containers. The own lease is missing -> start over with a new one.
-Release: delete each lease, retried in the background until it succeeds or the session ends.
+are made as containers. The own lease is missing -> start over with a new one; `leases` is missing while it waits
+there -> a failure.
+Release: delete each lease. A lost connection: as curator-mutex, for both kinds of nodes.
+
+With `leases_from = \"count-node\"` (a SharedCount): each lock object at its first acquire creates the node `count`
+with the number in four bytes, which all but one find there, and reads it by getData with a watch; again after a
+change, which also makes the one that waits for room look again. In Java the number is also read again after a
+reconnection; here the watch outlives that.
 
 The question about the watch is checkWatches in Java, which takes nothing off the server. This client library has
 no such request, so `exists` on `leases` stands in for it, and the watch stays armed as it does in Java.
@@ -40,27 +52,36 @@ Where it breaks: every child of `leases` counts, whoever made it, and nobody not
 different numbers of leases. Who wants several permits keeps those it has while it waits for more: two of these
 can wait for each other for ever, unless acquires time out. With one lease it costs twice what a mutex does.",
         guarantees: GUARANTEES,
-        params: &[
-            Param {
-                name: "leases",
-                kind: ParamKind::Count(1, 1000),
-                default: "1",
-                doc: "How many leases there are; as many contenders may be inside.",
-            },
-            Param {
-                name: "permits",
-                kind: ParamKind::Count(1, 1000),
-                default: "1",
-                doc: "How many leases one acquire takes: all or none.",
-            },
-        ],
+        params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         let (leases, permits) = (config.count("leases", 1), config.count("permits", 1));
-        Box::new(CuratorSemaphore::new(&config.path, leases, permits))
+        Box::new(CuratorSemaphore::new(config, leases, permits))
     },
 };
+
+const PARAMS: [Param; 3] = [
+    Param {
+        name: "leases",
+        kind: ParamKind::Count(1, 1000),
+        default: "1",
+        doc: "How many leases there are; as many contenders may be inside.",
+    },
+    Param {
+        name: "permits",
+        kind: ParamKind::Count(1, 1000),
+        default: "1",
+        doc: "How many leases one acquire takes: all or none.",
+    },
+    Param {
+        name: "leases_from",
+        kind: ParamKind::OneOf(&["each", COUNT_NODE]),
+        default: "each",
+        doc: "Who says how many leases there are: each contender for itself, or the node `count`, which the first \
+              one makes with `leases` in it.",
+    },
+];
 
 /// What every semaphore promises, whatever its number of leases.
 pub(super) const GUARANTEES: Guarantees =
@@ -70,15 +91,23 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if count_of(params, "permits", 1) > 1 {
         return BatchCost { open: true, ..BatchCost::default() };
     }
-    cost::semaphore(count_of(params, "leases", 1), n)
+    let mut cost = cost::semaphore(count_of(params, "leases", 1), n);
+    if has_word(params, "leases_from", COUNT_NODE) {
+        cost.requests.extend([(Create, n), (GetDataWatch, n)]);
+        cost.refused.push((Create, n - 1));
+    }
+    cost
 }
 
 /// One owner's semaphore.
 pub(super) struct CuratorSemaphore {
     mutex: CuratorMutex,
+    retry: Retry,
     /// The directory of the leases.
     directory: String,
     leases: u64,
+    /// Where the number of leases stands, unless each contender says it.
+    count: Option<SharedCount>,
     permits: u64,
     taken: Vec<QueueNode>,
     events: AnyEvent,
@@ -92,6 +121,7 @@ impl Strategy for CuratorSemaphore {
         _: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
+        self.count_leases(session).await?;
         for _ in 0..self.permits {
             match self.take(session, patience).await {
                 Ok(lease) => self.taken.push(lease),
@@ -104,7 +134,7 @@ impl Strategy for CuratorSemaphore {
     async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
         let mut ended = Ok(());
         for lease in self.taken.drain(..) {
-            ended = leave_for_certain(session, lease).await.and(ended);
+            ended = leave_for_certain(session, lease, self.retry).await.and(ended);
         }
         ended
     }
@@ -112,36 +142,46 @@ impl Strategy for CuratorSemaphore {
 
 impl CuratorSemaphore {
     /// A semaphore below that path, of which nothing is held.
-    pub(super) fn new(lock: &str, leases: u64, permits: u64) -> Self {
+    pub(super) fn new(config: &LockConfig, leases: u64, permits: u64) -> Self {
+        let (lock, retry) = (&config.path, Retry::of(config));
         Self {
-            mutex: CuratorMutex::new(format!("{lock}/locks")),
+            mutex: CuratorMutex::new(format!("{lock}/locks"), retry),
+            retry,
             directory: format!("{lock}/leases"),
             leases,
+            count: config.is("leases_from", COUNT_NODE).then(|| SharedCount::new(lock, leases, retry)),
             permits,
             taken: Vec::new(),
             events: AnyEvent::default(),
         }
     }
 
+    /// Looks how many leases there are, where a node says that.
+    async fn count_leases(&mut self, session: &Session) -> Result<(), Failure> {
+        if let Some(count) = &mut self.count {
+            self.leases = count.get(session).await?;
+        }
+        Ok(())
+    }
+
     /// Gives back what has been taken.
     async fn give_up(&mut self, session: &Session, mut why: AcquireError) -> AcquireError {
         for lease in self.taken.drain(..) {
-            why = lease.give_up(session, why).await;
+            why = give_up_for_certain(session, lease, why, self.retry).await;
         }
         why
     }
 
     /// Takes one lease. An own lease that went while the session lives is taken anew, as the policy allows.
     async fn take(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
-        let mut attempt = 0;
+        let mut tries = self.retry.tries();
         loop {
             let ended = self.take_in_turn(session, patience).await;
             if !matches!(ended, Err(AcquireError::Failed(Failure::OwnNodeMissing))) {
                 return ended;
             }
-            let Some(pause) = RETRY.pause(attempt) else { return ended };
+            let Some(pause) = tries.next_pause() else { return ended };
             patience.sleep(pause).await?;
-            attempt += 1;
         }
     }
 
@@ -155,7 +195,9 @@ impl CuratorSemaphore {
         let taken = self.lease(session, patience).await;
         let left = self.mutex.release(session, turn).await;
         match (taken, left) {
-            (Ok(lease), Err(failure)) => Err(lease.give_up(session, failure.into()).await),
+            (Ok(lease), Err(failure)) => {
+                Err(give_up_for_certain(session, lease, failure.into(), self.retry).await)
+            }
             // The mutex's node may still be there: the caller must hear of that first.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
             (taken, _) => taken,
@@ -163,10 +205,10 @@ impl CuratorSemaphore {
     }
 
     async fn lease(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
-        let lease = create_protected(session, &self.directory, "lease-").await?;
+        let lease = create_protected(session, &self.directory, "lease-", self.retry).await?;
         match self.wait_for_room(session, &lease, patience).await {
             Ok(()) => Ok(lease),
-            Err(why) => Err(lease.give_up(session, why).await),
+            Err(why) => Err(give_up_for_certain(session, lease, why, self.retry).await),
         }
     }
 
@@ -177,19 +219,34 @@ impl CuratorSemaphore {
         patience: &Patience,
     ) -> Result<(), AcquireError> {
         loop {
-            let (names, mut watch) = RETRY.around(|| session.get_children_and_watch(&self.directory)).await?;
+            self.count_leases(session).await?;
+            let (names, mut watch) =
+                self.retry.around(|| session.get_children_and_watch(&self.directory)).await?;
             lease.standing(&names)?;
             if names.len() as u64 <= self.leases {
                 // The watch stays armed. This is what stands in for Java's question whether it is.
                 drop(watch);
-                RETRY.around(|| session.exists(&self.directory)).await?;
+                self.retry.around(|| session.exists(&self.directory)).await?;
                 return Ok(());
             }
             // As in the mutex, the clock is looked at only after the watch is set.
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
-            match patience.wait(self.events.on(session, &mut watch)).await {
+            let changed = async {
+                match &mut self.count {
+                    Some(count) => count.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let event = async {
+                tokio::select! {
+                    biased;
+                    () = self.events.on(session, &mut watch) => {}
+                    () = changed => {}
+                }
+            };
+            match patience.wait(event).await {
                 Ok(()) | Err(Ended::TimedOut) => {}
                 Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
             }

@@ -1,6 +1,7 @@
 //! `curator-semaphore-mutex`: Apache Curator's InterProcessSemaphoreMutex.
 
 use super::curator_semaphore::{CuratorSemaphore, GUARANTEES};
+use super::retry;
 use super::{Entry, LockConfig, cost};
 use crate::catalog::{Guarantees, Holders, LockCard};
 
@@ -11,8 +12,8 @@ pub const ENTRY: Entry = Entry {
         summary: "Curator's InterProcessSemaphoreMutex: a curator-semaphore of one lease, not reentrant",
         source: "Apache Curator, InterProcessSemaphoreMutex",
         details: "\
-Acquire and release: as curator-semaphore with one lease, taken under a curator-mutex on `locks`. A second
-acquire by the same owner waits like any other's.
+Acquire, release and lost connections: as curator-semaphore with one lease, taken under a curator-mutex on `locks`.
+A second acquire by the same owner waits like any other's.
 
 Requests: 7 uncontended, 10 contended, 4 of them writes; an acquire returns when the delete of the inner node
 is answered. A contended handoff takes three round trips and two commits, against two and one of curator-mutex.
@@ -23,8 +24,8 @@ Timed out: deletes its lease and its node under `locks`. Crash: the session's en
 Exclusion and progress: as curator-semaphore, with one lease.
 Where it breaks: at the same places as curator-semaphore. Who takes it again while holding it waits for itself.",
         guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
-        params: &[],
+        params: &retry::PARAMS,
         batch_cost: Some(|_, n| cost::semaphore(1, n)),
     },
-    build: |config: &LockConfig| Box::new(CuratorSemaphore::new(&config.path, 1, 1)),
+    build: |config: &LockConfig| Box::new(CuratorSemaphore::new(config, 1, 1)),
 };

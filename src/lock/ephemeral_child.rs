@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::ancestors::create_unless_there;
 use super::race::Race;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
@@ -25,7 +26,8 @@ Order: none, a race. Every lost race is a refused create, which goes through the
 Timed out or cancelled: there is no node to delete; the watch stays armed until the next change.
 Crash: the session's end frees the lock; a waiter that dies costs nothing.
 
-Exclusion, progress and lost replies: as ephemeral-node; list and watch are one step, so no deletion is missed.
+Exclusion, progress and lost connections: as ephemeral-node; list and watch are one step, so no deletion is missed.
+A lost create of the directory is tried again, too.
 Where it breaks: the herd, as ephemeral-node, and a little worse: a child watch fires at a create as well, so
 whoever found the directory empty and armed its watch is also told of the winner's create, the winner itself
 included.",
@@ -74,22 +76,21 @@ impl Strategy for EphemeralChild {
             }
         }
     }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
-    }
 }
 
 impl EphemeralChild {
-    /// One try, which makes the directory when it is missing.
+    /// One try, which makes the directory when it is missing. Whether that was made does not matter when the
+    /// reply is lost: the next try tells.
     async fn try_create(&self, session: &Session, race: &mut Race) -> Result<Option<QueueNode>, Failure> {
-        match race.try_create(session, &self.node).await {
-            Err(Failure::NoNode) => {}
-            tried => return tried,
-        }
-        match session.create(&self.directory, &[], NodeKind::Persistent).await {
-            Ok(_) | Err(Failure::NodeExists) => race.try_create(session, &self.node).await,
-            Err(failure) => Err(failure),
+        loop {
+            match race.try_create(session, &self.node).await {
+                Err(Failure::NoNode) => {}
+                tried => return tried,
+            }
+            match create_unless_there(session, &self.directory, &[], NodeKind::Persistent).await {
+                Err(Failure::ConnectionLoss) => {}
+                made => made?,
+            }
         }
     }
 }

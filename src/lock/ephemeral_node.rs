@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::queue_node::watch_data;
 use super::race::Race;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
@@ -27,7 +28,8 @@ Crash: the session's end frees the lock; a waiter that dies costs nothing.
 Exclusion: a path can be created once until it is deleted, and it goes by the holder's delete or with its
 session. Progress: whoever finds the node there sets a watch in the same step, so no deletion is missed, and
 of all that create after one the first succeeds. A contender may lose every race: waits have no bound.
-A lost reply: the create is tried again, and a node that is there is compared with the own session.
+A lost create is tried again, and a node that is there is compared with the own session. Any other request that
+meets a lost connection ends the acquire or release; the caller ends the session, and the node goes with it.
 
 Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and a lock that many
 want is slower the more want it. With `watch = \"exists\"` a node that goes between create and look leaves a
@@ -79,10 +81,6 @@ impl Strategy for EphemeralNode {
             }
         }
     }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
-    }
 }
 
 impl EphemeralNode {
@@ -92,10 +90,6 @@ impl EphemeralNode {
             let (found, watch) = session.exists_and_watch(&self.node).await?;
             return Ok(found.map(|_| watch));
         }
-        match session.get_data_and_watch(&self.node).await {
-            Ok((_, watch)) => Ok(Some(watch)),
-            Err(Failure::NoNode) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        watch_data(session, &self.node).await
     }
 }

@@ -5,20 +5,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::ancestors::make_from_top;
-use super::protected::{MarkedName, Protection};
-use super::queue_node::Standing;
+use super::protected::{MarkedName, created_or_found, find_marked};
+use super::queue_node::{Standing, watch_data};
 use super::retry::Retry;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::{Failure, Session};
 
-/// Three creates at most, without a pause; a look for the own node that fails ends the acquire.
-const PROTECTION: Protection = Protection {
-    data: &[],
-    create: Retry { base: Duration::ZERO, times: 2 },
-    look: Retry { base: Duration::ZERO, times: 0 },
-};
+/// Three creates at most, without a pause.
+const CREATE: Retry = Retry::Times { pause: Duration::ZERO, times: 2 };
 
 /// How often the create is sent before the parents count as impossible to make.
 const TRIES: u32 = 3;
@@ -106,9 +102,16 @@ impl GoZookeeper {
         self.create(session).await
     }
 
+    /// Source: the Go client, `CreateProtectedEphemeralSequential`.
     async fn create(&self, session: &Session) -> Result<QueueNode, Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4().simple(), "lock-");
-        PROTECTION.join(session, &self.lock, &name).await
+        created_or_found(
+            CREATE,
+            async || QueueNode::join(session, &self.lock, &name.prefix, &[]).await,
+            // A look that fails ends the acquire.
+            async || find_marked(session, &self.lock, &name.mark, Retry::NEVER).await,
+        )
+        .await
     }
 
     async fn wait_until_first(
@@ -120,10 +123,8 @@ impl GoZookeeper {
         loop {
             let names = session.get_children(&self.lock).await?;
             let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            match session.get_data_and_watch(&format!("{}/{predecessor}", self.lock)).await {
-                Ok((_, mut watch)) => _ = patience.wait(watch.changed()).await?,
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure.into()),
+            if let Some(mut watch) = watch_data(session, &format!("{}/{predecessor}", self.lock)).await? {
+                patience.wait(watch.changed()).await?;
             }
         }
     }

@@ -8,9 +8,9 @@ use rand::Rng;
 use super::ancestors::make_from_leaf;
 use super::any_event::AnyEvent;
 use super::protected::node_named;
-use super::queue_node::Standing;
+use super::queue_node::{Standing, watch_data};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::clock;
 use crate::measure::RequestKind::{Exists, GetDataWatch};
 use crate::zk::{Failure, NodeKind, Session, reactor};
@@ -37,11 +37,13 @@ any change of the connection -> getChildren again. A lost connection, or the own
 doubles from 0.1 s, then find the own node, or create another, and go on.
 Release: delete, once more if the connection was lost; a node that has gone already is no error.
 
-Requests: 4 uncontended, 6 contended, 5 when timed out. Fan-out of a release: 1; of a reconnection:
-everybody's. Order: first in, first out.
+Requests: 4 uncontended, 6 contended, 5 when timed out, 4 in vain without blocking. Fan-out of a release: 1; of a
+reconnection: everybody's. Order: first in, first out.
 Timed out or cancelled: one attempt to delete the node; the watch on the predecessor stays armed. kazoo swallows
 a failure of that attempt; here it is told, so that the session is ended and the node with it.
-Taken again by the object that holds it: waits in growing pauses until its patience ends, without a request.
+Not blocking: the own node is not the lowest -> delete it and give up, without a watch.
+Taken again by the object that holds it: waits in growing pauses until its patience ends, without a request; not
+blocking, it gives up at once.
 Crash: the session's end frees the place.
 
 Exclusion and progress: as predecessor-watch, among those whose names count. The own prefix takes the place of
@@ -52,25 +54,43 @@ wait that was woken in vain begins anew with the full timeout; here an acquire h
 the numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the
 session: a holder is not told that it has expired.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
-        params: &[Param {
-            name: "extra_patterns",
-            kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
-            default: "none",
-            doc: "Whose nodes count beside kazoo's own: nobody's, or those of Curator and the Go client.",
-        }],
+        params: &[
+            Param {
+                name: "extra_patterns",
+                kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
+                default: "none",
+                doc: "Whose nodes count beside kazoo's own: nobody's, or those of Curator and the Go client \
+                      (`extra_lock_patterns`).",
+            },
+            Param {
+                name: "blocking",
+                kind: ParamKind::Bool,
+                default: "true",
+                doc: "Whether an acquire waits its turn; if not, one that is not the first gives up at once, which \
+                      counts as timed out.",
+            },
+        ],
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(Kazoo::new(config)),
 };
 
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if !blocks(params) {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
     let mut cost = cost::predecessor_queue(GetDataWatch, n);
     cost.requests.push((Exists, n));
     cost
 }
 
+fn blocks(params: &Params) -> bool {
+    !matches!(params.get("blocking"), Some(ParamValue::Bool(false)))
+}
+
 struct Kazoo {
     lock: String,
+    blocking: bool,
     /// This object's own, for all its nodes.
     prefix: String,
     patterns: &'static [&'static str],
@@ -107,12 +127,7 @@ impl Strategy for Kazoo {
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        let mut released = super::leave(session, held.clone()).await;
-        if released == Err(Failure::ConnectionLoss) {
-            reactor::sleep(jittered(FIRST_PAUSE)).await;
-            released = super::leave(session, held).await;
-        }
-        released?;
+        leave_as_kazoo(session, held).await?;
         self.is_acquired = false;
         self.node = None;
         Ok(())
@@ -124,6 +139,7 @@ impl Kazoo {
         let counts_curator = config.is("extra_patterns", CURATOR_PATTERN);
         Self {
             lock: config.path.clone(),
+            blocking: blocks(&config.params),
             prefix: format!("{}{OWN_PATTERN}", uuid::Uuid::new_v4().simple()),
             patterns: if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] },
             is_path_assured: false,
@@ -136,7 +152,8 @@ impl Kazoo {
 
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
         if self.is_acquired {
-            return Err(AcquireError::Deadlock);
+            // Another attempt may help, but not one that waits for nothing.
+            return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
         }
         if !self.is_path_assured {
             make_from_leaf(session, &self.lock, NodeKind::Persistent).await?;
@@ -174,10 +191,11 @@ impl Kazoo {
             let mut names = session.get_children(&self.lock).await?;
             names.retain(|name| is_contender(name, self.patterns));
             let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            match session.get_data_and_watch(&format!("{}/{predecessor}", self.lock)).await {
-                Ok((_, mut watch)) => patience.wait(self.events.on(session, &mut watch)).await?,
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure.into()),
+            if !self.blocking {
+                return Err(AcquireError::TimedOut);
+            }
+            if let Some(mut watch) = watch_data(session, &format!("{}/{predecessor}", self.lock)).await? {
+                patience.wait(self.events.on(session, &mut watch)).await?;
             }
         }
     }
@@ -189,6 +207,21 @@ impl Kazoo {
             None => why,
         }
     }
+}
+
+/// Deletes the own node, once more if the connection was lost.
+///
+/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which tries once again.
+///
+/// # Errors
+/// The second delete's failure, or the first one's if it was of another kind.
+pub(super) async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
+    let left = super::leave(session, held.clone()).await;
+    if left != Err(Failure::ConnectionLoss) {
+        return left;
+    }
+    reactor::sleep(jittered(FIRST_PAUSE)).await;
+    super::leave(session, held).await
 }
 
 /// Whether a name is in the queue: one of the patterns and ten digits at its end, a minus sign between them or

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::ancestors::make_directory;
 use super::any_event::AnyEvent;
+use super::kazoo::leave_as_kazoo;
+use super::protected::find_marked;
+use super::queue_node::watch_data;
+use super::retry::Retry;
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Exists, GetDataWatch};
-use crate::zk::{Failure, NodeKind, Session, Watch, sequence_of};
+use crate::zk::{Failure, Session};
 
 const SIDES: Sides = Sides { read: "__rlock__", write: "__lock__" };
 /// The first pause before another try; each further one is twice as long.
@@ -30,7 +35,7 @@ to look for a node of that name left from before. Then create ephemeral sequenti
 `__lock__` before it, a writer with no `__lock__` or `__rlock__` before it -> held; else getData with a watch on
 the last of those. NoNode, the watch, or any change of the session's state -> getChildren again. The own node
 is missing, or the connection was lost -> a pause, then the whole again, beginning with the look for the name.
-Release: delete; a node that is gone already has left.
+Release: delete, once more if the connection was lost; a node that is gone already has left.
 
 Requests: 4 uncontended, 6 contended, 5 when timed out. Order: first in, first out, with readers that stand
 together let in together. Fan-out: as shared-predecessor-watch.
@@ -99,7 +104,7 @@ impl Strategy for KazooReadWrite {
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        leave_as_kazoo(session, held).await
     }
 }
 
@@ -131,11 +136,11 @@ impl KazooReadWrite {
             Mode::Write => &mut self.writer,
         };
         if object.used {
-            if let Some(node) = find(session, &self.lock, &object.prefix).await? {
+            if let Some(node) = find_marked(session, &self.lock, &object.prefix, Retry::NEVER).await? {
                 return Ok(node);
             }
         } else {
-            ensure(session, &self.lock).await?;
+            make_directory(session, &self.lock).await?;
             object.used = true;
         }
         QueueNode::join(session, &self.lock, &object.prefix, &[]).await
@@ -151,45 +156,13 @@ impl KazooReadWrite {
         loop {
             let names = session.get_children(&self.lock).await?;
             let Some(awaited) = SIDES.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
-            if let Some(mut watch) = self.watch(session, &awaited).await? {
+            if let Some(mut watch) = watch_data(session, &format!("{}/{awaited}", self.lock)).await? {
                 patience.wait(self.events.on(session, &mut watch)).await?;
             }
-        }
-    }
-
-    /// Watches a node; `None` when it has gone meanwhile.
-    async fn watch(&self, session: &Session, name: &str) -> Result<Option<Watch>, Failure> {
-        match session.get_data_and_watch(&format!("{}/{name}", self.lock)).await {
-            Ok((_, watch)) => Ok(Some(watch)),
-            Err(Failure::NoNode) => Ok(None),
-            Err(failure) => Err(failure),
         }
     }
 }
 
 fn is_retried(failure: &Failure) -> bool {
     matches!(failure, Failure::ConnectionLoss | Failure::OwnNodeMissing)
-}
-
-async fn ensure(session: &Session, directory: &str) -> Result<(), Failure> {
-    if session.exists(directory).await?.is_some() {
-        return Ok(());
-    }
-    match session.create(directory, &[], NodeKind::Persistent).await {
-        Ok(_) | Err(Failure::NodeExists) => Ok(()),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// The node of that name, from an earlier try.
-async fn find(session: &Session, lock: &str, prefix: &str) -> Result<Option<QueueNode>, Failure> {
-    let names = session.get_children(lock).await?;
-    let Some(name) = names.into_iter().find(|name| name.starts_with(prefix)) else { return Ok(None) };
-    let path = format!("{lock}/{name}");
-    let found = session.exists(&path).await?;
-    Ok(found.zip(sequence_of(&name)).map(|(found, sequence)| QueueNode {
-        path,
-        sequence,
-        czxid: found.czxid,
-    }))
 }

@@ -1,18 +1,26 @@
 //! `local-then-remote`: a lock within the process first, and the ZooKeeper lock behind it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::OwnedMutexGuard;
 
 use super::curator_mutex::CuratorMutex;
+use super::in_process::InProcess;
+use super::retry::{self, Retry};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, count_of};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
 use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
 use crate::zk::{Failure, Session};
 
 const TASKS: u64 = 4;
+
+const TASKS_PER_PROCESS: Param = Param {
+    name: "tasks_per_process",
+    kind: ParamKind::Count(1, 100_000),
+    default: "4",
+    doc: "How many contenders share one local lock.",
+};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -30,7 +38,7 @@ Release: count down; at 0 delete the node, then let the local lock go.
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out among processes, and among
 the tasks of one; a process with few tasks is served as often as one with many.
 Timed out or cancelled: while it waits locally it has no node; later as curator-mutex.
-Crash: the session's end frees the place; the local lock ends with its task.
+A lost connection: as curator-mutex. Crash: the session's end frees the place; the local lock ends with its task.
 
 Exclusion: that of curator-mutex, whose steps it takes unchanged; the local lock only decides who takes them.
 Progress: the local lock is let go whether the release succeeded or not, and when its task ends.
@@ -39,20 +47,15 @@ What it saves: a list names one node for each process, not for each task. What i
 pays the handoff over ZooKeeper, also between two tasks of one process.
 Where it breaks: as curator-mutex. The article's code as printed sorts by a piece of the uuid and so excludes nobody.",
         guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
-        params: &[Param {
-            name: "tasks_per_process",
-            kind: ParamKind::Count(1, 100_000),
-            default: "4",
-            doc: "How many contenders share one local lock.",
-        }],
+        params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         let tasks = usize::try_from(config.count("tasks_per_process", TASKS)).unwrap_or(usize::MAX);
         Box::new(LocalThenRemote {
-            local: local_lock(&config.path, config.contender / tasks.max(1)),
-            remote: CuratorMutex::new(config.path.clone()),
-            owned: None,
+            local: LOCAL.of(&config.path, config.contender / tasks.max(1)),
+            remote: CuratorMutex::new(config.path.clone(), Retry::of(config)),
+            held: None,
         })
     },
 };
@@ -85,29 +88,16 @@ fn contended(n: u64, tasks: u64) -> u64 {
     contended
 }
 
-type Local = Arc<tokio::sync::Mutex<()>>;
-/// By lock path and number of the process.
-type Locals = HashMap<(String, usize), Weak<tokio::sync::Mutex<()>>>;
+type Local = tokio::sync::Mutex<()>;
 
-/// The local lock of one process on one lock path.
-fn local_lock(path: &str, process: usize) -> Local {
-    static LOCKS: LazyLock<Mutex<Locals>> = LazyLock::new(Mutex::default);
-    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-    locks.retain(|_, lock| lock.strong_count() > 0);
-    let key = (path.to_owned(), process);
-    if let Some(lock) = locks.get(&key).and_then(Weak::upgrade) {
-        return lock;
-    }
-    let lock = Local::default();
-    locks.insert(key, Arc::downgrade(&lock));
-    lock
-}
+/// The local locks.
+static LOCAL: InProcess<Local> = InProcess::new();
 
 struct LocalThenRemote {
-    local: Local,
+    local: Arc<Local>,
     remote: CuratorMutex,
-    /// The local lock while it is held, and how many times the owner has taken the whole.
-    owned: Option<(OwnedMutexGuard<()>, u32)>,
+    /// The local lock, for as long as the owner holds the remote one.
+    held: Option<OwnedMutexGuard<()>>,
 }
 
 #[async_trait(?Send)]
@@ -118,20 +108,21 @@ impl Strategy for LocalThenRemote {
         mode: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
-        let (local, count) = match self.owned.take() {
-            Some(owned) => owned,
-            None => (patience.wait(Arc::clone(&self.local).lock_owned()).await?, 0),
+        let local = match self.held.take() {
+            Some(local) => local,
+            None => patience.wait(Arc::clone(&self.local).lock_owned()).await?,
         };
         let held = self.remote.acquire(session, mode, patience).await?;
-        self.owned = Some((local, count + 1));
+        self.held = Some(local);
         Ok(held)
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        let owned = self.owned.take();
         let released = self.remote.release(session, held).await;
         // The remote lock first: the next task of this process then finds its place free.
-        self.owned = owned.map(|(local, count)| (local, count - 1)).filter(|(_, count)| *count > 0);
+        if !self.remote.is_owned() {
+            self.held = None;
+        }
         released
     }
 }

@@ -21,6 +21,7 @@ mod ephemeral_child;
 mod ephemeral_node;
 mod flag;
 mod go_zookeeper;
+mod in_process;
 mod kazoo;
 mod kazoo_read_write;
 mod local_then_remote;
@@ -35,12 +36,16 @@ mod race;
 mod reference;
 mod registry;
 mod retry;
+mod revocation;
+mod shared_count;
+mod shared_object;
 mod shared_parent_watch;
 mod shared_predecessor_watch;
 mod sides;
 mod ticket;
 mod wait;
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -68,8 +73,17 @@ pub trait Strategy {
         patience: &Patience,
     ) -> Result<Held, AcquireError>;
 
-    /// Lets the lock go. An error leaves it open whether the node is gone.
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure>;
+    /// Waits until the hold ends by itself. Returns true when the holder was asked before that to let go, which
+    /// most locks do not know.
+    async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
+        end.await;
+        false
+    }
+
+    /// Lets the lock go, which for most is to leave the queue. An error leaves it open whether the node is gone.
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        leave(session, held).await
+    }
 }
 
 /// Proof that a lock is held.
@@ -102,6 +116,22 @@ pub enum AcquireError {
     /// A request failed.
     #[error(transparent)]
     Failed(#[from] Failure),
+}
+
+impl AcquireError {
+    /// Ends an acquire that will not succeed by leaving the queue; with its session the place goes by itself.
+    ///
+    /// Returns why the acquire ended. If leaving leaves the node's fate open, that is the reason that counts,
+    /// because the caller must then end the session.
+    async fn after(self, leaving: impl Future<Output = Result<(), Failure>>) -> Self {
+        if matches!(&self, Self::Failed(failure) if !failure.session_survives()) {
+            return self;
+        }
+        match leaving.await {
+            Ok(()) => self,
+            Err(failure) => Self::Failed(failure),
+        }
+    }
 }
 
 impl From<Ended> for AcquireError {
@@ -144,6 +174,15 @@ impl LockConfig {
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.params.get(name), Some(ParamValue::Bool(true)))
+    }
+
+    /// A parameter that is a word; `None` where it is not set.
+    #[must_use]
+    pub fn word(&self, name: &str) -> Option<&str> {
+        match self.params.get(name) {
+            Some(ParamValue::Word(word)) => Some(word),
+            _ => None,
+        }
     }
 
     /// Whether a parameter has been set to that word.

@@ -26,6 +26,8 @@ Requests: 3 uncontended, 3 + one for every change while queued. Order: first in,
 Fan-out of a release: all waiters, and the releaser itself, whose last watch is still armed. A child watch
 fires on a create as well, so every newcomer wakes all waiters, too.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 `while_holding = \"stop\"` (the textbook): a holder no longer looks. `while_holding = \"relist\"` (the article's
 class): its watcher goes on listing while it holds.

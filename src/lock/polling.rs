@@ -9,7 +9,7 @@ use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{Create, Delete};
-use crate::zk::{Failure, Session};
+use crate::zk::Session;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -29,6 +29,8 @@ which began together do not go on looking together. The mean stays the same, and
 
 Requests: 3 uncontended, 2 + looks contended. Notifications: none. Order: first in, first out.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the lock.
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 Where it breaks: after every release the lock lies idle for half a poll interval on average, whatever the
 speed of the ensemble; a shorter interval buys latency with reads. A lost create response leaves a node that
@@ -85,14 +87,8 @@ impl Strategy for Polling {
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
-        match self.poll_until_first(session, &node, patience).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
-    }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        let waited = self.poll_until_first(session, &node, patience).await;
+        node.held_after(session, waited).await
     }
 }
 

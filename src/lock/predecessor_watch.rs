@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::flag::{FLAG_INTERVAL, Flag, WAKE};
-use super::queue_node::Standing;
+use super::queue_node::{Standing, watch_data};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::clock::{self, Stamp};
@@ -25,6 +25,8 @@ Release: delete.
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
 Timed out or cancelled: deletes its own node; the successor wakes, lists and watches the one before.
 Crash: the session's end frees the place.
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
 at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
@@ -35,7 +37,8 @@ or expiry, the watch fires, and a watch is set in the same step as the look that
 
 Where it breaks: getChildren still returns every name, so bytes grow with the queue. With
 `watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node
-that nothing will ever fire. A lost create response leaves a node that nobody owns (no protection).",
+that nothing will ever fire; it stays for as long as the session, and `watches_left` in the results counts it. A
+lost create response leaves a node that nobody owns (no protection).",
         guarantees: Guarantees::QUEUE,
         params: &[
             Param {
@@ -78,14 +81,8 @@ impl Strategy for PredecessorWatch {
     ) -> Result<Held, AcquireError> {
         let begun = clock::now();
         let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
-        match self.wait(session, &node, patience, begun).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
-    }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        let waited = self.wait(session, &node, patience, begun).await;
+        node.held_after(session, waited).await
     }
 }
 
@@ -124,10 +121,6 @@ impl PredecessorWatch {
             let (found, watch) = session.exists_and_watch(&path).await?;
             return Ok(found.map(|_| watch));
         }
-        match session.get_data_and_watch(&path).await {
-            Ok((_, watch)) => Ok(Some(watch)),
-            Err(Failure::NoNode) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        watch_data(session, &path).await
     }
 }

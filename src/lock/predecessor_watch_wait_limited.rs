@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 
+use super::ancestors::make_directory;
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::zk::{EventKind, Failure, NodeKind, Session, reactor};
+use crate::zk::{EventKind, Failure, Session, reactor};
 
 /// The name that the class puts into every node.
 const PREFIX: &str = "mutex_lock_";
@@ -31,6 +32,9 @@ It does not exclude: the predecessor's node may go because a waiter left, not be
 successor then enters beside the holder. The same happens when the predecessor goes between list and exists.
 Progress: as long as nobody times out, every deletion lets one in. After a time-out the next in line waits for
 a node that nobody will release, times out, too, and leaves another.
+
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 Of the class two things are not imitated. It connects for each lock and closes its session at the release; here
 the contender's session goes on, so that the cost of the lock alone is seen, and a node left lives as long. And
@@ -67,7 +71,7 @@ impl Strategy for WaitLimited {
         _: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
-        self.make_directory(session).await?;
+        make_directory(session, &self.lock).await?;
         let node = QueueNode::join(session, &self.lock, PREFIX, &[]).await?;
         match self.wait_for_predecessor(session, &node, patience).await {
             Ok(()) => Ok(Held::by(node)),
@@ -87,16 +91,6 @@ impl Strategy for WaitLimited {
 }
 
 impl WaitLimited {
-    async fn make_directory(&self, session: &Session) -> Result<(), Failure> {
-        if session.exists(&self.lock).await?.is_some() {
-            return Ok(());
-        }
-        match session.create(&self.lock, &[], NodeKind::Persistent).await {
-            Ok(_) | Err(Failure::NodeExists) => Ok(()),
-            Err(failure) => Err(failure),
-        }
-    }
-
     /// Returns when the predecessor has gone, whatever the reason: no look follows.
     async fn wait_for_predecessor(
         &self,

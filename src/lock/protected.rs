@@ -26,38 +26,25 @@ impl MarkedName {
     }
 }
 
-/// How a client goes about a protected create.
-#[derive(Debug, Clone, Copy)]
-pub struct Protection {
-    /// The node's data.
-    pub data: &'static [u8],
-    /// When to create again.
-    pub create: Retry,
-    /// When to repeat a look for the own node.
-    pub look: Retry,
-}
-
-impl Protection {
-    /// Joins the queue. A parent that is missing is left to the caller.
-    ///
-    /// Source: Curator, `CreateBuilderImpl` with protection (`findProtectedNodeInForeground`).
-    ///
-    /// # Errors
-    /// The create's or the look's failure; an indefinite one may have left a node, which ends with the
-    /// session.
-    pub async fn join(&self, session: &Session, lock: &str, name: &MarkedName) -> Result<QueueNode, Failure> {
-        let mut attempt = 0;
-        loop {
-            let failure = match QueueNode::join(session, lock, &name.prefix, self.data).await {
-                Ok(node) => return Ok(node),
-                Err(failure) => failure,
-            };
-            let again = self.create.pause(attempt).filter(|_| Retry::is_retryable(&failure));
-            reactor::sleep(again.ok_or(failure)?).await;
-            if let Some(node) = find_marked(session, lock, &name.mark, self.look).await? {
-                return Ok(node);
-            }
-            attempt += 1;
+/// Creates something that can be found again: after a failure that leaves the outcome open, and as often as the
+/// policy allows, looks for what an earlier try has made, and creates again when that is nothing.
+///
+/// # Errors
+/// The create's or the look's failure; an indefinite one may have left nodes, which end with the session.
+pub async fn created_or_found<T>(
+    retry: Retry,
+    create: impl AsyncFn() -> Result<T, Failure>,
+    find: impl AsyncFn() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut tries = retry.tries();
+    loop {
+        let failure = match create().await {
+            Ok(made) => return Ok(made),
+            Err(failure) => failure,
+        };
+        reactor::sleep(tries.pause_after(failure)?).await;
+        if let Some(made) = find().await? {
+            return Ok(made);
         }
     }
 }

@@ -7,8 +7,8 @@
 
 use futures_util::future::join;
 
-use super::AcquireError;
-use crate::zk::{Created, Failure, NodeKind, Session, sequence_of};
+use super::{AcquireError, Held};
+use crate::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
 
 /// A node in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,9 +128,21 @@ impl QueueNode {
     /// # Errors
     /// The delete's failure.
     pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
-        match session.delete(&self.path).await {
-            Err(Failure::NoNode) | Ok(()) => Ok(()),
-            Err(failure) => Err(failure),
+        if_there(session.delete(&self.path).await).map(drop)
+    }
+
+    /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
+    ///
+    /// # Errors
+    /// As [`QueueNode::give_up`].
+    pub async fn held_after(
+        self,
+        session: &Session,
+        waited: Result<(), AcquireError>,
+    ) -> Result<Held, AcquireError> {
+        match waited {
+            Ok(()) => Ok(Held::by(self)),
+            Err(why) => Err(self.give_up(session, why).await),
         }
     }
 
@@ -139,14 +151,28 @@ impl QueueNode {
     /// Returns why the acquire ended. If the node's fate is open, that is the reason that counts, because
     /// the caller must then end the session.
     pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
-        if matches!(&why, AcquireError::Failed(failure) if !failure.session_survives()) {
-            return why;
-        }
-        match self.leave(session).await {
-            Ok(()) => why,
-            Err(failure) => AcquireError::Failed(failure),
-        }
+        why.after(self.leave(session)).await
     }
+}
+
+/// What a request about one node came to; `None` when the node is not there.
+///
+/// # Errors
+/// Every other failure.
+pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Watches a node by its data; `None` when it has gone meanwhile, and then no watch is left either.
+///
+/// # Errors
+/// The request's failure.
+pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
+    Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\
          Made from the descriptions in the code: `zklockbench strategies NAME` prints the same.\n\n\
-         | strategy | how | exclusive | order of arrival | reentrant | protected | waits by |\n\
-         |---|---|---|---|---|---|---|\n",
+         | strategy | how | exclusive | read side | order of arrival | reentrant | protected | waits by |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     text.extend(cards().iter().map(row));
     text.extend(cards().iter().map(section));
@@ -22,10 +22,11 @@ fn row(card: &LockCard) -> String {
     let yes = |is: bool| if is { "yes" } else { "no" };
     let given = card.guarantees;
     format!(
-        "| [`{0}`](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} |\n",
+        "| [`{0}`](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} | {7} |\n",
         card.name,
         card.summary,
         yes(given.exclusive),
+        yes(given.has_read_side()),
         yes(given.fifo),
         yes(given.reentrant),
         yes(given.protected),
@@ -45,8 +46,8 @@ fn section(card: &LockCard) -> String {
         text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";
     }
     for param in card.params {
-        text +=
-            &format!("| `{}` | {} | `{}` | {} |\n", param.name, values(param.kind), param.default, param.doc);
+        let meaning = format!("{}{}", param.doc, card.only_with(param));
+        text += &format!("| `{}` | {} | `{}` | {meaning} |\n", param.name, values(param.kind), param.default);
     }
     text
 }
@@ -55,8 +56,8 @@ fn values(kind: ParamKind) -> String {
     match kind {
         ParamKind::Duration => "a time".into(),
         ParamKind::Bool => "`true` or `false`".into(),
-        ParamKind::OneOf(words) => {
-            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
+            kind.words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
         }
         ParamKind::Count(least, most) => format!("{least} to {most}"),
     }

@@ -2,12 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::sides::{READ_WRITE, Sides, Watched};
+use super::sides::{BARE, READ_WRITE, Watched};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, LockCard, Mode, Params};
-use crate::zk::{Failure, Session};
-
-const SIDES: Sides = Sides { read: "R-", write: "W-" };
+use crate::zk::Session;
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -25,6 +23,8 @@ stand together let in together.
 Fan-out: every release and every arrival wakes all who wait, and those holders whose last watch is still
 armed, although at most the readers up to the next writer can go in.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 Exclusion: whoever enters has seen a list on its own session without a writer, or without anybody, before it;
 what is before a node can only become less. Progress: every change of the queue leads to a new look.
@@ -54,15 +54,9 @@ impl Strategy for SharedParentWatch {
         mode: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
-        let node = QueueNode::join(session, &self.lock, SIDES.of(mode), &[]).await?;
-        match self.wait_until_in(session, &node, mode, patience).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
-    }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
+        let waited = self.wait_until_in(session, &node, mode, patience).await;
+        node.held_after(session, waited).await
     }
 }
 
@@ -76,7 +70,7 @@ impl SharedParentWatch {
     ) -> Result<(), AcquireError> {
         loop {
             let (names, mut watch) = session.get_children_and_watch(&self.lock).await?;
-            if SIDES.awaited(node, mode, Watched::Last, &names)?.is_none() {
+            if BARE.awaited(node, mode, Watched::Last, &names)?.is_none() {
                 return Ok(());
             }
             patience.wait(watch.changed()).await?;

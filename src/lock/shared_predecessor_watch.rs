@@ -2,13 +2,12 @@
 
 use async_trait::async_trait;
 
-use super::sides::{READ_WRITE, Sides, Watched};
+use super::queue_node::watch_data;
+use super::sides::{BARE, READ_WRITE, Watched};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session, Watch};
-
-const SIDES: Sides = Sides { read: "R-", write: "W-" };
+use crate::zk::Session;
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -29,6 +28,8 @@ reader's release wakes the writer behind it, if it stood just before that one. R
 order than they came make that writer look and watch again: once for each time the one before it goes.
 A queue W, a readers, W, b readers costs a + 1 + b notifications.
 Timed out or cancelled: deletes its own node; whoever watched it looks again. Crash: the session's end.
+A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+goes with it.
 
 Exclusion: whoever enters has seen a list on its own session without a writer, or without anybody, before it;
 what is before a node can only become less. Progress: the watched node stands before the own one, and
@@ -60,15 +61,9 @@ impl Strategy for SharedPredecessorWatch {
         mode: Mode,
         patience: &Patience,
     ) -> Result<Held, AcquireError> {
-        let node = QueueNode::join(session, &self.lock, SIDES.of(mode), &[]).await?;
-        match self.wait_until_in(session, &node, mode, patience).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
-    }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        super::leave(session, held).await
+        let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
+        let waited = self.wait_until_in(session, &node, mode, patience).await;
+        node.held_after(session, waited).await
     }
 }
 
@@ -82,19 +77,10 @@ impl SharedPredecessorWatch {
     ) -> Result<(), AcquireError> {
         loop {
             let names = session.get_children(&self.lock).await?;
-            let Some(awaited) = SIDES.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
-            if let Some(mut watch) = self.watch(session, &awaited).await? {
+            let Some(awaited) = BARE.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
+            if let Some(mut watch) = watch_data(session, &format!("{}/{awaited}", self.lock)).await? {
                 patience.wait(watch.changed()).await?;
             }
-        }
-    }
-
-    /// Watches a node; `None` when it has gone meanwhile.
-    async fn watch(&self, session: &Session, name: &str) -> Result<Option<Watch>, Failure> {
-        match session.get_data_and_watch(&format!("{}/{name}", self.lock)).await {
-            Ok((_, watch)) => Ok(Some(watch)),
-            Err(Failure::NoNode) => Ok(None),
-            Err(failure) => Err(failure),
         }
     }
 }

@@ -34,6 +34,9 @@ pub struct Sides {
     pub write: &'static str,
 }
 
+/// The names that the shared-lock article gives them.
+pub const BARE: Sides = Sides { read: "R-", write: "W-" };
+
 impl Sides {
     /// The end of the prefix of that side.
     #[must_use]
@@ -81,7 +84,7 @@ impl Sides {
 mod tests {
     use super::*;
 
-    const SIDES: Sides = Sides { read: "R-", write: "W-" };
+    const SIDES: Sides = BARE;
 
     fn name(kind: char, sequence: i64) -> String {
         format!("{kind}-{sequence:010}")

@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 
+use super::queue_node::{if_there, watch_data};
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
-use crate::zk::{Failure, NodeStat, Op, Session, Watch, sequence_of};
+use crate::zk::{Failure, NodeStat, Op, Session, sequence_of};
 
 /// Description and constructor.
 pub const ENTRY: Entry = Entry {
@@ -36,12 +37,13 @@ release, abandonment, expiry or crash, the watch fires, after a reconnection too
 decides; the list names the next one to wait for, if there is one.
 A release whose response was lost either happened whole or leaves the node to the session's end, which the others
 see as a death. A lost create response leaves a node that nobody owns until the session ends (no protection).
+Every other request that meets a lost connection ends the acquire, and the session is ended as well.
 Timed out or cancelled: deletes its own node and writes nothing. Numbers past 2^31 wrap, here as on the server.
 
 Where it breaks: all releases write the lock's node, which must not be used for anything else; everybody who
 queues must follow this protocol, because one who deletes its node without writing costs the next one a list. The
-own node is not read again: one deleted by hand while it waits is not noticed before the release. A holder is
-not told that its session has expired.",
+own node is not read again: one deleted by hand while it waits is not noticed before the release, and the one
+behind may then get in beside it. A holder is not told that its session has expired.",
         guarantees: Guarantees::QUEUE,
         params: &[],
         batch_cost: Some(batch_cost),
@@ -77,21 +79,16 @@ impl Strategy for Ticket {
     ) -> Result<Held, AcquireError> {
         let read = || session.get_data(&self.lock);
         let (node, announced) = QueueNode::join_and(session, &self.lock, ("n-", &[]), read).await?;
-        match self.wait_for_turn((session, &node), announced, patience).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => Err(node.give_up(session, why).await),
-        }
+        let waited = self.wait_for_turn((session, &node), announced, patience).await;
+        node.held_after(session, waited).await
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         let Some(node) = held.node else { return Ok(()) };
         let number = node.sequence.to_string();
         let operations = [Op::SetData(&self.lock, number.as_bytes()), Op::Delete(&node.path)];
-        match session.multi(&operations).await {
-            // The own node is gone already, and nothing was written.
-            Ok(_) | Err(Failure::NoNode) => Ok(()),
-            Err(failure) => Err(failure),
-        }
+        // When the own node is gone already, nothing is written.
+        if_there(session.multi(&operations).await).map(drop)
     }
 }
 
@@ -110,7 +107,7 @@ impl Ticket {
         }
         let mut path = format!("{}/n-{before:010}", self.lock);
         loop {
-            if let Some(mut watch) = watch(session, &path).await? {
+            if let Some(mut watch) = watch_data(session, &path).await? {
                 patience.wait(watch.changed()).await?;
             }
             let (data, _) = session.get_data(&self.lock).await?;
@@ -128,15 +125,6 @@ impl Ticket {
 /// The number that the lock's data is.
 fn number_in(data: &[u8]) -> Option<i64> {
     std::str::from_utf8(data).ok()?.parse().ok()
-}
-
-/// Watches the node before the own; `None` when it has gone.
-async fn watch(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
-    match session.get_data_and_watch(path).await {
-        Ok((_, watch)) => Ok(Some(watch)),
-        Err(Failure::NoNode) => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }
 
 #[cfg(test)]

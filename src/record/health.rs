@@ -22,6 +22,8 @@ pub struct Health {
     pub host_steal_share: Option<f64>,
     /// The process's resident memory at the end of the measured phase, in bytes.
     pub resident_bytes: Option<u64>,
-    /// Why the trial is invalid; `None` when the generator held up.
+    /// The longest time that the lock was free, somebody waited for it, and nobody got it; seen every 25 ms.
+    pub standstill_us: u64,
+    /// Why the trial is invalid; `None` when generator and ensemble held up.
     pub invalid: Option<String>,
 }

@@ -179,6 +179,17 @@ impl Trial {
         measured.then(|| self.measured.read_held_us as f64 / self.measured_us as f64)
     }
 
+    /// How many more watches the servers had when the load had ended and all had released than before it. The
+    /// sessions are still open then, so what is left will stay for as long as they are. `None` when a server could
+    /// not be asked.
+    #[must_use]
+    pub fn watches_left(&self) -> Option<u64> {
+        const KEY: &str = "zk_watch_count";
+        let left = |server: &ServerCounters| Some(server.after.get(KEY)? - server.before.get(KEY)?);
+        let left: Vec<i64> = self.servers.iter().map(left).collect::<Option<_>>()?;
+        u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
+    }
+
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got
     /// all. `None` when nothing was acquired.
     #[must_use]

@@ -7,7 +7,7 @@ use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
 use super::plan::Plan;
 use super::read::written;
-use crate::catalog::{Holders, LockCard};
+use crate::catalog::LockCard;
 use crate::units::contenders;
 use crate::units::format_duration;
 
@@ -169,7 +169,7 @@ fn burst(scenario: &Scenario) -> Option<Advice> {
 fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
     let has_read_side = |name: &str| {
         let card = cards.iter().find(|card| card.name == name);
-        card.is_some_and(|card| card.guarantees.holders == Holders::ReadersOrOneWriter)
+        card.is_some_and(|card| card.guarantees.has_read_side())
     };
     if scenario.read_ratio <= 0.0 || scenario.strategies.iter().any(|one| has_read_side(&one.name)) {
         return None;

@@ -31,6 +31,7 @@ pub(super) struct Draft<'c> {
     pub(super) hold: Option<Distribution>,
     pub(super) think: Option<Distribution>,
     pub(super) read_ratio: Option<f64>,
+    pub(super) depth: Option<u32>,
     pub(super) poll_interval: Option<Duration>,
     pub(super) load: Option<Load>,
     pub(super) duration: Option<Duration>,
@@ -64,6 +65,7 @@ impl<'c> Draft<'c> {
         draft.hold = keys.read("hold", values::distribution);
         draft.think = keys.read("think", values::distribution);
         draft.read_ratio = keys.read("read_ratio", values::factor);
+        draft.depth = keys.read("depth", values::count).and_then(|count| u32::try_from(count).ok());
         draft.poll_interval = keys.read(POLL_INTERVAL_PARAM, values::duration);
         draft.load = keys.read("load", values::word).map(load);
         draft.duration = keys.read("duration", values::duration);
@@ -134,6 +136,7 @@ impl<'c> Draft<'c> {
             hold: self.hold?,
             think: self.think?,
             read_ratio: self.read_ratio?,
+            depth: self.depth?,
             load,
             stop,
             ramp_up: self.ramp_up?,

@@ -221,6 +221,17 @@ pub const FIELDS: &[Field] = &[
     },
     Field {
         section: Section::Top,
+        name: "depth",
+        kind: Kind::Count(1..=1000),
+        need: Need::Default("1"),
+        example: "depth = 3",
+        doc: "How many times a contender takes the lock in each turn before it holds, and releases it after. More \
+              than once only where all listed strategies are reentrant. Waits and holds are those of the \
+              outermost.",
+        also: &["reentrancy", "nesting", "reentrant", "levels"],
+    },
+    Field {
+        section: Section::Top,
         name: POLL_INTERVAL_PARAM,
         kind: Kind::Duration(POLL_INTERVAL),
         need: Need::Absent("each polling strategy has its own default"),

@@ -92,6 +92,8 @@ pub struct Scenario {
     pub think: Distribution,
     /// The share of acquires that ask to read.
     pub read_ratio: f64,
+    /// How many times each turn takes the lock.
+    pub depth: u32,
     /// The load model.
     pub load: Load,
     /// When the measured phase ends.
@@ -133,6 +135,8 @@ pub struct TrialSpec {
     pub think: Distribution,
     /// The share of acquires that ask to read.
     pub read_ratio: f64,
+    /// How many times each turn takes the lock.
+    pub depth: u32,
     /// Load model.
     pub load: Load,
     /// End of the measured phase.

@@ -71,6 +71,7 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         hold: scenario.hold.scaled(scale),
         think: scenario.think.scaled(scale),
         read_ratio: scenario.read_ratio,
+        depth: scenario.depth,
         load: scenario.load,
         stop,
         ramp_up: scenario.ramp_up.mul_f64(scale),

@@ -120,16 +120,17 @@ fn strategies(cards: &[LockCard]) -> String {
             let values = match param.kind {
                 ParamKind::Duration => "duration".to_owned(),
                 ParamKind::Bool => "`true` or `false`".to_owned(),
-                ParamKind::OneOf(words) => listed(words.iter().copied()),
+                ParamKind::OneOf(_) | ParamKind::Choice(_) => listed(param.kind.words()),
                 ParamKind::Count(least, most) => format!("{least} to {most}"),
             };
             let _ = writeln!(
                 section,
-                "| `{}` | `{}` | {values} | `{}` | {} |",
+                "| `{}` | `{}` | {values} | `{}` | {}{} |",
                 card.name,
                 param.name,
                 param.default,
-                cell(param.doc)
+                cell(param.doc),
+                card.only_with(param)
             );
         }
     }

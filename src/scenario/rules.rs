@@ -23,6 +23,7 @@ pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     identical(draft, sink);
     pollers(draft, cards, sink);
     locks(draft, sink);
+    depth(draft, cards, sink);
     ensemble(draft, sink);
     scaled(draft, sink);
     size(draft, sink);
@@ -147,6 +148,18 @@ fn locks(draft: &Draft<'_>, sink: &Sink<'_>) {
     if locks > *most && draft.load != Some(Load::Batch) {
         let message = format!("{locks} locks are more than {} can use", contenders(*most));
         sink.error(place.value.clone(), message, format!("write at most {most}"));
+    }
+}
+
+/// Who takes a lock again that is not reentrant waits for itself.
+fn depth(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
+    let Some(depth @ 2..) = draft.depth else { return };
+    let reentrant = cards.iter().filter(|card| card.guarantees.reentrant).map(|card| card.name);
+    let help = format!("leave `depth` out, or list only reentrant strategies: {}", listed(reentrant));
+    for strategy in draft.strategies.iter().filter(|strategy| !strategy.card.guarantees.reentrant) {
+        let message =
+            format!("`{}` is not reentrant: its holder cannot take it {depth} times", strategy.card.name);
+        sink.error(strategy.span.clone(), message, &help);
     }
 }
 

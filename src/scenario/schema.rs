@@ -145,7 +145,9 @@ fn parameter(param: &Param) -> Value {
     let (mut value, default) = match param.kind {
         ParamKind::Duration => (json!({ "$ref": "#/$defs/duration" }), json!(param.default)),
         ParamKind::Bool => (json!({ "type": "boolean" }), json!(param.default == "true")),
-        ParamKind::OneOf(words) => (json!({ "type": "string", "enum": words }), json!(param.default)),
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
+            (json!({ "type": "string", "enum": param.kind.words() }), json!(param.default))
+        }
         ParamKind::Count(least, most) => (
             json!({ "type": "integer", "minimum": least, "maximum": most }),
             json!(param.default.parse::<u64>().ok()),

@@ -30,14 +30,17 @@ impl Listed<'_> {
     }
 }
 
+/// The parameters that a scenario has set, by name.
+type Given = BTreeMap<&'static str, ParamValue>;
+
 /// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
 #[must_use]
 pub fn default_value(param: &Param) -> Option<ParamValue> {
     match param.kind {
         ParamKind::Duration => parse_duration(param.default).ok().map(ParamValue::Duration),
         ParamKind::Bool => param.default.parse().ok().map(ParamValue::Bool),
-        ParamKind::OneOf(words) => {
-            words.contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
+            param.kind.words().contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
         }
         ParamKind::Count(least, most) => {
             param.default.parse().ok().filter(|count| (least..=most).contains(count)).map(ParamValue::Count)
@@ -120,14 +123,16 @@ fn from_table<'c>(
     let card = card(name, entry.value, cards, sink)?;
     let mut set = BTreeMap::new();
     let mut whole = true;
-    for entry in table.finish() {
-        match param(card, &entry, cards, sink) {
+    let entries = table.finish();
+    for entry in &entries {
+        match param(card, entry, cards, sink) {
             Some((name, value)) => {
                 set.insert(name, value);
             }
             None => whole = false,
         }
     }
+    whole = whole && has_no_idle(card, &set, &entries, sink);
     whole.then(|| Listed { card, choice: choice(card, &set), span: item.span() })
 }
 
@@ -158,10 +163,44 @@ fn param(
             ParamValue::Duration(expect_duration(entry.value, &bounds, sink)?)
         }
         ParamKind::Bool => ParamValue::Bool(expect_bool(entry.value, sink)?),
-        ParamKind::OneOf(words) => ParamValue::Word(expect_word(entry.value, words, sink)?.to_owned()),
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
+            ParamValue::Word(expect_word(entry.value, &param.kind.words(), sink)?.to_owned())
+        }
         ParamKind::Count(least, most) => ParamValue::Count(expect_count(entry.value, &(least..=most), sink)?),
     };
     Some((param.name, value))
+}
+
+/// Reports every parameter that has no meaning beside the others; whether there is none.
+fn has_no_idle(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<'_>) -> bool {
+    let mut none = true;
+    for entry in entries {
+        let Some(Idle { decider, chosen, words }) = idle(card, set, entry.key) else { continue };
+        let message = format!("`{}` means nothing with {} = \"{chosen}\"", entry.key, decider.name);
+        let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
+        sink.error(entry.key_span(), message, help);
+        none = false;
+    }
+    none
+}
+
+/// Why a parameter means nothing.
+struct Idle {
+    /// The parameter that decides.
+    decider: &'static Param,
+    /// What that is.
+    chosen: String,
+    /// What it would have to be.
+    words: Vec<&'static str>,
+}
+
+fn idle(card: &LockCard, set: &Given, param: &str) -> Option<Idle> {
+    let (decider, words) = card.decider(param)?;
+    let chosen = match set.get(decider.name) {
+        Some(ParamValue::Word(word)) => word.clone(),
+        _ => decider.default.to_owned(),
+    };
+    (!words.contains(&chosen.as_str())).then_some(Idle { decider, chosen, words })
 }
 
 fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
@@ -176,10 +215,10 @@ fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
     did_you_mean(key, own(), &format!("`{}` takes {}", card.name, listed(own())))
 }
 
-fn choice(card: &LockCard, set: &BTreeMap<&'static str, ParamValue>) -> StrategyChoice {
+fn choice(card: &LockCard, set: &Given) -> StrategyChoice {
     let mut params = BTreeMap::new();
     let mut label = card.name.to_owned();
-    for param in card.params {
+    for param in card.params.iter().filter(|param| idle(card, set, param.name).is_none()) {
         let given = set.get(param.name);
         if let Some(value) = given {
             label = format!("{label} {}={value}", param.name);

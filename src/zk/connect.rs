@@ -7,8 +7,8 @@ use zookeeper_client::{Client, Connector, TlsOptions};
 
 use super::inner::Observed;
 use super::outcome::Failure;
-use super::reactor;
 use super::session::Session;
+use super::{placing, reactor};
 use crate::error::Error;
 
 /// PEM files for TLS.
@@ -76,7 +76,23 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens a session.
+    /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
+    ///
+    /// # Errors
+    /// [`Failure`] when no server grants one within the deadline.
+    pub async fn open_at(
+        &self,
+        position: usize,
+        session_timeout: Duration,
+        deadline: Duration,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        let servers = self.connect.split(',').count();
+        let connecting = placing::begin_with(position % servers, servers, self.client(session_timeout));
+        self.within(deadline, connecting, observed).await
+    }
+
+    /// Opens a session on any of the servers.
     ///
     /// # Errors
     /// [`Failure`] when no server grants one within the deadline.
@@ -86,7 +102,16 @@ impl Target {
         deadline: Duration,
         observed: Observed,
     ) -> Result<Session, Failure> {
-        let client = reactor::timeout(deadline, self.client(session_timeout))
+        self.within(deadline, self.client(session_timeout), observed).await
+    }
+
+    async fn within(
+        &self,
+        deadline: Duration,
+        connecting: impl Future<Output = Result<Client, Failure>>,
+        observed: Observed,
+    ) -> Result<Session, Failure> {
+        let client = reactor::timeout(deadline, connecting)
             .await
             .ok_or_else(|| Failure::NotConnected(format!("no session within {deadline:?}")))??;
         Ok(Session::new(client, observed, self.access.digest.is_some()))

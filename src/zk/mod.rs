@@ -3,13 +3,16 @@
 pub mod admin;
 mod armed;
 pub mod changes;
+mod close;
 mod connect;
 mod crate_lock;
 mod inner;
+pub mod keep_awake;
 mod multi;
 pub mod nodelay;
 mod outcome;
 mod overdue;
+mod placing;
 pub mod reactor;
 mod session;
 mod stamp;

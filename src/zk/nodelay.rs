@@ -4,14 +4,17 @@
 //! Without it a second small request waits for the first one's acknowledgement. On Linux the process can
 //! duplicate its own descriptors and set the option on the duplicates, which share the socket.
 
-/// Sets the option on every TCP socket of this process that is connected to one of these ports.
+/// Sets the option on every TCP socket of this process that is connected to the port of one of these servers,
+/// each given as `host:port`.
 ///
 /// Returns how many sockets were set; 0 where the system offers no way.
 #[cfg(target_os = "linux")]
 #[must_use]
-pub fn apply(server_ports: &[u16]) -> usize {
+pub fn apply(servers: &[String]) -> usize {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
+    let ports: Vec<u16> =
+        servers.iter().filter_map(|address| address.rsplit_once(':')?.1.parse().ok()).collect();
     let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return 0 };
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return 0 };
     entries
@@ -21,14 +24,14 @@ pub fn apply(server_ports: &[u16]) -> usize {
         })
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(|number| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).ok())
-        .filter(|duplicate| set_if_connected(duplicate, server_ports))
+        .filter(|duplicate| set_if_connected(duplicate, &ports))
         .count()
 }
 
 /// Other systems offer no safe way to the library's sockets.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
-pub fn apply(_server_ports: &[u16]) -> usize {
+pub fn apply(_servers: &[String]) -> usize {
     0
 }
 
@@ -42,14 +45,14 @@ fn set_if_connected(descriptor: &std::os::fd::OwnedFd, server_ports: &[u16]) -> 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     #[test]
-    fn only_sockets_to_the_given_ports_are_set() {
+    fn only_sockets_to_the_given_servers_are_set() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(false).unwrap();
-        assert_eq!(super::apply(&[1]), 0);
+        assert_eq!(super::apply(&["127.0.0.1:1".to_owned()]), 0);
         assert!(!stream.nodelay().unwrap());
-        assert_eq!(super::apply(&[port]), 1);
+        assert_eq!(super::apply(&[format!("127.0.0.1:{port}")]), 1);
         assert!(stream.nodelay().unwrap());
     }
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, Stat, StateWatcher};
 
 use super::armed::{Arm, Armed, Arrival};
+use super::close::close;
 use super::inner::{Ended, Inner, Observed, Sent};
 use super::outcome::Failure;
 use super::overdue;
-use super::reactor;
 use super::stamp::StampWaker;
 use super::watch::Watch;
 use super::wire;
@@ -280,16 +280,8 @@ impl Session {
     pub async fn close(self, deadline: Duration) {
         let Ok(inner) = Rc::try_unwrap(self.0) else { return };
         inner.reap();
-        let mut states = inner.client.state_watcher();
         // The client goes first: watches that are dropped after it send nothing.
-        drop(inner.client);
-        let _ = reactor::timeout(deadline, async {
-            let mut state = states.state();
-            while !state.is_terminated() {
-                state = states.changed().await;
-            }
-        })
-        .await;
+        close(inner.client, deadline).await;
     }
 
     pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> (RequestKind, Stamp) {

@@ -36,6 +36,12 @@ impl Watch {
         kind
     }
 
+    /// Whether its notification is still to come.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
+    }
+
     /// Takes the watch off the server with a removeWatches request, as this client library does when an
     /// armed watch is dropped.
     pub fn remove(mut self) {

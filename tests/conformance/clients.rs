@@ -1,7 +1,9 @@
 //! The locks of other client libraries.
 
+use zklockbench::catalog::ParamValue;
 use zklockbench::lock::AcquireError;
 
+use crate::contender::LONG;
 use crate::rehearsal::{lines, subject};
 
 #[test]
@@ -80,6 +82,18 @@ fn kazoos_lock_makes_missing_parents_before_its_first_node() {
 #[test]
 fn kazoos_lock_that_is_held_waits_for_itself_without_asking_anybody() {
     assert_eq!(subject("kazoo").twice(), (Err(AcquireError::TimedOut), lines("")));
+}
+
+#[test]
+fn kazoos_lock_that_does_not_block_deletes_its_node_at_once_unless_it_is_the_first() {
+    let lock = || subject("kazoo").with("blocking", ParamValue::Bool(false));
+    assert_eq!(lock().alone(), subject("kazoo").alone());
+    let (sent, left) = lock().timed_out();
+    let expected = "exists .\n create <id>__lock__\n get_children .\n delete <id>__lock__1";
+    assert_eq!((sent, left), (lines(expected), 1));
+    assert_eq!(lock().twice(), (Err(AcquireError::TimedOut), lines("")));
+    // It waits for nothing, however much patience it has.
+    assert!(lock().gives_up_after() < LONG / 2);
 }
 
 #[test]

@@ -4,17 +4,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
-use zklockbench::zk::{Session, reactor};
+use zklockbench::catalog::{Mode, ParamValue};
+use zklockbench::zk::reactor;
 
+use crate::contender::{Contender, SETTLE};
 use crate::rehearsal::{Lines, lines, subject};
-use crate::sessions::{Scene, patience, scene};
+use crate::sessions::scene;
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
-/// Long enough for everything under way to have come to rest.
-const SETTLE: Duration = Duration::from_millis(150);
-const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn ahead_watches_two_looks_when_the_farther_one_goes_and_reads_nothing_after_the_nearer() {
@@ -114,50 +111,6 @@ fn who_runs_out_of_patience_leaves_no_node() {
     assert_eq!(deleted("ticket"), (lines("delete n-1"), 1));
 }
 
-/// A contender of one of the locks.
-struct Contender {
-    lock: Box<dyn Strategy>,
-    session: Session,
-}
-
-type Waiting = reactor::Task<(Contender, Result<Held, AcquireError>)>;
-
-impl Contender {
-    async fn of(name: &str, scene: &Scene) -> Self {
-        let config = LockConfig { path: scene.lock.clone(), params: Params::new(), contender: 0 };
-        Self { lock: (find(name).unwrap().build)(&config), session: scene.session().await }
-    }
-
-    async fn acquire(&mut self) -> Held {
-        self.lock.acquire(&self.session, Mode::Write, &patience(Some(LONG))).await.unwrap()
-    }
-
-    async fn release(&mut self, held: Held) {
-        self.lock.release(&self.session, held).await.unwrap();
-    }
-
-    /// Queues up, and waits until that has come to rest.
-    async fn queue_up(name: &str, scene: &Scene) -> Waiting {
-        let mut contender = Self::of(name, scene).await;
-        let waiting = reactor::spawn_local(async move {
-            let held = contender.lock.acquire(&contender.session, Mode::Write, &patience(Some(LONG))).await;
-            (contender, held)
-        });
-        reactor::sleep(SETTLE).await;
-        waiting
-    }
-
-    /// Goes without a release: the session's end takes the node.
-    async fn die(self) {
-        self.session.close(Duration::from_secs(5)).await;
-    }
-}
-
-async fn serve(waiting: Waiting) {
-    let (mut contender, held) = waiting.await;
-    contender.release(held.unwrap()).await;
-}
-
 #[test]
 fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
     for name in FASTER {
@@ -165,20 +118,22 @@ fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
             // Given a holder that was itself handed the lock, and three behind it
             let scene = scene(crate::ensemble::shared()).await;
             let mut first = Contender::of(name, &scene).await;
-            let held = first.acquire().await;
-            let second = Contender::queue_up(name, &scene).await;
-            let third = Contender::queue_up(name, &scene).await;
-            let (fourth, fifth) =
-                (Contender::queue_up(name, &scene).await, Contender::queue_up(name, &scene).await);
-            first.release(held).await;
-            serve(second).await;
-            let (holder, held) = third.await;
+            let held = first.acquire(Mode::Write).await.unwrap();
+            let second = Contender::of(name, &scene).await.queue_up().await;
+            let third = Contender::of(name, &scene).await.queue_up().await;
+            let (fourth, fifth) = (
+                Contender::of(name, &scene).await.queue_up().await,
+                Contender::of(name, &scene).await.queue_up().await,
+            );
+            first.release(held).await.unwrap();
+            second.serve().await;
+            let (holder, held) = third.over().await;
             assert!(held.is_ok(), "{name}");
             // When its session ends while it holds
             holder.die().await;
             // Then the others get the lock in turn
-            serve(fourth).await;
-            serve(fifth).await;
+            fourth.serve().await;
+            fifth.serve().await;
             assert_eq!(scene.nodes().await, 0, "{name}");
         });
     }
@@ -191,24 +146,20 @@ fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
             // Given a holder and two waiters, of whom the first one's session ends
             let scene = scene(crate::ensemble::shared()).await;
             let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire().await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
             let dying = Contender::of(name, &scene).await;
             let session = dying.session.clone();
-            let waiting = reactor::spawn_local(async move {
-                let mut dying = dying;
-                let _ = dying.lock.acquire(&dying.session, Mode::Write, &patience(Some(LONG))).await;
-            });
-            reactor::sleep(SETTLE).await;
-            let next = Contender::queue_up(name, &scene).await;
+            let waiting = dying.queue_up().await;
+            let next = Contender::of(name, &scene).await.queue_up().await;
             drop(waiting);
             session.close(Duration::from_secs(5)).await;
             reactor::sleep(SETTLE).await;
             // Then the one behind it goes on waiting
-            assert!(!next.is_finished(), "{name}: let in beside the holder");
+            assert!(!next.is_over(), "{name}: let in beside the holder");
             assert_eq!(scene.nodes().await, 2, "{name}");
             // And gets the lock after the release
-            holder.release(held).await;
-            serve(next).await;
+            holder.release(held).await.unwrap();
+            next.serve().await;
         });
     }
 }
@@ -222,13 +173,13 @@ fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_
             let mut other = Contender::of(name, &scene).await;
             // Both in the same flush, in either order: the release finds nobody, or just somebody.
             for round in 0..200 {
-                let held = one.acquire().await;
+                let held = one.acquire(Mode::Write).await.unwrap();
                 let newcomer = if round % 2 == 0 {
-                    futures_util::future::join(one.release(held), other.acquire()).await.1
+                    futures_util::future::join(one.release(held), other.acquire(Mode::Write)).await.1.unwrap()
                 } else {
-                    futures_util::future::join(other.acquire(), one.release(held)).await.0
+                    futures_util::future::join(other.acquire(Mode::Write), one.release(held)).await.0.unwrap()
                 };
-                other.release(newcomer).await;
+                other.release(newcomer).await.unwrap();
             }
             assert_eq!(scene.nodes().await, 0, "{name}");
         });
@@ -239,7 +190,7 @@ fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_
 async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
     let mut acquired = 0;
     while left.get() > 0 {
-        let held = contender.acquire().await;
+        let held = contender.acquire(Mode::Write).await.unwrap();
         assert!(!inside.replace(true), "two inside at once");
         left.set(left.get() - 1);
         acquired += 1;
@@ -248,7 +199,7 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
             reactor::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "somebody else has left");
-        contender.release(held).await;
+        contender.release(held).await.unwrap();
     }
     acquired
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zklockbench::catalog::ParamValue;
+use zklockbench::lock::STRATEGIES;
 
 use crate::rehearsal::{lines, subject};
 
@@ -84,5 +85,87 @@ fn curators_mutex_asks_three_times_alone_five_times_in_a_queue_and_six_times_in_
     let (sent, left) = lock().timed_out();
     let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-0\n get_children .\n \
                     get_data_watch _c_<id>-lock-0\n delete _c_<id>-lock-1";
+    assert_eq!((sent, left), (lines(expected), 1));
+}
+
+#[test]
+fn a_shared_mutex_object_asks_about_every_watch_and_has_every_task_watch_again() {
+    let shared = subject("curator-mutex").with("shared_object", ParamValue::Bool(true));
+    let [first, second, third, last] = shared.queue();
+    let node = |number: usize| format!("_c_<id>-lock-{number}");
+    let (create, list) = ("create _c_<id>-lock-\n", " get_children .\n");
+    let (watch, check) = (
+        |number| format!(" get_data_watch {}\n", node(number)),
+        |number| format!(" exists {}\n", node(number)),
+    );
+    // A release by the object asks about the watches of all who wait, in whatever order.
+    let sorted = |mut sent: Vec<String>| {
+        let release = sent.iter().position(|line| line.starts_with("exists")).unwrap_or(sent.len());
+        let checks = sent.len().saturating_sub(1);
+        sent[release.min(checks)..checks].sort();
+        sent
+    };
+    let expected = [create, list, &check(0), &check(1), &check(2), " delete ", &node(0)].concat();
+    assert_eq!(sorted(first), lines(&expected));
+    let expected = [create, list, &watch(0), list, &check(1), &check(2), " delete ", &node(1)].concat();
+    assert_eq!(sorted(second), lines(&expected));
+    let expected = [create, list, &watch(1), list, &watch(1), list, &check(2), " delete ", &node(2)].concat();
+    assert_eq!(sorted(third), lines(&expected));
+    let again = [list, &watch(2)].concat();
+    let expected = [create, list, &watch(2), &again, &again, list, " delete ", &node(3)].concat();
+    assert_eq!(sorted(last), lines(&expected));
+}
+
+#[test]
+fn a_reentrant_lock_that_is_taken_three_times_sends_what_it_sends_when_taken_once() {
+    let expected = lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0");
+    assert_eq!(subject("curator-mutex").nested(3), expected);
+    let reentrant: Vec<_> = STRATEGIES.iter().filter(|entry| entry.card.guarantees.reentrant).collect();
+    assert!(reentrant.len() >= 4, "{}", reentrant.len());
+    for entry in reentrant {
+        let name = entry.card.name;
+        assert_eq!(subject(name).nested(3), subject(name).alone(), "{name}");
+    }
+}
+
+#[test]
+fn a_holder_of_curators_mutex_that_is_asked_to_let_go_does_so_and_wakes_the_one_behind_it_twice() {
+    // Given a waiter that asks after two seconds
+    let after = ParamValue::Duration(Duration::from_secs(2));
+    let lock = subject("curator-mutex").word("revocation", "asked-for").with("revoke_after", after);
+    let [holder, waiter] = lock.revoked();
+    // Then the holder reads its node's data again, and the release asks about the watch that is set since then
+    let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
+                    get_data_watch _c_<id>-lock-0\n exists _c_<id>-lock-0\n delete _c_<id>-lock-0";
+    assert_eq!(holder, lines(expected));
+    // And the waiter is woken by its own message, and then by the release
+    let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-1\n get_children .\n \
+                    get_data_watch _c_<id>-lock-0\n get_children .\n set_data _c_<id>-lock-0\n get_children .\n \
+                    get_data_watch _c_<id>-lock-0\n get_children .\n exists _c_<id>-lock-1\n \
+                    delete _c_<id>-lock-1";
+    assert_eq!(waiter, lines(expected));
+}
+
+#[test]
+fn only_the_word_for_it_revokes_and_only_where_that_is_allowed() {
+    let allowed = || subject("curator-mutex").word("revocation", "allowed");
+    let read_twice = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
+                      get_data_watch _c_<id>-lock-0\n exists _c_<id>-lock-0\n delete _c_<id>-lock-0";
+    assert_eq!(allowed().overwritten(b"__REVOKE__"), (true, lines(read_twice)));
+    assert_eq!(allowed().overwritten(b"unlock"), (false, lines(read_twice)));
+    let unread = "create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0";
+    assert_eq!(subject("curator-mutex").overwritten(b"__REVOKE__"), (false, lines(unread)));
+}
+
+#[test]
+fn a_revocable_mutex_asks_twice_more_and_leaves_nothing_when_its_patience_ends() {
+    let lock = || subject("curator-mutex").word("revocation", "allowed");
+    let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-0\n get_children .\n \
+                    exists _c_<id>-lock-0\n delete _c_<id>-lock-0";
+    assert_eq!(lock().alone(), lines(expected));
+    let (sent, left) = lock().timed_out();
+    let expected = "create _c_<id>-lock-\n get_data_watch _c_<id>-lock-1\n get_children .\n \
+                    get_data_watch _c_<id>-lock-0\n get_children .\n get_data_watch _c_<id>-lock-0\n \
+                    delete _c_<id>-lock-1";
     assert_eq!((sent, left), (lines(expected), 1));
 }

@@ -3,10 +3,13 @@
 //! `exists leases` stands in for the checkWatches request that Java sends before it lets the inner mutex go:
 //! this client library has none, and the watch stays armed either way.
 
-use zklockbench::catalog::ParamValue;
+use zklockbench::catalog::{Mode, ParamValue};
 use zklockbench::verdict::Verdict;
+use zklockbench::zk::reactor;
 
+use crate::contender::{Contender, settled};
 use crate::rehearsal::{Subject, lines, subject};
+use crate::sessions::scene;
 use crate::trials;
 
 /// The first comer makes both directories.
@@ -92,4 +95,49 @@ async fn several_are_inside_together_but_never_more_than_there_are_leases() {
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
     // One at a time could have been inside 20 times.
     assert!(trial.measured.acquired() > 24, "{}", trial.measured.acquired());
+}
+
+#[test]
+fn a_number_of_leases_on_a_node_is_made_once_and_read_by_each() {
+    let lock = leases(2).word("leases_from", "count-node");
+    let [first, second, _, _] = lock.queue();
+    let expected = format!("create count\n get_data_watch count\n {FIRST}");
+    assert_eq!(first, lines(&expected));
+    let expected = "create count\n get_data_watch count\n create locks/_c_<id>-lock-\n get_children locks\n \
+                    create leases/_c_<id>-lease-\n get_children_watch leases\n exists leases\n \
+                    delete locks/_c_<id>-lock-1\n delete leases/_c_<id>-lease-1";
+    assert_eq!(second, lines(expected));
+    let [first, second] = <[_; 2]>::try_from(lock.again(2)).unwrap();
+    assert!(first.iter().any(|line| line == "create count"), "{first:?}");
+    assert!(second.iter().all(|line| !line.ends_with("count")), "{second:?}");
+}
+
+#[test]
+fn who_waits_for_room_goes_in_as_soon_as_the_node_says_more_leases() {
+    reactor::block_on(async {
+        let scene = scene(crate::ensemble::shared()).await;
+        let params = [("leases_from".to_owned(), ParamValue::Word("count-node".into()))].into();
+        let contender = async || Contender::with("curator-semaphore", &params, &scene).await;
+        // Given one lease, one holder, one that waits for room and one that waits behind that
+        let mut holder = contender().await;
+        let held = holder.acquire(Mode::Write).await.unwrap();
+        let waiting = contender().await.queue_up().await;
+        let behind = contender().await.queue_up().await;
+        assert!(!waiting.is_over());
+        // When the node says two, as Java's SharedCount writes it
+        let outside = scene.session().await;
+        outside.set_data(&format!("{}/count", scene.lock), &[0, 0, 0, 2]).await.unwrap();
+        // Then the first of them reads it, looks again and is in beside the holder; the other is not
+        let (mut second, got) = waiting.over().await;
+        let got = got.unwrap();
+        settled([&behind]).await;
+        assert!(!behind.is_over());
+        let kinds = second.kinds();
+        let read = kinds.iter().filter(|kind| **kind == "get_data_watch").count();
+        assert_eq!(read, 2, "{kinds:?}");
+        // And the other is when one has left
+        holder.release(held).await.unwrap();
+        behind.serve().await;
+        second.release(got).await.unwrap();
+    });
 }

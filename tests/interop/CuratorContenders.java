@@ -1,6 +1,9 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -9,63 +12,65 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
-import org.apache.zookeeper.CreateMode;
-import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
 
 /**
  * Java's Curator contending for a lock that others contend for, too.
  *
- * <p>In the critical section each holder creates the node {@code inside} and deletes it again: whoever finds it
- * there has met another holder. The node {@code last} tells which side was inside before.
+ * <p>What a holder does to the owner's node, and how a violation shows in it: see tests/support/inside.rs, which
+ * does the same.
  *
- * <p>Arguments: connect string, lock, directory of the two nodes, kind of lock (mutex, semaphore-mutex, write),
- * contenders, acquisitions in all. Prints {@code acquired violations crossings}. Exit code 0 also when
- * there were violations.
+ * <p>Arguments: connect string, lock, the owner's node, kind of lock (mutex, semaphore-mutex, read-write),
+ * contenders. Goes on until its input says something or ends; prints {@code acquired violations crossings}. Exit
+ * code 0 also when there were violations.
  */
 public final class CuratorContenders {
-    private static final byte[] SIDE = "java".getBytes(StandardCharsets.UTF_8);
+    private static final AtomicInteger ACQUIRED = new AtomicInteger();
+    private static final AtomicInteger VIOLATIONS = new AtomicInteger();
+    private static final AtomicInteger CROSSINGS = new AtomicInteger();
+    private static final AtomicInteger FAILURES = new AtomicInteger();
+    /** The latest state of the owner's node that was counted as a crossing. */
+    private static final AtomicInteger COUNTED = new AtomicInteger(-1);
+
+    private static volatile boolean over;
 
     public static void main(String[] args) throws Exception {
-        String lock = args[1];
-        String scene = args[2];
-        int contenders = Integer.parseInt(args[4]);
-        AtomicInteger left = new AtomicInteger(Integer.parseInt(args[5]));
-        AtomicInteger acquired = new AtomicInteger();
-        AtomicInteger violations = new AtomicInteger();
-        AtomicInteger crossings = new AtomicInteger();
-        AtomicInteger failures = new AtomicInteger();
         List<Thread> threads = new ArrayList<>();
-        for (int i = 0; i < contenders; i++) {
+        for (int i = 0; i < Integer.parseInt(args[4]); i++) {
             Thread thread = new Thread(() -> {
                 try (CuratorFramework client = client(args[0])) {
-                    InterProcessLock held = lock(client, args[3], lock);
-                    while (left.decrementAndGet() >= 0) {
-                        held.acquire();
-                        acquired.incrementAndGet();
-                        if (!enter(client, scene)) {
-                            violations.incrementAndGet();
-                        } else {
-                            if (!new String(client.getData().forPath(scene + "/last")).equals("java")) {
-                                crossings.incrementAndGet();
-                                client.setData().forPath(scene + "/last", SIDE);
-                            }
-                            client.delete().forPath(scene + "/inside");
-                        }
-                        held.release();
-                    }
+                    contend(client, args[3], args[1], args[2]);
                 } catch (Exception why) {
                     why.printStackTrace();
-                    failures.incrementAndGet();
+                    FAILURES.incrementAndGet();
                 }
             });
             thread.start();
             threads.add(thread);
         }
+        new BufferedReader(new InputStreamReader(System.in)).readLine();
+        over = true;
         for (Thread thread : threads) {
             thread.join();
         }
-        System.out.println(acquired.get() + " " + violations.get() + " " + crossings.get());
-        System.exit(failures.get() == 0 ? 0 : 1);
+        System.out.println(ACQUIRED.get() + " " + VIOLATIONS.get() + " " + CROSSINGS.get());
+        System.exit(FAILURES.get() == 0 ? 0 : 1);
+    }
+
+    private static void contend(CuratorFramework client, String kind, String path, String owner) throws Exception {
+        InterProcessLock write = writer(client, kind, path);
+        InterProcessLock read = kind.equals("read-write") ? new InterProcessReadWriteLock(client, path).readLock() : null;
+        while (!over) {
+            boolean reads = read != null && ThreadLocalRandom.current().nextBoolean();
+            InterProcessLock lock = reads ? read : write;
+            lock.acquire();
+            ACQUIRED.incrementAndGet();
+            boolean undisturbed = reads ? look(client, owner) : mark(client, owner);
+            if (!undisturbed) {
+                VIOLATIONS.incrementAndGet();
+            }
+            lock.release();
+        }
     }
 
     private static CuratorFramework client(String connect) throws InterruptedException {
@@ -76,26 +81,45 @@ public final class CuratorContenders {
         return client;
     }
 
-    private static InterProcessLock lock(CuratorFramework client, String kind, String path) {
+    private static InterProcessLock writer(CuratorFramework client, String kind, String path) {
         switch (kind) {
             case "mutex":
                 return new InterProcessMutex(client, path);
             case "semaphore-mutex":
                 return new InterProcessSemaphoreMutex(client, path);
-            case "write":
+            case "read-write":
                 return new InterProcessReadWriteLock(client, path).writeLock();
             default:
                 throw new IllegalArgumentException("unknown kind of lock: " + kind);
         }
     }
 
-    /** Whether nobody else was inside. */
-    private static boolean enter(CuratorFramework client, String scene) throws Exception {
-        try {
-            client.create().withMode(CreateMode.EPHEMERAL).forPath(scene + "/inside");
-            return true;
-        } catch (KeeperException.NodeExistsException somebody) {
-            return false;
+    /** A writer's stay: whether nobody else was inside. */
+    private static boolean mark(CuratorFramework client, String owner) throws Exception {
+        int found = enter(client, owner);
+        int entered = client.setData().forPath(owner, bytes("in java")).getVersion();
+        int left = client.setData().forPath(owner, bytes("out java")).getVersion();
+        return found >= 0 && entered == found + 1 && left == entered + 1;
+    }
+
+    /** A reader's stay: whether no writer was inside. */
+    private static boolean look(CuratorFramework client, String owner) throws Exception {
+        int found = enter(client, owner);
+        return found >= 0 && client.checkExists().forPath(owner).getVersion() == found;
+    }
+
+    /** The node's version; negative when somebody is writing. */
+    private static int enter(CuratorFramework client, String owner) throws Exception {
+        Stat stat = new Stat();
+        String found = new String(client.getData().storingStatIn(stat).forPath(owner), StandardCharsets.UTF_8);
+        int version = stat.getVersion();
+        if (found.equals("out rust") && COUNTED.getAndAccumulate(version, Math::max) < version) {
+            CROSSINGS.incrementAndGet();
         }
+        return found.startsWith("in ") ? -1 : version;
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 }

@@ -14,7 +14,7 @@ const PLAIN: LockCard = LockCard {
     batch_cost: None,
 };
 
-/// One lock that polls, two with a word, one without parameters, one that does not exclude.
+/// One lock that polls, two with a word, one reentrant without parameters, one that does not exclude.
 pub const CARDS: [LockCard; 5] = [
     LockCard {
         name: "polling",
@@ -55,7 +55,7 @@ pub const CARDS: [LockCard; 5] = [
         }],
         ..PLAIN
     },
-    LockCard { name: "curator-mutex", ..PLAIN },
+    LockCard { name: "curator-mutex", guarantees: Guarantees { reentrant: true, ..WATCHES }, ..PLAIN },
     LockCard {
         name: "no-lock",
         guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },

@@ -1,25 +1,81 @@
-//! A wire between a session and a server that a test can mute and cut, and that counts what passes.
+//! A wire between a session and a server that a test can mute and cut, and on which one request can be lost.
+//!
+//! It passes whole packets on, so it knows which request it has in hand. What counts as a request is what a lock
+//! asks for: not the connect request, pings, watches set anew, or the session's end.
+
+#![allow(dead_code)] // each test binary uses a part
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
-/// Passes bytes on in both directions until it is told otherwise.
+/// How long a request that is to be lost waits for the replies to those before it.
+const LOOKS_FOR_REPLIES: u32 = 200;
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Passes packets on in both directions until it is told otherwise.
 pub struct Proxy {
     /// Where to connect to.
     pub connect: String,
     state: Arc<State>,
 }
 
+/// What becomes of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The server has answered it; then the connection breaks, and the answer is lost.
+    ReplyLost,
+    /// It never reaches the server; the connection breaks instead.
+    RequestLost,
+    /// The server has answered it; the answer waits until [`Proxy::let_go`].
+    ReplyHeld,
+}
+
+/// A request that a client has sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    xid: i32,
+    /// Its kind, as the protocol numbers them.
+    pub kind: i32,
+}
+
+/// The request that something happens to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Doom {
+    fate: Fate,
+    /// Its kind.
+    kind: i32,
+    /// So many of that kind pass before it.
+    before: usize,
+}
+
+#[derive(Default)]
+struct Journal {
+    sent: Vec<Request>,
+    unanswered: Vec<i32>,
+    doom: Option<Doom>,
+    /// The request whose reply is awaited to seal its fate.
+    doomed: Option<(i32, Fate)>,
+    /// Something has happened to a request.
+    struck: bool,
+}
+
 #[derive(Default)]
 struct State {
     muted: AtomicBool,
+    /// The session's end goes unanswered on the connection that it was told by.
+    ended: AtomicBool,
     cut: AtomicBool,
+    held: AtomicBool,
+    over: AtomicBool,
     to_server: AtomicU64,
     to_client: AtomicU64,
     streams: Mutex<Vec<TcpStream>>,
+    servers: Mutex<Vec<TcpStream>>,
+    journal: Mutex<Journal>,
 }
 
 impl Proxy {
@@ -39,12 +95,15 @@ impl Proxy {
         self.state.muted.store(true, Ordering::SeqCst);
     }
 
+    /// Replies and events wait here from now on, until they are let go.
+    pub fn hold_back(&self) {
+        self.state.held.store(true, Ordering::SeqCst);
+    }
+
     /// Breaks the connection and refuses new ones.
     pub fn cut(&self) {
         self.state.cut.store(true, Ordering::SeqCst);
-        for stream in self.state.streams.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.state.break_off();
     }
 
     /// Bytes that have come from the client and from the server.
@@ -58,44 +117,180 @@ impl Proxy {
         self.state.muted.store(false, Ordering::SeqCst);
         self.state.cut.store(false, Ordering::SeqCst);
     }
+
+    /// That becomes of the n-th request of a kind from now on, counted from 1. A broken connection can be made
+    /// anew at once.
+    pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
+        self.state.journal().doom = Some(Doom { fate, kind, before: n - 1 });
+    }
+
+    /// Whether that request has come.
+    pub fn has_struck(&self) -> bool {
+        self.state.journal().struck
+    }
+
+    /// Passes on what was held back.
+    pub fn let_go(&self) {
+        self.state.held.store(false, Ordering::SeqCst);
+    }
+
+    /// The requests so far, in the order of sending.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.journal().sent.clone()
+    }
+
+    /// Ends the client's session on the server, as an administrator can. The client learns of it when it connects
+    /// anew.
+    pub fn end_session(&self) {
+        /// Length, number and kind of a closeSession.
+        const CLOSE: [u8; 12] = [0, 0, 0, 8, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf5];
+        self.state.ended.store(true, Ordering::SeqCst);
+        for mut server in self.state.servers.lock().unwrap().drain(..) {
+            server.write_all(&CLOSE).unwrap();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        self.cut();
+        // Wakes the listener, which then ends.
+        let _ = TcpStream::connect(&self.connect);
+    }
 }
 
 fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
     for client in listener.incoming() {
         let client = client.unwrap();
+        if state.over.load(Ordering::SeqCst) {
+            return;
+        }
         if state.cut.load(Ordering::SeqCst) {
             continue;
         }
         let server = TcpStream::connect(server).unwrap();
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).unwrap();
+        }
         let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
         state.streams.lock().unwrap().extend(both);
+        *state.servers.lock().unwrap() = vec![server.try_clone().unwrap()];
+        // Who comes back after the end of its session is told so.
+        state.ended.store(false, Ordering::SeqCst);
+        state.journal().unanswered.clear();
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let (replies, requests) = (Arc::clone(state), Arc::clone(state));
-        thread::spawn(move || pass(server, to_client, |bytes| replies.replied(bytes)));
-        thread::spawn(move || pass(client, to_server, |bytes| requests.requested(bytes)));
+        thread::spawn(move || pass(server, to_client, |packet, first| replies.replied(packet, first)));
+        thread::spawn(move || pass(client, to_server, |packet, first| requests.requested(packet, first)));
     }
 }
 
 impl State {
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap()
+    }
+
+    fn break_off(&self) {
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Whether to pass a reply on.
-    fn replied(&self, bytes: u64) -> bool {
-        self.to_client.fetch_add(bytes, Ordering::SeqCst);
-        !self.muted.load(Ordering::SeqCst)
+    fn replied(&self, packet: &[u8], is_first: bool) -> bool {
+        self.to_client.fetch_add(packet.len() as u64, Ordering::SeqCst);
+        let is_silent = || self.muted.load(Ordering::SeqCst) || self.ended.load(Ordering::SeqCst);
+        if is_first {
+            return !is_silent();
+        }
+        let xid = number_at(packet, 4);
+        let fate = {
+            let mut journal = self.journal();
+            journal.unanswered.retain(|unanswered| *unanswered != xid);
+            journal.doomed.take_if(|(doomed, _)| *doomed == xid).map(|(_, fate)| fate)
+        };
+        match fate {
+            Some(Fate::ReplyHeld) => {
+                self.held.store(true, Ordering::SeqCst);
+                self.journal().struck = true;
+            }
+            Some(_) => {
+                self.journal().struck = true;
+                self.break_off();
+                return false;
+            }
+            None => {}
+        }
+        while self.held.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
+            thread::sleep(LOOK_EVERY);
+        }
+        !is_silent()
     }
 
     /// Whether to pass a request on.
-    fn requested(&self, bytes: u64) -> bool {
-        self.to_server.fetch_add(bytes, Ordering::SeqCst);
-        true
+    fn requested(&self, packet: &[u8], is_first: bool) -> bool {
+        self.to_server.fetch_add(packet.len() as u64, Ordering::SeqCst);
+        let (xid, kind) = (number_at(packet, 4), number_at(packet, 8));
+        if is_first || xid < 0 || kind < 0 {
+            return true;
+        }
+        let mut journal = self.journal();
+        journal.sent.push(Request { xid, kind });
+        let fate = journal.fate_of(kind);
+        if fate != Some(Fate::RequestLost) {
+            journal.doomed = fate.map(|fate| (xid, fate)).or(journal.doomed);
+            journal.unanswered.push(xid);
+            return true;
+        }
+        drop(journal);
+        // What was sent before it arrives, and is answered.
+        for _ in 0..LOOKS_FOR_REPLIES {
+            if self.journal().unanswered.is_empty() {
+                break;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        self.journal().struck = true;
+        self.break_off();
+        false
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(u64) -> bool) {
-    let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = from.read(&mut buffer) {
-        if passes(read as u64) && to.write_all(&buffer[..read]).is_err() {
+impl Journal {
+    /// What becomes of a request of that kind that has just come.
+    fn fate_of(&mut self, kind: i32) -> Option<Fate> {
+        let doom = self.doom.as_mut().filter(|doom| doom.kind == kind)?;
+        if doom.before > 0 {
+            doom.before -= 1;
+            return None;
+        }
+        self.doom.take().map(|doom| doom.fate)
+    }
+}
+
+/// The number in a packet's bytes from there; a packet that ends before has none, and no kind of request either.
+fn number_at(packet: &[u8], at: usize) -> i32 {
+    packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> bool) {
+    let mut is_first = true;
+    while let Some(packet) = next_packet(&mut from) {
+        if passes(&packet, is_first) && to.write_all(&packet).is_err() {
             break;
         }
+        is_first = false;
     }
     let _ = to.shutdown(Shutdown::Both);
+}
+
+/// A packet with its length before it.
+fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut packet = vec![0; 4];
+    from.read_exact(&mut packet).ok()?;
+    let length = usize::try_from(number_at(&packet, 0)).ok()?;
+    packet.resize(4 + length, 0);
+    from.read_exact(&mut packet[4..]).ok()?;
+    Some(packet)
 }

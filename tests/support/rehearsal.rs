@@ -5,17 +5,15 @@
 
 #![allow(dead_code)] // each test binary uses a part
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
 use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
-use zklockbench::zk::{Sent, Session, reactor};
+use zklockbench::lock::{AcquireError, Held};
+use zklockbench::zk::{Sent, reactor};
 
-use crate::sessions::{Scene, Trace, patience, scene};
+use crate::contender::{Contender, LONG, SETTLE, Waiting, settled};
+use crate::sessions::{Scene, scene};
 
-/// Long enough for everything under way to have come to rest.
-const SETTLE: Duration = Duration::from_millis(150);
 /// A wait that is too short.
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -46,10 +44,17 @@ impl Subject {
     }
 
     async fn contender(&self, scene: &Scene) -> Contender {
-        let entry = find(self.name).unwrap_or_else(|| panic!("no strategy {}", self.name));
-        let config = LockConfig { path: scene.lock.clone(), params: self.params.clone(), contender: 0 };
-        let (session, trace) = scene.traced().await;
-        Contender { lock: (entry.build)(&config), session, trace, scene_path: scene.lock.clone() }
+        Contender::with(self.name, &self.params, scene).await
+    }
+
+    /// A contender for each of these, in this order; the ones in front have come to rest before the next.
+    async fn line_up(&self, scene: &Scene, modes: &[Mode]) -> Vec<Waiting> {
+        let mut waits = Vec::new();
+        for mode in modes {
+            waits.push(Waiting::start(self.contender(scene).await, *mode));
+            settled(&waits).await;
+        }
+        waits
     }
 
     /// One contender acquires and releases, with nobody else there.
@@ -58,8 +63,8 @@ impl Subject {
             let scene = scene(crate::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
-            one.release(held).await;
-            one.lines()
+            one.release(held).await.unwrap();
+            sent_by(&one, &scene)
         })
     }
 
@@ -72,9 +77,9 @@ impl Subject {
             scene.lock = format!("{top}/above/lock");
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
-            one.release(held).await;
+            one.release(held).await.unwrap();
             let top = short(&top);
-            one.lines().into_iter().map(|line| line.replace(&top, "top")).collect()
+            sent_by(&one, &scene).into_iter().map(|line| line.replace(&top, "top")).collect()
         })
     }
 
@@ -86,8 +91,8 @@ impl Subject {
             let mut turns = Vec::new();
             for _ in 0..times {
                 let held = one.acquire(Mode::Write).await.unwrap();
-                one.release(held).await;
-                turns.push(one.lines());
+                one.release(held).await.unwrap();
+                turns.push(sent_by(&one, &scene));
                 one.trace.borrow_mut().clear();
             }
             turns
@@ -101,9 +106,61 @@ impl Subject {
             let mut holder = other.contender(&scene).await;
             holder.acquire(Mode::Write).await.unwrap();
             let mut one = self.contender(&scene).await;
-            let ended = one.lock.acquire(&one.session, Mode::Write, &patience(Some(SHORT))).await;
+            let ended = one.acquire_within(SHORT, Mode::Write).await;
             assert!(matches!(ended, Ok(_) | Err(AcquireError::TimedOut)), "{ended:?}");
             ended.is_ok()
+        })
+    }
+
+    /// One contender acquires so many times before it releases as many times; another queues up meanwhile, and
+    /// is not in until the last of the releases. Returns what the first one sent.
+    pub fn nested(&self, depth: usize) -> Lines {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut owner = self.contender(&scene).await;
+            let mut held = Vec::new();
+            for _ in 0..depth {
+                held.push(owner.acquire(Mode::Write).await.unwrap());
+            }
+            let waiting = self.contender(&scene).await.queue_up().await;
+            while let Some(inner) = held.pop() {
+                assert!(!waiting.is_over(), "{}: in beside a holder", self.name);
+                owner.release(inner).await.unwrap();
+                settled([&waiting]).await;
+            }
+            waiting.serve().await;
+            sent_by(&owner, &scene)
+        })
+    }
+
+    /// One holds until it is asked to let go, and another waits long enough to ask it. What the two sent.
+    pub fn revoked(&self) -> [Lines; 2] {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut holder = self.contender(&scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let waiting = self.contender(&scene).await.queue_up().await;
+            assert!(holder.hold(LONG).await, "{}: nobody asked", self.name);
+            settled([&waiting]).await;
+            assert!(!waiting.is_over(), "{}: in beside a holder", self.name);
+            holder.release(held).await.unwrap();
+            let waiter = waiting.serve().await;
+            [sent_by(&holder, &scene), sent_by(&waiter, &scene)]
+        })
+    }
+
+    /// One holds for a while; a stranger overwrites its node's data. Whether it was asked to let go, and what it
+    /// sent.
+    pub fn overwritten(&self, data: &[u8]) -> (bool, Lines) {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut holder = self.contender(&scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let path = held.node.clone().unwrap().path;
+            scene.session().await.set_data(&path, data).await.unwrap();
+            let asked = holder.hold(Duration::from_secs(1)).await;
+            holder.release(held).await.unwrap();
+            (asked, sent_by(&holder, &scene))
         })
     }
 
@@ -114,8 +171,8 @@ impl Subject {
             let mut one = self.contender(&scene).await;
             one.acquire(Mode::Write).await.unwrap();
             one.trace.borrow_mut().clear();
-            let second = one.lock.acquire(&one.session, Mode::Write, &patience(Some(SHORT))).await;
-            (second, one.lines())
+            let second = one.acquire_within(SHORT, Mode::Write).await;
+            (second, sent_by(&one, &scene))
         })
     }
 
@@ -136,15 +193,13 @@ impl Subject {
     pub fn queue_served<const N: usize>(&self, modes: [Mode; N], order: [usize; N]) -> [Lines; N] {
         reactor::block_on(async {
             let scene = scene(crate::ensemble::shared()).await;
-            let mut waits = Vec::new();
-            for mode in modes {
-                waits.push(Some(Waiting::start(self.contender(&scene).await, mode)));
-                reactor::sleep(SETTLE).await;
-            }
+            let mut waits: Vec<Option<Waiting>> =
+                self.line_up(&scene, &modes).await.into_iter().map(Some).collect();
             let mut lines = [const { Lines::new() }; N];
             for position in order {
-                lines[position] = waits[position].take().unwrap().serve().await;
-                reactor::sleep(SETTLE).await;
+                let served = waits[position].take().unwrap().serve().await;
+                lines[position] = sent_by(&served, &scene);
+                settled(waits.iter().flatten()).await;
             }
             lines
         })
@@ -157,14 +212,13 @@ impl Subject {
             let scene = scene(crate::ensemble::shared()).await;
             let mut owner = self.contender(&scene).await;
             let write = owner.acquire(Mode::Write).await.unwrap();
-            let waiting = Waiting::start(self.contender(&scene).await, Mode::Write);
-            reactor::sleep(SETTLE).await;
+            let waiting = self.contender(&scene).await.queue_up().await;
             let read = owner.acquire(Mode::Read).await.unwrap();
-            owner.release(write).await;
+            owner.release(write).await.unwrap();
             reactor::sleep(SETTLE).await;
-            assert!(!waiting.task.is_finished(), "{}: a writer got in beside the reader", self.name);
-            owner.release(read).await;
-            Downgrade { owner: owner.lines(), writer: waiting.serve().await }
+            assert!(!waiting.is_over(), "{}: a writer got in beside the reader", self.name);
+            owner.release(read).await.unwrap();
+            Downgrade { owner: sent_by(&owner, &scene), writer: sent_by(&waiting.serve().await, &scene) }
         })
     }
 
@@ -173,18 +227,13 @@ impl Subject {
     pub fn race<const N: usize>(&self) -> [Lines; N] {
         reactor::block_on(async {
             let scene = scene(crate::ensemble::shared()).await;
-            let mut waits = Vec::new();
-            for _ in 0..N {
-                waits.push(Waiting::start(self.contender(&scene).await, Mode::Write));
-                reactor::sleep(SETTLE).await;
-            }
+            let mut waits = self.line_up(&scene, &[Mode::Write; N]).await;
             let mut lines = Vec::new();
             while !waits.is_empty() {
-                let inside: Vec<usize> =
-                    (0..waits.len()).filter(|at| waits[*at].task.is_finished()).collect();
+                let inside: Vec<usize> = (0..waits.len()).filter(|at| waits[*at].is_over()).collect();
                 assert_eq!(inside.len(), 1, "{}: {inside:?}", self.name);
-                lines.push(waits.remove(inside[0]).serve().await);
-                reactor::sleep(SETTLE).await;
+                lines.push(sent_by(&waits.remove(inside[0]).serve().await, &scene));
+                settled(&waits).await;
             }
             lines.try_into().unwrap()
         })
@@ -197,11 +246,29 @@ impl Subject {
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
             let mut other = self.contender(&scene).await;
-            let ended = other.lock.acquire(&other.session, Mode::Write, &patience(Some(SHORT))).await;
+            let ended = other.acquire_within(SHORT, Mode::Write).await;
             assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{}", self.name);
             let nodes = scene.nodes().await;
-            one.release(held).await;
-            (other.lines(), nodes)
+            one.release(held).await.unwrap();
+            (sent_by(&other, &scene), nodes)
+        })
+    }
+
+    /// One holds; another has much patience and gives up all the same. After how long.
+    pub fn gives_up_after(&self) -> Duration {
+        reactor::block_on(async {
+            let scene = scene(crate::ensemble::shared()).await;
+            let mut one = self.contender(&scene).await;
+            one.acquire(Mode::Write).await.unwrap();
+            let mut other = self.contender(&scene).await;
+            let begun = Instant::now();
+            assert_eq!(
+                other.acquire(Mode::Write).await.unwrap_err(),
+                AcquireError::TimedOut,
+                "{}",
+                self.name
+            );
+            begun.elapsed()
         })
     }
 
@@ -209,14 +276,12 @@ impl Subject {
     pub fn inside_after_the_middle_has_left(&self) -> usize {
         reactor::block_on(async {
             let scene = scene(crate::ensemble::shared()).await;
-            let mut waits = Vec::new();
-            for _ in 0..4 {
-                waits.push(Waiting::start(self.contender(&scene).await, Mode::Write));
-                reactor::sleep(SETTLE).await;
-            }
-            waits.remove(2).leave().await;
-            reactor::sleep(SETTLE).await;
-            waits.iter().filter(|waiting| waiting.task.is_finished()).count()
+            let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
+            let middle = waits.remove(2);
+            middle.cancel.cancel();
+            middle.gone().await;
+            settled(&waits).await;
+            waits.iter().filter(|waiting| waiting.is_over()).count()
         })
     }
 
@@ -225,17 +290,15 @@ impl Subject {
     pub fn middle_leaves(&self) -> [Lines; 4] {
         reactor::block_on(async {
             let scene = scene(crate::ensemble::shared()).await;
-            let mut waits = Vec::new();
-            for _ in 0..4 {
-                waits.push(Waiting::start(self.contender(&scene).await, Mode::Write));
-                reactor::sleep(SETTLE).await;
-            }
+            let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
             waits[2].cancel.cancel();
-            reactor::sleep(SETTLE).await;
+            settled(&waits).await;
             let mut lines = Vec::new();
-            for (position, waiting) in waits.into_iter().enumerate() {
-                lines.push(if position == 2 { waiting.gone().await } else { waiting.serve().await });
-                reactor::sleep(SETTLE).await;
+            while !waits.is_empty() {
+                let waiting = waits.remove(0);
+                let ended = if lines.len() == 2 { waiting.gone().await } else { waiting.serve().await };
+                lines.push(sent_by(&ended, &scene));
+                settled(&waits).await;
             }
             lines.try_into().unwrap()
         })
@@ -250,75 +313,8 @@ pub struct Downgrade {
     pub writer: Lines,
 }
 
-struct Contender {
-    lock: Box<dyn Strategy>,
-    session: Session,
-    trace: Trace,
-    scene_path: String,
-}
-
-impl Contender {
-    async fn acquire(&mut self, mode: Mode) -> Result<Held, AcquireError> {
-        self.lock.acquire(&self.session, mode, &patience(Some(Duration::from_secs(10)))).await
-    }
-
-    async fn release(&mut self, held: Held) {
-        self.lock.release(&self.session, held).await.unwrap();
-    }
-
-    fn lines(&self) -> Lines {
-        self.trace.borrow().iter().map(|sent| written(sent, &self.scene_path)).collect()
-    }
-}
-
-/// A contender in its acquire.
-struct Waiting {
-    cancel: CancellationToken,
-    trace: Trace,
-    task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
-}
-
-impl Waiting {
-    fn start(mut contender: Contender, mode: Mode) -> Self {
-        let patience = patience(Some(Duration::from_secs(20)));
-        let cancel = patience.cancel.clone();
-        let trace = Trace::clone(&contender.trace);
-        let task = reactor::spawn_local(async move {
-            let held = contender.lock.acquire(&contender.session, mode, &patience).await;
-            (contender, held)
-        });
-        Self { cancel, trace, task }
-    }
-
-    /// Waits until it holds, and releases.
-    async fn serve(self) -> Lines {
-        let (mut contender, held) = self.task.await;
-        contender.release(held.unwrap()).await;
-        contender.lines()
-    }
-
-    /// Makes it leave, and waits until it has.
-    async fn leave(self) -> Lines {
-        self.cancel.cancel();
-        self.gone().await
-    }
-
-    /// Waits until it has left.
-    async fn gone(self) -> Lines {
-        let (contender, held) = self.task.await;
-        assert_eq!(held.unwrap_err(), AcquireError::Cancelled);
-        contender.lines()
-    }
-}
-
-/// Waits until nobody has sent anything for a while.
-async fn quiet(waits: &[Waiting]) {
-    let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
-    let mut before = None;
-    while before != Some(sent()) {
-        before = Some(sent());
-        reactor::sleep(SETTLE).await;
-    }
+fn sent_by(contender: &Contender, scene: &Scene) -> Lines {
+    contender.trace.borrow().iter().map(|sent| written(sent, &scene.lock)).collect()
 }
 
 fn written(sent: &Sent, lock: &str) -> String {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::clock;
 use zklockbench::lock::{Patience, WaitGauge};
 use zklockbench::measure::Sheet;
-use zklockbench::zk::{Access, Observed, Sent, Session, Target};
+use zklockbench::zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,19 +62,66 @@ impl Scene {
 
     /// How many nodes the contenders have below the lock, at any depth; directories do not count.
     pub async fn nodes(&self) -> usize {
+        self.tree().await.iter().filter(|(_, owner)| *owner != 0).count()
+    }
+
+    /// The paths of the nodes that a session has below the lock.
+    pub async fn nodes_of(&self, session: i64) -> Vec<String> {
+        let own = self.tree().await.into_iter().filter(|(_, owner)| *owner == session);
+        own.map(|(path, _)| path).collect()
+    }
+
+    /// Deletes nodes by hand, all at once.
+    pub async fn delete(&self, paths: impl IntoIterator<Item = String>) {
+        let mut paths = paths.into_iter().peekable();
+        if paths.peek().is_none() {
+            return;
+        }
+        let mut all = self.outside.new_multi_writer();
+        for path in paths {
+            all.add_delete(&path, None).unwrap();
+        }
+        all.commit().await.unwrap();
+    }
+
+    /// Deletes the lock's directory by hand, with everything below it.
+    pub async fn delete_all(&self) {
+        self.delete(self.tree().await.into_iter().rev().map(|(path, _)| path)).await;
+    }
+
+    /// Makes the lock's directory by hand, unless it is there.
+    pub async fn restore(&self) {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let made = self.outside.create(&self.lock, &[], &options).await;
+        assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
+    }
+
+    /// Everything from the lock downwards with the session that owns it; directories come before what is in them.
+    async fn tree(&self) -> Vec<(String, i64)> {
         // A follower may be a little behind.
         self.outside.sync(&self.lock).await.unwrap();
-        let mut nodes = 0;
+        let mut tree = Vec::new();
         let mut paths = vec![self.lock.clone()];
         while let Some(path) = paths.pop() {
             let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
-            nodes += usize::from(stat.ephemeral_owner != 0);
             if stat.num_children > 0 {
-                let names = self.outside.list_children(&path).await.unwrap();
+                // A directory that goes meanwhile has nobody in it.
+                let names = self.outside.list_children(&path).await.unwrap_or_default();
                 paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
             }
+            tree.push((path, stat.ephemeral_owner));
         }
-        nodes
+        tree
+    }
+
+    /// Waits until there are so many of them.
+    pub async fn has_nodes(&self, expected: usize) {
+        let come = reactor::timeout(Duration::from_secs(60), async {
+            while self.nodes().await != expected {
+                reactor::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        assert!(come.await.is_some(), "{} nodes, not {expected}", self.nodes().await);
     }
 }
 

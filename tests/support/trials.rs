@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::ensemble::External;
 use zklockbench::load::{Environment, Workspace, run_trial};
 use zklockbench::record::Trial;
-use zklockbench::scenario::{Plan, parse};
+use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::zk::{Access, Target};
 use zklockbench::{check, lock};
 
@@ -22,11 +22,17 @@ pub fn unique(name: &str) -> String {
 /// The servers count for everybody and share the processors, so the tests of a binary take turns.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
+/// The trials of a scenario.
+pub fn plan(lines: &str) -> Vec<TrialSpec> {
+    let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
+    let parsed = parse("test.toml", &text, &lock::cards()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    Plan::of(&parsed.scenario).trials
+}
+
 /// Runs every trial of a scenario, judged, and removes what it made.
 pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
     let _alone = ALONE.lock().await;
-    let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
-    let parsed = parse("test.toml", &text, &lock::cards()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let plan = plan(lines);
     let target = Target { connect: connect.into(), access: Access::default() };
     let workspace = Workspace::create(target.clone(), &unique("test")).await.unwrap();
     let environment = Environment {
@@ -35,9 +41,10 @@ pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
         servers: External::parse(connect).unwrap().addresses,
         namespace: "zklockbench".into(),
         threads: 1,
+        keep_awake: true,
     };
     let mut trials = Vec::new();
-    for spec in &Plan::of(&parsed.scenario).trials {
+    for spec in &plan {
         let entry = lock::find(&spec.strategy.name).unwrap();
         let mut trial =
             run_trial(&environment, spec, entry, &CancellationToken::new(), &|_| {}).await.unwrap();

@@ -91,9 +91,10 @@ impl Session {
             servers: self.world.addresses(),
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
+            keep_awake: self.world.keep_awake(&ensemble.servers),
         };
         if !self.world.is_external() && !stop.is_cancelled() {
-            self.progress.note("warming the servers up for 5 s");
+            self.progress.note("warming the servers up, which takes up to 12 s");
             warm_up::warm_up(&environment, stop).await?;
             self.progress.note("the first trial begins");
         }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::results::RunWriter;
 use crate::scenario::{EnsembleChoice, Scenario};
-use crate::zk::{Target, admin};
+use crate::zk::{Target, admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {
@@ -94,6 +94,11 @@ impl World {
         matches!(self, Self::External(_))
     }
 
+    /// Whether these servers are ours and of a version that can forget a request.
+    pub fn keep_awake(&self, servers: &[ServerInfo]) -> bool {
+        !self.is_external() && servers.iter().any(|server| keep_awake::is_needed(&server.version))
+    }
+
     /// Which server of our own has ended by itself, if one has.
     pub fn ended(&mut self) -> Option<String> {
         if let Self::Fresh(local) = self { local.ended() } else { None }
@@ -107,21 +112,20 @@ impl World {
     /// What the results say of it.
     pub async fn describe(&self) -> EnsembleInfo {
         let roles = roles(&self.addresses()).await;
-        let (kind, placement, shares_host, config) = match self {
+        let (kind, placement, shares_host, mut config) = match self {
             Self::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
             Self::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
             Self::External(external) => {
                 ("external", "not known".to_owned(), external.shares_host(), told(&external.addresses).await)
             }
         };
-        EnsembleInfo {
-            kind: kind.into(),
-            connect: self.connect(),
-            servers: roles.iter().map(server_info).collect(),
-            placement,
-            shares_host,
-            config,
+        let servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
+        if self.keep_awake(&servers) {
+            let how =
+                format!("a read every {} ms on each server (ZOOKEEPER-4537)", keep_awake::EVERY.as_millis());
+            config.push(("kept awake by".to_owned(), how));
         }
+        EnsembleInfo { kind: kind.into(), connect: self.connect(), servers, placement, shares_host, config }
     }
 
     /// Ends what was started for this run.

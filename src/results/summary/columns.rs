@@ -77,7 +77,7 @@ fn yes_no_unknown(agrees: Option<bool>) -> &'static str {
 }
 
 fn derived() -> Vec<Column> {
-    let columns: [Of<Derived, Option<f64>>; 12] = [
+    let columns: [Of<Derived, Option<f64>>; 13] = [
         ("throughput_per_s", |d| d.throughput_per_s),
         ("fairness", |d| d.fairness),
         ("mean_readers", |d| d.mean_readers),
@@ -90,6 +90,7 @@ fn derived() -> Vec<Column> {
         ("bytes_per_acquisition", |d| d.bytes_per_acquisition),
         ("bytes_sent_per_acquisition", |d| d.bytes_sent_per_acquisition),
         ("bytes_received_per_acquisition", |d| d.bytes_received_per_acquisition),
+        ("watches_left", |d| d.watches_left),
     ];
     columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.derived))).collect()
 }
@@ -173,6 +174,7 @@ fn health() -> Vec<Column> {
         known("timer_lag_max_us", |t| t.health.timer_lag_max_us),
         known("cpu_us", |t| t.health.cpu_us),
         maybe("resident_bytes", |t| t.health.resident_bytes),
+        maybe("standstill_us", |t| t.health.standstill_us),
         known("sessions_opened", |t| t.sessions.opened),
         known("sessions_expired", |t| t.sessions.expired),
         known("sessions_rejoined", |t| t.sessions.rejoined),

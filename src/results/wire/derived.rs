@@ -31,6 +31,9 @@ pub struct Derived {
     pub bytes_received_per_acquisition: Option<f64>,
     /// Bytes sent and received per acquisition.
     pub bytes_per_acquisition: Option<f64>,
+    /// Watches that were still set when the load had ended and all had released, by the servers' count; `None` when
+    /// a server could not be asked.
+    pub watches_left: Option<f64>,
 }
 
 impl From<&Trial> for Derived {
@@ -50,6 +53,7 @@ impl From<&Trial> for Derived {
             bytes_sent_per_acquisition: trial.per_acquisition(counts.bytes_sent),
             bytes_received_per_acquisition: trial.per_acquisition(counts.bytes_received),
             bytes_per_acquisition: trial.per_acquisition(counts.bytes_sent + counts.bytes_received),
+            watches_left: trial.watches_left().map(|watches| watches as f64),
         }
     }
 }

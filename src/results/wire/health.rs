@@ -9,7 +9,7 @@ use crate::record::Health;
 pub struct StoredHealth {
     /// Whether the trial is valid: `invalid` is null.
     pub valid: bool,
-    /// Why the trial is invalid; `None` when the generator held up.
+    /// Why the trial is invalid; `None` when generator and ensemble held up.
     pub invalid: Option<String>,
     /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
     pub timer_lag_p99_us: u64,
@@ -29,6 +29,9 @@ pub struct StoredHealth {
     pub host_steal_share: Option<f64>,
     /// The process's resident memory at the end of the measured phase, in bytes.
     pub resident_bytes: Option<u64>,
+    /// The longest time that the lock was free, somebody waited for it, and nobody got it; `None` in older
+    /// results.
+    pub standstill_us: Option<u64>,
 }
 
 impl From<&Health> for StoredHealth {
@@ -45,6 +48,7 @@ impl From<&Health> for StoredHealth {
             host_idle_share: health.host_idle_share,
             host_steal_share: health.host_steal_share,
             resident_bytes: health.resident_bytes,
+            standstill_us: Some(health.standstill_us),
         }
     }
 }

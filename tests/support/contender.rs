@@ -1,0 +1,158 @@
+//! A contender of a lock without a trial around it, and its wait in line.
+
+#![allow(dead_code)] // each test binary uses a part
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zklockbench::catalog::{Mode, Params};
+use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
+use zklockbench::zk::{Failure, Session, reactor};
+
+use crate::sessions::{Scene, Trace, patience};
+
+/// For so long nobody sends anything once everything under way has come to rest.
+pub const SETTLE: Duration = Duration::from_millis(150);
+/// More than any wait of a test takes.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// A lock object, its session, and what it has sent.
+pub struct Contender {
+    pub lock: Box<dyn Strategy>,
+    pub session: Session,
+    pub trace: Trace,
+}
+
+impl Contender {
+    /// Of the lock of that name with its defaults.
+    pub async fn of(name: &str, scene: &Scene) -> Self {
+        Self::with(name, &Params::new(), scene).await
+    }
+
+    /// Of the lock of that name.
+    pub async fn with(name: &str, params: &Params, scene: &Scene) -> Self {
+        Self::on((name, 0), params, scene, scene.traced().await)
+    }
+
+    /// As [`Contender::of`], by another address of the same ensemble.
+    pub async fn by(connect: &str, name: &str, scene: &Scene) -> Self {
+        Self::by_with(connect, name, &Params::new(), scene).await
+    }
+
+    /// As [`Contender::with`], by another address of the same ensemble.
+    pub async fn by_with(connect: &str, name: &str, params: &Params, scene: &Scene) -> Self {
+        Self::on((name, 0), params, scene, scene.traced_by(connect).await)
+    }
+
+    /// As [`Contender::by`], with a number that tells it from others.
+    pub async fn numbered(
+        connect: &str,
+        (name, number): (&str, usize),
+        params: &Params,
+        scene: &Scene,
+    ) -> Self {
+        Self::on((name, number), params, scene, scene.traced_by(connect).await)
+    }
+
+    fn on(
+        (name, contender): (&str, usize),
+        params: &Params,
+        scene: &Scene,
+        (session, trace): (Session, Trace),
+    ) -> Self {
+        let entry = find(name).unwrap_or_else(|| panic!("no strategy {name}"));
+        let config = LockConfig { path: scene.lock.clone(), params: params.clone(), contender };
+        Self { lock: (entry.build)(&config), session, trace }
+    }
+
+    pub async fn acquire(&mut self, mode: Mode) -> Result<Held, AcquireError> {
+        self.acquire_within(LONG, mode).await
+    }
+
+    pub async fn acquire_within(&mut self, limit: Duration, mode: Mode) -> Result<Held, AcquireError> {
+        self.lock.acquire(&self.session, mode, &patience(Some(limit))).await
+    }
+
+    /// Holds for so long, or until it is asked to let go; whether it was.
+    pub async fn hold(&mut self, limit: Duration) -> bool {
+        self.lock.hold(&self.session, pin!(reactor::sleep(limit))).await
+    }
+
+    pub async fn release(&mut self, held: Held) -> Result<(), Failure> {
+        self.lock.release(&self.session, held).await
+    }
+
+    /// Queues up to write, and waits until that has come to rest.
+    pub async fn queue_up(self) -> Waiting {
+        let waiting = Waiting::start(self, Mode::Write);
+        settled([&waiting]).await;
+        waiting
+    }
+
+    /// Goes without a release: the session's end takes the node.
+    pub async fn die(self) {
+        self.session.close(Duration::from_secs(10)).await;
+    }
+
+    /// The kinds of its requests.
+    pub fn kinds(&self) -> Vec<&'static str> {
+        self.trace.borrow().iter().map(|sent| sent.kind.name()).collect()
+    }
+}
+
+/// A contender in its acquire.
+pub struct Waiting {
+    pub cancel: CancellationToken,
+    trace: Trace,
+    task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
+}
+
+impl Waiting {
+    /// Lets a contender acquire.
+    pub fn start(mut contender: Contender, mode: Mode) -> Self {
+        let patience = patience(Some(LONG));
+        let cancel = patience.cancel.clone();
+        let trace = Trace::clone(&contender.trace);
+        let task = reactor::spawn_local(async move {
+            let held = contender.lock.acquire(&contender.session, mode, &patience).await;
+            (contender, held)
+        });
+        Self { cancel, trace, task }
+    }
+
+    /// Whether its acquire has returned.
+    pub fn is_over(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Waits until its acquire has returned.
+    pub async fn over(self) -> (Contender, Result<Held, AcquireError>) {
+        self.task.await
+    }
+
+    /// Waits until it holds, and releases.
+    pub async fn serve(self) -> Contender {
+        let (mut contender, held) = self.over().await;
+        contender.release(held.unwrap()).await.unwrap();
+        contender
+    }
+
+    /// Waits until it has left without the lock.
+    pub async fn gone(self) -> Contender {
+        let (contender, held) = self.over().await;
+        assert_eq!(held.unwrap_err(), AcquireError::Cancelled);
+        contender
+    }
+}
+
+/// Waits until none of them has sent anything for a while.
+pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
+    let traces: Vec<Trace> = waits.into_iter().map(|waiting| Trace::clone(&waiting.trace)).collect();
+    let sent = || traces.iter().map(|trace| trace.borrow().len()).sum::<usize>();
+    let mut before = None;
+    while before != Some(sent()) {
+        before = Some(sent());
+        reactor::sleep(SETTLE).await;
+    }
+}

@@ -1,0 +1,150 @@
+//! Contenders in other languages: Java's Curator and Python's kazoo, as Debian packages them.
+
+#![allow(dead_code)] // each test binary uses a part
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use zklockbench::zk::reactor;
+
+const JARS: &str = "/usr/share/java";
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
+/// More than any step of theirs takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a class of tests/interop; Java compiles it first.
+pub fn java(class: &str) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.args(["-cp", &format!("{JARS}/curator-recipes.jar:{JARS}/slf4j-nop.jar")]);
+    command.arg(format!("{PROGRAMS}/{class}.java"));
+    command
+}
+
+/// Curator's version, major and minor.
+pub fn curators_version() -> (u32, u32) {
+    let names = std::fs::read_dir(JARS).unwrap().map(|entry| entry.unwrap().file_name());
+    let version = names.filter_map(|name| {
+        let name = name.into_string().ok()?;
+        numbers(name.strip_prefix("curator-recipes-")?)
+    });
+    version.max().expect("scripts/install --for-tests installs Curator")
+}
+
+/// A Python that has kazoo.
+pub fn python() -> Option<&'static str> {
+    let has_kazoo = |python: &&str| {
+        let mut command = Command::new(python);
+        command.args(["-c", "import kazoo"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_kazoo);
+    let can_be_installed = Path::new("/usr/bin/apt-get").exists();
+    assert!(found.is_some() || !can_be_installed, "no kazoo; run scripts/install --for-tests");
+    if found.is_none() {
+        eprintln!("nothing is compared: this machine's Python has no kazoo");
+    }
+    found
+}
+
+/// Runs a program of tests/interop.
+pub fn script(python: &str, name: &str) -> Command {
+    let mut command = Command::new(python);
+    command.arg(format!("{PROGRAMS}/{name}"));
+    command
+}
+
+/// kazoo's version, major and minor.
+pub fn kazoos_version(python: &str) -> (u32, u32) {
+    let print = "import kazoo.version; print(kazoo.version.__version__)";
+    let output = Command::new(python).args(["-c", print]).output().unwrap();
+    numbers(std::str::from_utf8(&output.stdout).unwrap()).unwrap()
+}
+
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// A process that is told things line by line and says what has happened.
+pub struct Obedient {
+    process: Child,
+    told: Option<ChildStdin>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Obedient {
+    /// Starts it; nothing it says is lost.
+    pub fn start(mut command: Command) -> Self {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let told = process.stdin.take();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = Arc::<Mutex<Vec<String>>>::default();
+        let listener = Arc::clone(&said);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| listener.lock().unwrap().push(line));
+        });
+        Self { process, told, said }
+    }
+
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.told.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub fn has_said(&self, line: &str) -> bool {
+        self.said.lock().unwrap().iter().any(|said| said == line)
+    }
+
+    /// Waits until it has said that.
+    pub async fn says(&self, line: &str) {
+        let said = reactor::timeout(LONG, async {
+            while !self.has_said(line) {
+                reactor::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        assert!(said.await.is_some(), "never said {line:?}, but {:?}", self.said.lock().unwrap());
+    }
+
+    /// Tells it, and waits until it has said that.
+    pub async fn obeys(&mut self, line: &str, answer: &str) {
+        self.tell(line);
+        self.says(answer).await;
+    }
+}
+
+impl Drop for Obedient {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Contenders that go on until they are stopped, and then say in numbers what they saw.
+pub struct Rivals(Child);
+
+impl Rivals {
+    pub fn start(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Stops them. Times inside, violations, crossings.
+    pub fn stop(mut self) -> [u64; 3] {
+        drop(self.0.stdin.take());
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        numbers.try_into().unwrap()
+    }
+}
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        // Left over when the test has failed; else it has gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

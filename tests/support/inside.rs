@@ -1,0 +1,134 @@
+//! What holders do inside, so that a violation shows; contenders in other languages do the same.
+//!
+//! There is one more node, the owner's. A writer reads it, overwrites it on the way in, and again on the way out;
+//! a reader reads it on the way in and looks at its version again on the way out. The leader puts all writes in
+//! one order and numbers them, so:
+//! - Nothing is missed: had a writer come in between another's three requests, or between a reader's two, the
+//!   versions would not follow one another. (Of a reader's second look that is so once its server has applied the
+//!   write; the writer itself is not told of readers.)
+//! - Nothing is invented: who is let in has seen the node of the one before disappear, on its own session; that
+//!   server has then also applied the last write of the one before, which came earlier.
+//!
+//! The writes say who made them, so whoever comes in also knows whether the lock has passed from one kind of
+//! client to the other. Each such handoff is followed by one in the other direction before there can be the next.
+
+#![allow(dead_code)] // each test binary uses a part
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use zklockbench::catalog::{Mode, Params};
+use zklockbench::lock::{LockConfig, Strategy, find};
+use zklockbench::zk::{NodeKind, Session, reactor};
+
+use crate::foreign::Rivals;
+use crate::sessions::{Scene, patience};
+
+/// Our contenders, and as many of the other kind: few, because then the lock passes between the kinds often.
+pub const CONTENDERS: usize = 2;
+/// Handoffs from the other kind to ours; there is one back between every two of them: 2,000 in all.
+pub const CROSSINGS: u64 = 1_001;
+/// No mix takes as long.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// What our side has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub acquired: Cell<u64>,
+    pub violations: Cell<u64>,
+    /// Times that the one before was of the other kind.
+    pub crossings: Cell<u64>,
+    /// The latest state of the owner's node that was counted as a crossing.
+    counted: Cell<i32>,
+}
+
+fn one_more(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
+/// A lock of ours, and what its contenders ask for in turn.
+#[derive(Clone)]
+pub struct Ours {
+    pub strategy: &'static str,
+    pub params: Params,
+    pub turns: &'static [Mode],
+    /// Handoffs to our side after which they stop.
+    pub crossings: u64,
+}
+
+impl Ours {
+    /// With its defaults, always to write.
+    pub fn plain(strategy: &'static str) -> Self {
+        Self { strategy, params: Params::new(), turns: &[Mode::Write], crossings: CROSSINGS }
+    }
+
+    fn build(&self, scene: &Scene) -> Box<dyn Strategy> {
+        let entry = find(self.strategy).unwrap_or_else(|| panic!("no strategy {}", self.strategy));
+        (entry.build)(&LockConfig { path: scene.lock.clone(), params: self.params.clone(), contender: 0 })
+    }
+}
+
+/// The owner's node.
+pub fn owner_of(scene: &Scene) -> String {
+    format!("{}-owner", scene.lock)
+}
+
+/// Both kinds contend until the lock has passed between them so many times: what ours saw, what the others saw.
+pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals) -> (Rc<Seen>, [u64; 3]) {
+    let session = scene.session().await;
+    session.create(&owner_of(&scene), b"out nobody", NodeKind::Persistent).await.unwrap();
+    let seen = Rc::new(Seen { counted: Cell::new(-1), ..Seen::default() });
+    let rivals = rivals();
+    let mut contenders = Vec::new();
+    for _ in 0..CONTENDERS {
+        let (ours, scene, seen) = (ours.clone(), Rc::clone(&scene), Rc::clone(&seen));
+        contenders.push(reactor::spawn_local(async move { contend(&ours, &scene, &seen).await }));
+    }
+    let all = async {
+        for contender in contenders {
+            contender.await;
+        }
+    };
+    assert!(reactor::timeout(LIMIT, all).await.is_some(), "{}: so far {seen:?}", ours.strategy);
+    (seen, rivals.stop())
+}
+
+async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
+    let mut lock = ours.build(scene);
+    let session = scene.session().await;
+    for mode in ours.turns.iter().cycle() {
+        if seen.crossings.get() >= ours.crossings {
+            break;
+        }
+        let held = lock.acquire(&session, *mode, &patience(Some(LIMIT))).await.unwrap();
+        one_more(&seen.acquired);
+        let (crossings, entered) = (seen.crossings.get(), Instant::now());
+        if !stay(&session, &owner_of(scene), *mode, seen).await {
+            one_more(&seen.violations);
+        }
+        lock.release(&session, held).await.unwrap();
+        // Whoever came after its own kind lets one of the other kind pass, so that the two come to alternate.
+        if seen.crossings.get() == crossings {
+            reactor::sleep(entered.elapsed()).await;
+        }
+    }
+}
+
+/// Whether nobody was inside whom the lock should have kept out.
+async fn stay(session: &Session, owner: &str, mode: Mode, seen: &Seen) -> bool {
+    let (data, before) = session.get_data(owner).await.unwrap();
+    let is_others = !data.ends_with(b" rust") && !data.ends_with(b" nobody");
+    if is_others && seen.counted.replace(before.version) != before.version {
+        one_more(&seen.crossings);
+    }
+    let undisturbed = match mode {
+        Mode::Read => session.exists(owner).await.unwrap().unwrap().version == before.version,
+        Mode::Write => {
+            let entered = session.set_data(owner, b"in rust").await.unwrap().version;
+            let left = session.set_data(owner, b"out rust").await.unwrap().version;
+            (entered, left) == (before.version + 1, before.version + 2)
+        }
+    };
+    undisturbed && !data.starts_with(b"in ")
+}

@@ -1,0 +1,103 @@
+//! A watch that is set on a node which has gone already: by `exists` it stays on the server, by `getData` it does not.
+//! The servers' own counts show it, and so do the results of a trial.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+
+#[path = "support/contender.rs"]
+mod contender;
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/proxy.rs"]
+mod proxy;
+#[path = "support/sessions.rs"]
+mod sessions;
+#[path = "support/trials.rs"]
+mod trials;
+
+use std::time::Duration;
+
+use contender::{Contender, Waiting};
+use proxy::{Fate, Proxy};
+use sessions::scene;
+use zklockbench::catalog::{Mode, ParamValue, Params};
+use zklockbench::results::wire::Derived;
+use zklockbench::zk::{admin, reactor};
+
+const LOCK: &str = "predecessor-watch";
+const GET_CHILDREN: i32 = 8;
+
+/// The watches that are set on all servers together.
+fn watches(connect: &'static str) -> i64 {
+    let ask = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let count =
+            |server| async move { admin::mntr(server).await.unwrap().number("zk_watch_count").unwrap() };
+        connect.split(',').map(|server| runtime.block_on(count(server))).sum()
+    };
+    std::thread::spawn(ask).join().unwrap()
+}
+
+#[test]
+fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_none_by_data() {
+    let connect = ensemble::shared();
+    for (watch, request, left) in [("exists", "exists_watch", 1), ("data", "get_data_watch", 0)] {
+        reactor::block_on(async {
+            // Given a holder and, on the same server, one behind it that has not yet seen its own list
+            let scene = scene(connect).await;
+            let before = watches(connect);
+            let (beside, proxy) = (Proxy::before(connect), Proxy::before(connect));
+            let mut holder = Contender::by(&beside.connect, LOCK, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            proxy.strike(Fate::ReplyHeld, GET_CHILDREN, 1);
+            let params = Params::from([("watch".to_owned(), ParamValue::Word(watch.to_owned()))]);
+            let waiter = Contender::numbered(&proxy.connect, (LOCK, 1), &params, &scene).await;
+            let waiter = Waiting::start(waiter, Mode::Write);
+            while !proxy.has_struck() {
+                reactor::sleep(Duration::from_millis(5)).await;
+            }
+            // When the holder goes before that one sets its watch
+            holder.release(held).await.unwrap();
+            proxy.let_go();
+            // Then it looks for a node that is not there, lists again, and holds
+            let (mut waiter, held) = waiter.over().await;
+            assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
+            assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
+            // And the watch stays, because that name never comes back, until the session ends
+            waiter.release(held.unwrap()).await.unwrap();
+            assert_eq!(watches(connect) - before, left, "{watch}, after the release");
+            waiter.die().await;
+            assert_eq!(watches(connect) - before, 0, "{watch}, after the session");
+            holder.die().await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn results_tell_the_watches_left_by_the_servers_count() {
+    let local = ensemble::start(1).await;
+    // Given holds that take no time, so that predecessors go while they are being looked for
+    let left = async |watch: &str| {
+        let lines = format!(
+            "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\
+             acquisitions = 500\n"
+        );
+        let trial = trials::run_one(&local.connect(), &lines).await;
+        Derived::from(&trial).watches_left.unwrap()
+    };
+    // Then exists leaves some, each on a node that will never be there again, and getData none
+    let (by_exists, by_data) = (left("exists").await, left("data").await);
+    assert!(by_exists > 0.0, "{by_exists}");
+    assert_eq!(by_data, 0.0);
+}
+
+#[tokio::test]
+async fn a_trial_whose_servers_cannot_be_asked_tells_no_watches_left() {
+    let local = ensemble::start(1).await;
+    let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
+    let mut trial = trials::run_one(&local.connect(), &lines).await;
+    assert_eq!(trial.watches_left(), Some(0));
+    trial.servers[0].after.clear();
+    assert_eq!(trial.watches_left(), None);
+    trial.servers.clear();
+    assert_eq!(trial.watches_left(), None);
+}
