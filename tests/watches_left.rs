@@ -37,6 +37,18 @@ fn watches(connect: &'static str) -> i64 {
     std::thread::spawn(ask).join().unwrap()
 }
 
+/// Waits until there are so many more watches than before: a server takes the watches of a closed session off its
+/// books a little after it has answered.
+async fn settle(connect: &'static str, before: i64, more: i64, when: &str) {
+    for _ in 0..100 {
+        if watches(connect) - before == more {
+            return;
+        }
+        reactor::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(watches(connect) - before, more, "{when}");
+}
+
 #[test]
 fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_none_by_data() {
     let connect = ensemble::shared();
@@ -66,7 +78,7 @@ fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_no
             waiter.release(held.unwrap()).await.unwrap();
             assert_eq!(watches(connect) - before, left, "{watch}, after the release");
             waiter.die().await;
-            assert_eq!(watches(connect) - before, 0, "{watch}, after the session");
+            settle(connect, before, 0, &format!("{watch}, after the session")).await;
             holder.die().await;
         });
     }
@@ -75,7 +87,7 @@ fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_no
 #[tokio::test]
 async fn results_tell_the_watches_left_by_the_servers_count() {
     let local = ensemble::start(1).await;
-    // Given holds that take no time, so that predecessors go while they are being looked for
+    // Given holds that take no time, so that predecessors may go while they are being looked for
     let left = async |watch: &str| {
         let lines = format!(
             "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\
@@ -84,9 +96,14 @@ async fn results_tell_the_watches_left_by_the_servers_count() {
         let trial = trials::run_one(&local.connect(), &lines).await;
         Derived::from(&trial).watches_left.unwrap()
     };
-    // Then exists leaves some, each on a node that will never be there again, and getData none
-    let (by_exists, by_data) = (left("exists").await, left("data").await);
-    assert!(by_exists > 0.0, "{by_exists}");
+    // Then exists leaves some sooner or later, each on a node that will never be there again, and getData none
+    let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
+    while by_exists == 0.0 && trials < 20 {
+        by_exists += left("exists").await;
+        by_data += left("data").await;
+        trials += 1;
+    }
+    assert!(by_exists > 0.0, "none after {trials} trials");
     assert_eq!(by_data, 0.0);
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Ended {
     pub(super) kind: RequestKind,
     pub(super) sent: Stamp,
     pub(super) succeeded: bool,
+    /// Whether a server has answered; else the client library has ended it, or its deadline.
+    pub(super) answered: bool,
     pub(super) bytes: u64,
 }
 
@@ -82,10 +84,12 @@ impl Inner {
     }
 
     pub(super) fn ended(&self, request: &Ended, waker: &StampWaker) {
-        let Ended { kind, sent, succeeded, bytes } = *request;
+        let Ended { kind, sent, succeeded, answered, bytes } = *request;
         let now = clock::now();
         let arrived = waker.arrived().unwrap_or(now);
-        self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
+        if answered {
+            self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
+        }
         let lag = now.saturating_sub(arrived);
         self.lag_us.set(self.lag_us.get() + lag);
         self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent));

@@ -318,19 +318,25 @@ impl Session {
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
             overdue::within(sent, self.0.request_timeout, stamped).await
         };
+        let reply = reply.map(|reply| reply.map_err(Failure::from));
+        // What the client library ends by itself, because it has lost its servers, is no answer of one.
+        let answered = match &reply {
+            Some(Ok(_)) => true,
+            Some(Err(failure)) => failure.is_definite(),
+            None => false,
+        };
         let bytes = match &reply {
             Some(Ok(reply)) => size(reply),
-            Some(Err(_)) => wire::EMPTY_REPLY,
-            None => 0,
+            Some(Err(_)) if answered => wire::EMPTY_REPLY,
+            _ => 0,
         };
         // To an exists that finds nothing the server answers NoNode, which is no failure to whoever asks.
         let absent =
             matches!(kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;
-        self.0.ended(&Ended { kind, sent, succeeded, bytes }, &waker);
+        self.0.ended(&Ended { kind, sent, succeeded, answered, bytes }, &waker);
         self.0.return_waker(waker);
-        let reply = reply.ok_or(Failure::NoReply)?;
-        reply.map_err(Failure::from)
+        reply.unwrap_or(Err(Failure::NoReply))
     }
 
     fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {
