@@ -1,0 +1,131 @@
+//! Replies that are to be lost: which request each waits for, and what became of it.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::watch;
+
+use super::protocol::{Reply, Request};
+use crate::clock::{self, Stamp};
+use crate::measure::RequestKind;
+
+/// A request that a server has carried out or refused, and whose reply the client never got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Struck {
+    /// The request.
+    pub request: Request,
+    /// The zxid in the lost reply's header.
+    pub zxid: i64,
+    /// ZooKeeper's number for what went wrong, from the lost reply; 0 says that the server did it.
+    pub error: i32,
+    /// When the reply was swallowed, on the process's clock.
+    pub at: Stamp,
+}
+
+impl Struck {
+    /// Of a request whose reply is swallowed now.
+    pub fn now(request: Request, reply: Reply) -> Self {
+        Self { request, zxid: reply.zxid, error: reply.error, at: clock::now() }
+    }
+}
+
+/// One loss that is to be.
+#[derive(Debug)]
+struct Armed {
+    session: i64,
+    kinds: Vec<RequestKind>,
+    /// The connection with the request that it has found.
+    found_on: Option<u64>,
+    told: watch::Sender<Option<Struck>>,
+}
+
+/// All losses that are to be, by number.
+#[derive(Debug, Default)]
+pub struct Losses(BTreeMap<u64, Armed>);
+
+impl Losses {
+    /// Adds one; what it becomes is told there.
+    pub fn arm(
+        &mut self,
+        number: u64,
+        session: i64,
+        kinds: &[RequestKind],
+    ) -> watch::Receiver<Option<Struck>> {
+        let (told, hears) = watch::channel(None);
+        self.0.insert(number, Armed { session, kinds: kinds.to_vec(), found_on: None, told });
+        hears
+    }
+
+    /// The loss that such a request on that connection is for, if any is.
+    pub fn find(&mut self, connection: u64, session: i64, kind: RequestKind) -> Option<u64> {
+        let is_for = |armed: &Armed| {
+            armed.found_on.is_none() && armed.session == session && armed.kinds.contains(&kind)
+        };
+        let (number, armed) = self.0.iter_mut().find(|(_, armed)| is_for(armed))?;
+        armed.found_on = Some(connection);
+        Some(*number)
+    }
+
+    /// A reply was swallowed.
+    pub fn strike(&mut self, number: u64, struck: Struck) {
+        if let Some(armed) = self.0.remove(&number) {
+            armed.told.send_replace(Some(struck));
+        }
+    }
+
+    /// That connection is gone: what it has not lost by now is to be lost on another.
+    pub fn gone(&mut self, connection: u64) {
+        for armed in self.0.values_mut().filter(|armed| armed.found_on == Some(connection)) {
+            armed.found_on = None;
+        }
+    }
+
+    /// Nobody wants it any more.
+    pub fn disarm(&mut self, number: u64) {
+        self.0.remove(&number);
+    }
+
+    /// How many are to be.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATE: RequestKind = RequestKind::Create;
+
+    fn struck() -> Struck {
+        let request = Request { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
+        Struck::now(request, Reply { xid: 1, zxid: 5, error: 0 })
+    }
+
+    #[test]
+    fn one_request_of_its_session_and_kind_is_found_and_no_second() {
+        let mut losses = Losses::default();
+        let told = losses.arm(1, 10, &[CREATE]);
+        assert_eq!(losses.find(1, 11, CREATE), None);
+        assert_eq!(losses.find(1, 10, RequestKind::Delete), None);
+        assert_eq!(losses.find(1, 10, CREATE), Some(1));
+        assert_eq!(losses.find(1, 10, CREATE), None);
+        assert!(told.borrow().is_none());
+        losses.strike(1, struck());
+        assert_eq!(told.borrow().as_ref().map(|struck| struck.zxid), Some(5));
+        assert_eq!(losses.len(), 0);
+    }
+
+    #[test]
+    fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
+        let mut losses = Losses::default();
+        let _told = losses.arm(1, 10, &[CREATE]);
+        assert_eq!(losses.find(1, 10, CREATE), Some(1));
+        losses.gone(2);
+        assert_eq!(losses.find(2, 10, CREATE), None);
+        losses.gone(1);
+        assert_eq!(losses.find(2, 10, CREATE), Some(1));
+        losses.disarm(1);
+        losses.strike(1, struck());
+        assert_eq!(losses.len(), 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! A TCP proxy between clients and the servers of an ensemble. It stands there from the start, so that a fault
+//! of a client's link only turns a knob.
+//!
+//! It knows clients by their sessions: it reads the frames that pass, and changes none of them. What it does not
+//! understand (four-letter words, TLS) passes untouched; such a connection belongs to no session, so that only
+//! what is meant for [`Who::All`] reaches it.
+//!
+//! All its work is done on one thread of its own. Its timers are late by about a millisecond, never early.
+//! Sockets between a proxy and its client are not those of a network: a server that is down shows as a reset
+//! instead of a refusal.
+
+mod book;
+mod conversation;
+mod frame;
+mod knob;
+mod listen;
+mod loss;
+mod orders;
+mod protocol;
+mod pump;
+mod queue;
+mod relay;
+mod setting;
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use knob::{Knob, LostReply};
+pub use loss::Struck;
+pub use protocol::Request;
+pub use setting::{Delay, Who};
+
+use crate::error::Error;
+use crate::measure::RequestKind;
+use listen::Listening;
+use orders::Ending;
+use setting::Setting;
+use table::Table;
+
+/// A proxy with one listener for each server. Dropped, it listens no more and all its connections are closed.
+#[derive(Debug)]
+pub struct Proxy {
+    table: Arc<Table>,
+    listening: Listening,
+}
+
+impl Proxy {
+    /// Listens on the loopback interface before each of these servers, `host:port`. They need not be up yet.
+    ///
+    /// # Errors
+    /// Usage when a server's address is none; environment when the system has no port or no thread left.
+    pub fn before(servers: &[String]) -> Result<Self, Error> {
+        let table = Arc::default();
+        let listening = Listening::start(servers, &table)?;
+        Ok(Self { table, listening })
+    }
+
+    /// Where to connect to instead of to the servers: `host:port` of each, in their order.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.listening.addresses
+    }
+
+    /// The addresses as a connect string, without a chroot.
+    #[must_use]
+    pub fn connect(&self) -> String {
+        self.addresses().join(",")
+    }
+
+    /// Closes listeners and connections, and waits until they are; dropping does the same.
+    pub fn close(self) {}
+
+    /// Data are under way for `delay.latency` and a random part of `delay.extra` longer, in each direction: a round
+    /// trip takes twice that. Their order is kept. The random parts come from the seed and from the connection's
+    /// place in the order of connecting. What waits when it is healed goes at once.
+    pub fn delay(&self, who: Who, delay: Delay) -> Knob {
+        Knob::set(&self.table, who, Setting::Delay(delay))
+    }
+
+    /// No more than so many bytes a second, at least 1, pass in each direction of each connection.
+    pub fn bandwidth(&self, who: Who, bytes_per_second: u64) -> Knob {
+        Knob::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
+    }
+
+    /// Connections stay open, and nothing moves in either direction, not even the news that one side has closed.
+    /// Nothing is lost: once healed, it moves on. Only a client that has gone before its connect request had
+    /// passed is let go, because a server would take its session away from a newer connection.
+    pub fn stall(&self, who: Who) -> Knob {
+        Knob::set(&self.table, who, Setting::Stall)
+    }
+
+    /// Connections are reset, and new ones at once: everybody's as they are accepted, a session's once its connect
+    /// request has named it, which then does not reach the server.
+    pub fn refuse(&self, who: Who) -> Knob {
+        Knob::set(&self.table, who, Setting::Refuse)
+    }
+
+    /// The client reads slowly: what a server sends is taken off its hands so much later, and 16 KiB at a time.
+    pub fn slow_reader(&self, who: Who, lag: Duration) -> Knob {
+        Knob::set(&self.table, who, Setting::SlowReader(lag))
+    }
+
+    /// Resets connections; how many. Data under way are lost. It is done when they are no longer among
+    /// [`Proxy::connections`].
+    pub fn reset(&self, who: Who) -> usize {
+        self.table.end(who, Ending::Reset)
+    }
+
+    /// Closes connections towards both sides without a word, as when a client crashes; how many. Data under way
+    /// are lost. It is done when they are no longer among [`Proxy::connections`].
+    pub fn cut(&self, who: Who) -> usize {
+        self.table.end(who, Ending::Cut)
+    }
+
+    /// Loses the reply to the session's next request of one of these kinds: the server carries it out, what it
+    /// sends before the reply arrives, then the connection is cut. If the connection breaks for another reason
+    /// first, the next such request is taken.
+    pub fn drop_reply(&self, session: i64, kinds: &[RequestKind]) -> LostReply {
+        LostReply::arm(&self.table, session, kinds)
+    }
+
+    /// Bytes passed on so far, to servers and to clients; a session's on all its connections.
+    #[must_use]
+    pub fn passed(&self, who: Who) -> (u64, u64) {
+        let passed = self.table.passed(who);
+        (passed.to_server, passed.to_client)
+    }
+
+    /// How many connections are open. One whose end could not be noticed in a stall counts until it is healed.
+    #[must_use]
+    pub fn connections(&self, who: Who) -> usize {
+        self.table.connections(who)
+    }
+
+    /// The highest zxid in the headers of the replies that have been passed on to a session, over all its
+    /// connections; `None` before the first. A client that has received a reply finds it counted here, and nothing
+    /// is counted that has not left for the client. Notifications carry no zxid.
+    #[must_use]
+    pub fn last_zxid(&self, session: i64) -> Option<i64> {
+        Some(self.table.passed(Who::Session(session)).zxid).filter(|zxid| *zxid > 0)
+    }
+}

@@ -1,0 +1,122 @@
+//! What knobs set, and what several of them together mean for one connection.
+
+use std::time::Duration;
+
+/// Longer than any trial. Without a limit a time could lie too far ahead for the clock.
+const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Whose connections are meant, those there are and those to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// Everybody's, also those of clients that have no session.
+    All,
+    /// Those of the session with that number, however often it connects anew.
+    Session(i64),
+}
+
+impl Who {
+    /// Whether a connection of that session is meant; `None` for one whose session is not known.
+    #[must_use]
+    pub fn covers(self, session: Option<i64>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Session(meant) => session == Some(meant),
+        }
+    }
+}
+
+/// How long data are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay {
+    /// At least so long, in each direction.
+    pub latency: Duration,
+    /// And a random part of this on top.
+    pub extra: Duration,
+    /// Of the random parts.
+    pub seed: u64,
+}
+
+/// What one knob sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// Data are under way for longer.
+    Delay(Delay),
+    /// So many bytes a second in each direction of each connection.
+    Bandwidth(u64),
+    /// Nothing moves.
+    Stall,
+    /// There is no connection.
+    Refuse,
+    /// What the server sends is read so late.
+    SlowReader(Duration),
+}
+
+/// What all knobs together set for one connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// One after the other: they add up.
+    pub delays: Vec<Delay>,
+    /// The narrowest, in bytes a second.
+    pub bandwidth: Option<u64>,
+    /// Nothing moves.
+    pub stalled: bool,
+    /// The connection is to end.
+    pub refused: bool,
+    /// The longest that a server's data wait to be read.
+    pub lag: Option<Duration>,
+}
+
+impl Settings {
+    /// Puts knobs together.
+    pub fn of(settings: impl Iterator<Item = Setting>) -> Self {
+        let mut all = Self::default();
+        for setting in settings {
+            match setting {
+                Setting::Delay(Delay { latency, extra, seed }) => {
+                    all.delays.push(Delay { latency: latency.min(AGES), extra: extra.min(AGES), seed });
+                }
+                Setting::Bandwidth(rate) => {
+                    all.bandwidth = Some(all.bandwidth.map_or(rate, |other| other.min(rate)));
+                }
+                Setting::Stall => all.stalled = true,
+                Setting::Refuse => all.refused = true,
+                Setting::SlowReader(lag) => all.lag = all.lag.max(Some(lag.min(AGES))),
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_add_up_and_of_the_rest_the_worst_counts() {
+        let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1 };
+        let lag = Duration::from_millis;
+        let knobs = [
+            Setting::Delay(delay),
+            Setting::Bandwidth(10),
+            Setting::Bandwidth(20),
+            Setting::SlowReader(lag(3)),
+            Setting::SlowReader(lag(2)),
+            Setting::Delay(delay),
+        ];
+        let expected = Settings {
+            delays: vec![delay; 2],
+            bandwidth: Some(10),
+            lag: Some(lag(3)),
+            ..Settings::default()
+        };
+        assert_eq!(Settings::of(knobs.into_iter()), expected);
+        assert!(Settings::of([Setting::Stall].into_iter()).stalled);
+        assert!(Settings::of([Setting::Refuse].into_iter()).refused);
+    }
+
+    #[test]
+    fn a_session_is_meant_only_once_it_is_known() {
+        assert!(Who::All.covers(None) && Who::Session(1).covers(Some(1)));
+        assert!(!Who::Session(1).covers(None) && !Who::Session(1).covers(Some(2)));
+    }
+}

@@ -1,0 +1,297 @@
+//! Everything that is known of the connections: whose they are, what the knobs are set to, what has passed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::book::{Book, Passed};
+use super::loss::{Losses, Struck};
+use super::orders::{Ending, Orders};
+use super::setting::{Setting, Settings, Who};
+use crate::measure::RequestKind;
+
+/// One connection that is open.
+#[derive(Debug)]
+struct Connection {
+    session: Option<i64>,
+    book: Arc<Book>,
+    orders: watch::Sender<Orders>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    knobs: BTreeMap<u64, (Who, Setting)>,
+    connections: HashMap<u64, Connection>,
+    /// Those of sessions stay, because a session may connect again.
+    books: HashMap<i64, Arc<Book>>,
+    /// Of connections that are gone and whose session was never known.
+    nameless: Book,
+    losses: Losses,
+    numbers: u64,
+}
+
+/// What the knobs write and the connections read.
+#[derive(Debug, Default)]
+pub struct Table {
+    inner: Mutex<Inner>,
+    /// How many losses are to be, so that requests need not ask as long as there is none.
+    armed: AtomicUsize,
+}
+
+impl Table {
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a knob; the number is for [`Table::unset`].
+    pub fn set(&self, who: Who, setting: Setting) -> u64 {
+        let mut inner = self.locked();
+        let number = inner.number();
+        inner.knobs.insert(number, (who, setting));
+        inner.give_orders(who);
+        number
+    }
+
+    /// Undoes a knob.
+    pub fn unset(&self, number: u64) {
+        let mut inner = self.locked();
+        if let Some((who, _)) = inner.knobs.remove(&number) {
+            inner.give_orders(who);
+        }
+    }
+
+    /// Tells connections to end; how many were not told before.
+    pub fn end(&self, who: Who, ending: Ending) -> usize {
+        let inner = self.locked();
+        let told = inner.covered(who).filter(|connection| {
+            connection.orders.send_if_modified(|orders| {
+                let is_first = orders.ending.is_none();
+                orders.ending.get_or_insert(ending);
+                is_first
+            })
+        });
+        told.count()
+    }
+
+    /// Arms the loss of a reply.
+    pub fn arm(&self, session: i64, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
+        let mut inner = self.locked();
+        let number = inner.number();
+        let hears = inner.losses.arm(number, session, kinds);
+        self.armed.store(inner.losses.len(), Ordering::SeqCst);
+        (number, hears)
+    }
+
+    /// Takes an armed loss back.
+    pub fn disarm(&self, number: u64) {
+        let mut inner = self.locked();
+        inner.losses.disarm(number);
+        self.armed.store(inner.losses.len(), Ordering::SeqCst);
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self, who: Who) -> usize {
+        self.locked().covered(who).count()
+    }
+
+    /// What has passed so far, also on connections that are gone.
+    pub fn passed(&self, who: Who) -> Passed {
+        let inner = self.locked();
+        if let Who::Session(session) = who {
+            return inner.books.get(&session).map(|book| book.passed()).unwrap_or_default();
+        }
+        let nameless = inner.connections.values().filter(|connection| connection.session.is_none());
+        let books = nameless.map(|connection| &connection.book).chain(inner.books.values());
+        books.fold(inner.nameless.passed(), |all, book| {
+            let Passed { to_server, to_client, zxid } = book.passed();
+            Passed {
+                to_server: all.to_server + to_server,
+                to_client: all.to_client + to_client,
+                zxid: all.zxid.max(zxid),
+            }
+        })
+    }
+
+    /// Takes a new connection in.
+    pub fn join(self: &Arc<Self>) -> Seat {
+        let mut inner = self.locked();
+        let number = inner.number();
+        let orders = watch::Sender::new(inner.orders_for(None));
+        let (book, heard) = (Arc::<Book>::default(), orders.subscribe());
+        inner.connections.insert(number, Connection { session: None, book, orders });
+        drop(inner);
+        Seat { table: Arc::clone(self), number, heard }
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn covered(&self, who: Who) -> impl Iterator<Item = &Connection> {
+        self.connections.values().filter(move |connection| who.covers(connection.session))
+    }
+
+    fn orders_for(&self, session: Option<i64>) -> Orders {
+        let knobs = self.knobs.values().filter(|(who, _)| who.covers(session));
+        let settings = Arc::new(Settings::of(knobs.map(|(_, setting)| *setting)));
+        Orders { settings, ending: None }
+    }
+
+    fn give_orders(&self, who: Who) {
+        self.covered(who).for_each(|connection| self.give(connection));
+    }
+
+    fn give(&self, connection: &Connection) {
+        let Orders { settings, .. } = self.orders_for(connection.session);
+        connection.orders.send_if_modified(|orders| {
+            let differs = orders.settings != settings;
+            orders.settings = settings;
+            differs
+        });
+    }
+
+    /// The connection's book from now on; `None` for one that has left.
+    fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Book>> {
+        let Self { connections, books, .. } = self;
+        let connection = connections.get_mut(&number)?;
+        if connection.session == session {
+            return Some(Arc::clone(&connection.book));
+        }
+        let book = session.map(|session| Arc::clone(books.entry(session).or_default())).unwrap_or_default();
+        if connection.session.is_none() {
+            book.take_over(&connection.book);
+        }
+        connection.session = session;
+        connection.book = Arc::clone(&book);
+        self.give(&self.connections[&number]);
+        Some(book)
+    }
+}
+
+/// One connection's place in the table, which it leaves when this is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    table: Arc<Table>,
+    number: u64,
+    heard: watch::Receiver<Orders>,
+}
+
+impl Seat {
+    /// The connection's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What it is told, beginning with what holds now.
+    pub fn orders(&self) -> watch::Receiver<Orders> {
+        let mut heard = self.heard.clone();
+        heard.mark_changed();
+        heard
+    }
+
+    /// Says whose connection it is, `None` for nobody's; the book in which it counts from now on.
+    pub fn identify(&self, session: Option<i64>) -> Arc<Book> {
+        self.table.locked().identify(self.number, session).unwrap_or_default()
+    }
+
+    /// The armed loss that such a request is for, if any is.
+    pub fn loss_for(&self, kind: RequestKind) -> Option<u64> {
+        if self.table.armed.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut inner = self.table.locked();
+        let session = inner.connections.get(&self.number)?.session?;
+        inner.losses.find(self.number, session, kind)
+    }
+
+    /// Tells that a reply was lost.
+    pub fn strike(&self, loss: u64, struck: Struck) {
+        let mut inner = self.table.locked();
+        inner.losses.strike(loss, struck);
+        self.table.armed.store(inner.losses.len(), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut inner = self.table.locked();
+        inner.losses.gone(self.number);
+        let Some(connection) = inner.connections.remove(&self.number) else { return };
+        if connection.session.is_none() {
+            inner.nameless.take_over(&connection.book);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::book::Direction;
+
+    const ONE: Who = Who::Session(1);
+
+    fn settings(seat: &Seat) -> Arc<Settings> {
+        Arc::clone(&seat.orders().borrow().settings)
+    }
+
+    #[test]
+    fn a_knob_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
+        let table = Arc::new(Table::default());
+        let [one, other] = [table.join(), table.join()];
+        one.identify(Some(1));
+        let knob = table.set(ONE, Setting::Stall);
+        let again = table.join();
+        assert_eq!([&one, &other, &again].map(|seat| settings(seat).stalled), [true, false, false]);
+        again.identify(Some(1));
+        assert!(settings(&again).stalled);
+        again.identify(None);
+        assert!(!settings(&again).stalled, "the session is over");
+        table.unset(knob);
+        assert!(!settings(&one).stalled);
+    }
+
+    #[test]
+    fn a_connection_is_ended_once() {
+        let table = Arc::new(Table::default());
+        let seats = [table.join(), table.join()];
+        seats[0].identify(Some(1));
+        assert_eq!(table.end(ONE, Ending::Reset), 1);
+        assert_eq!(table.end(Who::All, Ending::Cut), 1);
+        assert_eq!(seats[0].orders().borrow().ending(), Some(Ending::Reset));
+        drop(seats);
+        assert_eq!((table.end(Who::All, Ending::Cut), table.connections(Who::All)), (0, 0));
+    }
+
+    #[test]
+    fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
+        let table = Arc::new(Table::default());
+        for _ in 0..2 {
+            let seat = table.join();
+            seat.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
+            assert_eq!(table.passed(Who::All).to_server % 10, 3);
+            seat.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
+        }
+        let nameless = table.join();
+        nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        drop(nameless);
+        assert_eq!(table.passed(ONE).to_server, 20);
+        assert_eq!(table.passed(Who::All).to_server, 25);
+    }
+
+    #[test]
+    fn a_loss_is_found_by_its_sessions_request_alone() {
+        let table = Arc::new(Table::default());
+        let seats = [table.join(), table.join()];
+        seats[0].identify(Some(1));
+        let (number, _told) = table.arm(1, &[RequestKind::Create]);
+        assert_eq!(seats[1].loss_for(RequestKind::Create), None);
+        assert_eq!(seats[0].loss_for(RequestKind::Create), Some(number));
+        table.disarm(number);
+        assert_eq!(table.armed.load(Ordering::SeqCst), 0);
+    }
+}

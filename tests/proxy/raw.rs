@@ -1,0 +1,69 @@
+//! Connections that are no sessions, to see what a client's socket sees.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Asks for a new session of ten seconds.
+pub const CONNECT_REQUEST: [u8; 49] = {
+    let mut frame = [0; 49];
+    frame[3] = 45;
+    (frame[18], frame[19]) = (0x27, 0x10);
+    frame[31] = 16;
+    frame
+};
+
+/// More than any answer takes.
+const LONG: Duration = Duration::from_secs(60);
+/// So long nothing comes where nothing is to come.
+const SILENCE: Duration = Duration::from_millis(200);
+
+/// One connection.
+pub struct Raw(TcpStream);
+
+impl Raw {
+    pub fn connect(address: &str) -> Self {
+        Self(TcpStream::connect(address).unwrap())
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// Whether nothing comes, neither data nor an end, for a while.
+    pub fn is_silent(&mut self) -> bool {
+        self.0.set_read_timeout(Some(SILENCE)).unwrap();
+        let read = self.0.peek(&mut [0]);
+        self.0.set_read_timeout(Some(LONG)).unwrap();
+        read.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+
+    /// Everything that comes until the end.
+    pub fn answer(&mut self) -> String {
+        let mut text = String::new();
+        self.0.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Waits for the end, of either kind.
+    pub fn ends(&mut self) {
+        self.0.set_read_timeout(Some(LONG)).unwrap();
+        let read = self.0.read_to_end(&mut Vec::new());
+        assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    }
+
+    /// Waits for the end; whether it is a reset.
+    pub fn was_reset(&mut self) -> bool {
+        self.0.set_read_timeout(Some(LONG)).unwrap();
+        match self.0.read(&mut [0]) {
+            Ok(count) => {
+                assert_eq!(count, 0, "data instead of an end");
+                false
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+                true
+            }
+        }
+    }
+}
