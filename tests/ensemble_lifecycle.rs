@@ -11,7 +11,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use program::{Bench, eventually, stderr, stdout};
+use program::{Bench, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
 use zklockbench::ensemble::roles;
 use zklockbench::zk::{Access, Target};
 
@@ -52,6 +53,23 @@ async fn a_closed_ensemble_leaves_no_process_and_no_data() {
     local.close();
     assert!(!data.exists());
     assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+}
+
+#[test]
+fn ctrl_c_ends_servers_that_are_held_still_too() {
+    // Given a run, one of whose servers is stopped
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
+    );
+    let run = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    eventually("three servers were started", Duration::from_secs(30), || bench.servers().len() == 3);
+    signal(bench.servers()[0], Signal::STOP);
+    // When the run is interrupted
+    signal(run.pid(), Signal::INT);
+    // Then no server is left
+    assert_eq!(run.end().0, Some(130));
+    eventually("no server is left", Duration::from_secs(20), || bench.servers().is_empty());
 }
 
 #[test]

@@ -34,11 +34,12 @@ pub const KEYS: &[(&str, &str)] = &[
 pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text += &format!("dataDir={}\n", data.display());
-    text += &format!("clientPortAddress=127.0.0.1\nclientPort={}\n", ports[number - 1].client);
+    let own = ports[number - 1];
+    text += &format!("clientPortAddress={}\nclientPort={}\n", own.host, own.client);
     if ports.len() > 1 {
         text += "standaloneEnabled=false\n";
         for (index, port) in ports.iter().enumerate() {
-            text += &format!("server.{}=127.0.0.1:{}:{}\n", index + 1, port.quorum, port.election);
+            text += &format!("server.{}={}:{}:{}\n", index + 1, port.host, port.quorum, port.election);
         }
     }
     text
@@ -95,7 +96,8 @@ mod tests {
     use super::*;
 
     fn ports(servers: u16) -> Vec<ServerPorts> {
-        let of = |n| ServerPorts { client: 1_000 + n, quorum: 2_000 + n, election: 3_000 + n };
+        let host = std::net::Ipv4Addr::LOCALHOST;
+        let of = |n| ServerPorts { host, client: 1_000 + n, quorum: 2_000 + n, election: 3_000 + n };
         (1..=servers).map(of).collect()
     }
 

@@ -54,6 +54,11 @@ impl EnsembleDir {
         &self.path
     }
 
+    /// Removes it with all that is in it.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+
     /// Leaves the directory to servers that outlive this process.
     ///
     /// # Errors
@@ -77,7 +82,7 @@ fn lock(directory: &Path) -> io::Result<File> {
 impl Drop for EnsembleDir {
     fn drop(&mut self) {
         if !self.keep {
-            let _ = std::fs::remove_dir_all(&self.path);
+            self.remove();
         }
     }
 }

@@ -79,8 +79,8 @@ impl Kept {
         let local = Local::start_for(spec, installation, Life::Lasting).await?;
         let kept = Self {
             connect: local.connect(),
-            servers: local.servers.iter().filter_map(KeptServer::of).collect(),
-            directory: local.directory.path().to_path_buf(),
+            servers: local.each().filter_map(|server| KeptServer::of(&server)).collect(),
+            directory: local.directory().to_path_buf(),
             placement: local.placement().to_owned(),
             config: local.config(),
             since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
@@ -152,7 +152,7 @@ impl Kept {
 
 impl KeptServer {
     fn of(server: &Server) -> Option<Self> {
-        Some(Self { pid: server.pid()?, address: server.address.clone(), log: server.log.clone() })
+        Some(Self { pid: server.pid()?, address: server.address(), log: server.log.clone() })
     }
 }
 

@@ -1,12 +1,14 @@
 //! An ensemble of real servers on this machine, for one run.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::directory::EnsembleDir;
 use super::install::Installation;
-use super::ports::Claim;
-use super::server::{Life, Server};
+use super::network::Network;
+use super::ports::{Claim, ServerPorts};
+use super::server::{Life, Server, Site};
 use super::{config, placement, ready};
 use crate::error::Error;
 
@@ -15,7 +17,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many blocks of ports are tried when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
 /// What Java says then.
-const TAKEN: &str = "Address already in use";
+pub(super) const TAKEN: &str = "Address already in use";
 /// How much of a log an error shows.
 const LOG_LINES: usize = 8;
 
@@ -28,17 +30,23 @@ pub struct LocalSpec {
     pub data_dir: Option<PathBuf>,
     /// Where the servers' logs go; `None` to keep them with the data.
     pub logs: Option<PathBuf>,
+    /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
+    /// Root may ask for it, on Linux; see [`links_capability`](super::links_capability).
+    pub apart: bool,
 }
 
-/// A running local ensemble. Closed or dropped, it is gone, its data included.
+/// A running local ensemble. Closed or dropped, it is gone, its data included. It may be shared: faults are done
+/// to it beside the run.
 #[derive(Debug)]
 pub struct Local {
-    // Before the directory: the servers end before their data are removed.
-    pub(super) servers: Vec<Server>,
-    pub(super) directory: EnsembleDir,
+    // Before network and directory: the servers end before these are removed.
+    servers: Vec<Mutex<Server>>,
+    network: Option<Network>,
+    directory: EnsembleDir,
+    addresses: Vec<String>,
     placement: String,
     origin: String,
-    _ports: Claim,
+    claim: Option<Claim>,
 }
 
 impl Local {
@@ -55,9 +63,14 @@ impl Local {
         installation: &Installation,
         life: Life,
     ) -> Result<Self, Error> {
+        if spec.apart && life == Life::Lasting {
+            return Err(Error::usage(
+                "servers in network namespaces of their own end with the run: do not keep them",
+            ));
+        }
         let mut skip = 0;
         loop {
-            let mut local = Self::spawn(spec, installation, life, skip)?;
+            let local = Self::spawn(spec, installation, life, skip)?;
             let Err(why) = local.become_ready().await else { return Ok(local) };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
@@ -69,44 +82,77 @@ impl Local {
     }
 
     fn spawn(spec: &LocalSpec, installation: &Installation, life: Life, skip: usize) -> Result<Self, Error> {
-        let ports = Claim::new(spec.servers, skip)?;
+        let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
+        let claim = if spec.apart { None } else { Some(Claim::new(spec.servers, skip)?) };
         let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
-        let logs = spec.logs.clone().unwrap_or_else(|| directory.path().join("logs"));
-        let start = |number| {
-            let places = (directory.path(), logs.as_path());
-            Server::start(installation, number, &ports.servers, places, life).map_err(|error| {
-                Error::environment(format!(
-                    "cannot start server {number} with {}: {error}",
-                    installation.java.display()
-                ))
-            })
-        };
-        let servers = (1..=spec.servers).map(start).collect::<Result<Vec<_>, _>>()?;
         let placement = placement::describe(directory.path().parent().unwrap_or(directory.path()));
-        Ok(Self { servers, directory, placement, origin: installation.origin.clone(), _ports: ports })
+        let mut local = Self {
+            servers: Vec::new(),
+            network,
+            directory,
+            addresses: Vec::new(),
+            placement,
+            origin: installation.origin.clone(),
+            claim,
+        };
+        let ports = local.ports();
+        local.addresses = ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect();
+        let logs = spec.logs.clone().unwrap_or_else(|| local.directory().join("logs"));
+        for number in 1..=spec.servers {
+            let namespace = local.network.as_ref().map(|network| network.namespace(number));
+            let site = Site { directory: local.directory.path(), logs: &logs, namespace };
+            let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
+                let java = installation.java.display();
+                Error::environment(format!("cannot start server {number} with {java}: {error}"))
+            })?;
+            local.servers.push(Mutex::new(server));
+        }
+        Ok(local)
     }
 
-    async fn become_ready(&mut self) -> Result<(), String> {
-        let addresses = self.addresses();
-        let servers = &mut self.servers;
-        let broken = || servers.iter_mut().find_map(Server::ended);
-        ready::wait(&addresses, Instant::now() + READY_WITHIN, broken).await
+    fn ports(&self) -> Vec<ServerPorts> {
+        let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
+        self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
+    }
+
+    async fn become_ready(&self) -> Result<(), String> {
+        ready::wait(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
     }
 
     /// The last lines of the log of a server that ended, else of the first.
-    fn log_tail(&mut self) -> String {
-        let ended = self.servers.iter_mut().position(|server| server.ended().is_some());
-        let Some(server) = self.servers.get(ended.unwrap_or(0)) else { return String::new() };
-        let text = std::fs::read_to_string(&server.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        let tail = &lines[lines.len().saturating_sub(LOG_LINES)..];
-        format!("the end of {}:\n  {}", server.log.display(), tail.join("\n  "))
+    fn log_tail(&self) -> String {
+        let ended = self.each().position(|mut server| server.has_ended().is_some());
+        self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
+    }
+
+    /// Each server in turn. It is nobody else's as long as it is held: not across a wait.
+    pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
+        self.servers.iter().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The server of that number, from 1. It is nobody else's as long as it is held: not across a wait.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
+        let count = self.servers.len();
+        let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
+        let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
+        Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The network of servers that live apart.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub(super) fn network(&self) -> Result<&Network, String> {
+        self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
     }
 
     /// The servers' client addresses.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
-        self.servers.iter().map(|server| server.address.clone()).collect()
+        self.addresses.clone()
     }
 
     /// The connect string.
@@ -115,16 +161,23 @@ impl Local {
         self.addresses().join(",")
     }
 
-    /// The servers' process ids.
+    /// The ids of the servers' processes, without those of servers that are down.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.servers.iter().filter_map(Server::pid).collect()
+        self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
 
     /// The directory of the servers' data.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Where each server keeps its data.
+    #[must_use]
+    pub fn data(&self) -> Vec<PathBuf> {
+        let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
+        (1..=self.servers.len()).map(of).collect()
     }
 
     /// On what the data lie, and what that means.
@@ -143,22 +196,43 @@ impl Local {
         [origin, heap, containers].into_iter().chain(keys).collect()
     }
 
-    /// Which server has ended by itself, if one has.
-    pub fn ended(&mut self) -> Option<String> {
-        self.servers.iter_mut().find_map(Server::ended)
+    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    #[must_use]
+    pub fn ended(&self) -> Option<String> {
+        self.each().find_map(|mut server| server.ended())
     }
 
     /// Leaves the servers and their data to live on without this process.
     pub(super) fn leave(self) -> std::io::Result<()> {
-        self.directory.leave()?;
-        for server in self.servers {
-            let _ = server.let_go();
+        let Self { servers, directory, .. } = self;
+        directory.leave()?;
+        for server in servers {
+            let _ = server.into_inner().unwrap_or_else(PoisonError::into_inner).let_go();
         }
         Ok(())
     }
 
-    /// Ends the servers and removes their data.
-    pub fn close(self) {
-        drop(self);
+    /// Ends the servers for good and removes their data and their network, whoever else may still share them.
+    pub fn close(&self) {
+        self.each().for_each(|mut server| server.kill());
+        if let Some(network) = &self.network {
+            network.remove();
+        }
+        self.directory.remove();
     }
+}
+
+fn network_for(servers: usize) -> Result<Network, Error> {
+    Network::create(servers)
+        .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
+}
+
+/// The last lines of a log, of what was written after so many bytes.
+pub(super) fn tail(log: &Path, after: u64) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
+    let text = String::from_utf8_lossy(fresh);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    format!("the end of {}:\n  {}", log.display(), last.join("\n  "))
 }

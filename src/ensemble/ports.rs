@@ -13,9 +13,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
-/// The ports of one server.
+/// Where one server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerPorts {
+    /// The address of all its ports.
+    pub host: Ipv4Addr,
     /// For clients.
     pub client: u16,
     /// For followers.
@@ -74,16 +76,17 @@ fn claim_block(first: u16, servers: usize) -> Option<Claim> {
     flock(&claimed, FlockOperation::NonBlockingLockExclusive).ok()?;
     let ports = |server: u16| {
         let base = first + 3 * server;
-        ServerPorts { client: base, quorum: base + 1, election: base + 2 }
+        ServerPorts { host: Ipv4Addr::LOCALHOST, client: base, quorum: base + 1, election: base + 2 }
     };
     let servers: Vec<ServerPorts> = (0..u16::try_from(servers).ok()?).map(ports).collect();
     servers.iter().all(|ports| is_free(*ports)).then_some(Claim { servers, _claimed: claimed })
 }
 
-fn is_free(ports: ServerPorts) -> bool {
+/// Whether nobody listens on any of these ports now.
+pub fn is_free(ports: ServerPorts) -> bool {
     [ports.client, ports.quorum, ports.election]
         .into_iter()
-        .all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+        .all(|port| TcpListener::bind((ports.host, port)).is_ok())
 }
 
 #[cfg(test)]

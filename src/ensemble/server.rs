@@ -1,14 +1,15 @@
-//! One ZooKeeper server as a child process.
+//! One ZooKeeper server as a child process: started, ended, held still, started again.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::config;
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::install::Installation;
 use super::ports::ServerPorts;
-use super::process;
+use super::{config, namespace, process};
 
 /// How long a server's life lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +20,48 @@ pub enum Life {
     Lasting,
 }
 
+/// Where a server's files lie, and in which network it lives.
+#[derive(Debug, Clone)]
+pub struct Site<'a> {
+    /// Its own directory `server-N` is made in there.
+    pub directory: &'a Path,
+    /// Its output goes to `server-N.log` in there.
+    pub logs: &'a Path,
+    /// The network namespace; `None` for that of this process.
+    pub namespace: Option<PathBuf>,
+}
+
+/// What a server is meant to do now. An end that was meant is no news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    Run,
+    StandStill,
+    BeDown,
+    /// For ever.
+    BeGone,
+}
+
 /// A server that was started. Dropped, it is killed, unless it was let go.
 #[derive(Debug)]
 pub struct Server {
     /// From 1.
     pub number: usize,
-    /// `127.0.0.1:port` for clients.
-    pub address: String,
+    /// Where it listens.
+    pub ports: ServerPorts,
     /// Where its output goes.
     pub log: PathBuf,
+    /// The network namespace that it lives in; `None` for that of this process.
+    pub namespace: Option<PathBuf>,
+    own: PathBuf,
+    java: PathBuf,
+    arguments: Vec<String>,
+    life: Life,
+    meant: Meant,
     child: Option<Child>,
 }
 
 impl Server {
-    /// Starts it: writes its configuration into `<directory>/server-N`, and its output to
-    /// `<logs>/server-N.log`.
+    /// Starts it, after having written its configuration and emptied its log.
     ///
     /// # Errors
     /// When a file cannot be written or Java cannot be started.
@@ -41,39 +69,156 @@ impl Server {
         installation: &Installation,
         number: usize,
         ports: &[ServerPorts],
-        (directory, logs): (&Path, &Path),
+        site: &Site<'_>,
         life: Life,
     ) -> io::Result<Self> {
-        let own = directory.join(format!("server-{number}"));
+        let own = site.directory.join(format!("server-{number}"));
         config::write(&own, number, ports)?;
-        std::fs::create_dir_all(logs)?;
-        let log = logs.join(format!("server-{number}.log"));
-        let output = File::create(&log)?;
-        let mut command = Command::new(&installation.java);
-        command.args(config::java_arguments(installation, &own)).current_dir(&own);
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        let child = match life {
-            Life::WithUs => process::spawn_mortal(command)?,
-            Life::Lasting => process::spawn_lasting(command)?,
+        std::fs::create_dir_all(site.logs)?;
+        let log = site.logs.join(format!("server-{number}.log"));
+        File::create(&log)?;
+        let mut server = Self {
+            number,
+            ports: ports[number - 1],
+            log,
+            namespace: site.namespace.clone(),
+            arguments: config::java_arguments(installation, &own),
+            own,
+            java: installation.java.clone(),
+            life,
+            meant: Meant::BeDown,
+            child: None,
         };
-        let address = format!("127.0.0.1:{}", ports[number - 1].client);
-        Ok(Self { number, address, log, child: Some(child) })
+        server.launch()?;
+        server.meant = Meant::Run;
+        Ok(server)
     }
 
-    /// Its process id; `None` once it has been let go.
+    /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
+    /// end is the business of whoever starts it.
+    ///
+    /// # Errors
+    /// When it runs already, has been ended for good, or Java cannot be started.
+    pub fn launch(&mut self) -> io::Result<()> {
+        if self.meant == Meant::BeGone {
+            return Err(io::Error::other("the ensemble is closed"));
+        }
+        if self.is_running() {
+            return Err(io::Error::other("it runs already"));
+        }
+        let output = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let mut command = Command::new(&self.java);
+        command.args(&self.arguments).current_dir(&self.own);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        if let Some(namespace) = &self.namespace {
+            namespace::live_in(&mut command, namespace)?;
+        }
+        self.meant = Meant::BeDown;
+        self.child = Some(match self.life {
+            Life::WithUs => process::spawn_mortal(command)?,
+            Life::Lasting => process::spawn_lasting(command)?,
+        });
+        Ok(())
+    }
+
+    /// It has been started again; from now on its end is news.
+    pub fn is_up(&mut self) {
+        if self.meant == Meant::BeDown {
+            self.meant = Meant::Run;
+        }
+    }
+
+    /// `host:port` for clients.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.ports.host, self.ports.client)
+    }
+
+    /// The directory of its data.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.own.join("data")
+    }
+
+    /// Its process id; `None` once it has ended or been let go.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
+    /// Whether its process is there, be it held still.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Whether its process is there and not held still.
+    pub fn is_awake(&mut self) -> bool {
+        self.meant != Meant::StandStill && self.is_running()
+    }
+
     /// How it ended, if it has ended by itself.
     pub fn ended(&mut self) -> Option<String> {
+        if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
+            return None;
+        }
+        self.has_ended()
+    }
+
+    /// How it ended, if it has ended, meant or not.
+    pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))
     }
 
-    /// Kills it and waits for its end. Its data are thrown away, so there is nothing to end in order.
+    /// Asks for its end with a signal: `KILL`, which works on a process that is held still, too, or `TERM`, for
+    /// which such a process is woken.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn end(&mut self, signal: Signal) -> io::Result<()> {
+        let was = self.meant;
+        self.send(signal)?;
+        if self.meant != Meant::BeGone {
+            self.meant = Meant::BeDown;
+        }
+        if was == Meant::StandStill && signal != Signal::KILL {
+            self.send(Signal::CONT)?;
+        }
+        Ok(())
+    }
+
+    /// Holds it still.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&mut self) -> io::Result<()> {
+        self.send(Signal::STOP)?;
+        self.meant = Meant::StandStill;
+        Ok(())
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.send(Signal::CONT)?;
+        if self.meant == Meant::StandStill {
+            self.meant = Meant::Run;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, signal: Signal) -> io::Result<()> {
+        // The process is a child that nobody has waited for yet, so its id belongs to nobody else.
+        let pid = if self.is_running() { self.pid() } else { None };
+        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)
+    }
+
+    /// Kills it for good and waits for its end. Its data are thrown away, so there is nothing to end in order.
     pub fn kill(&mut self) {
+        self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -81,8 +226,10 @@ impl Server {
     }
 
     /// Lets it live on; returns its process id.
-    #[must_use]
-    pub fn let_go(mut self) -> Option<u32> {
+    pub fn let_go(&mut self) -> Option<u32> {
+        if self.meant == Meant::StandStill {
+            let _ = self.resume();
+        }
         self.child.take().map(|child| child.id())
     }
 }

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 
 /// How long a server may take to answer before it counts as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What a server without a quorum says to most words.
+const NOT_SERVING: &str = "not currently serving";
 /// The longest answer that is read; `mntr` of a busy server is about 100 kB.
 const LONGEST: u64 = 4 << 20;
 
@@ -82,7 +84,78 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     Err(io::Error::other(refusal("conf", &answer)))
 }
 
+/// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
+///
+/// # Errors
+/// As [`mntr`].
+pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
+    let answer = ask(address, "wchc").await?;
+    if answer.contains("not in the whitelist") {
+        return Err(io::Error::other(refusal("wchc", &answer)));
+    }
+    let mut session = None;
+    let mut watches = Vec::new();
+    for line in answer.lines() {
+        match (line.strip_prefix("0x"), line.trim_start(), session) {
+            (Some(digits), _, _) => session = u64::from_str_radix(digits, 16).ok(),
+            (None, path, Some(of)) if path.starts_with('/') => watches.push((of as i64, path.to_owned())),
+            _ => {}
+        }
+    }
+    Ok(watches)
+}
+
+/// The answer to `srvr`: what one server is, and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Srvr {
+    /// `leader`, `follower`, `observer` or `standalone`.
+    pub mode: String,
+    /// The last transaction that it has applied. Its upper half is the epoch: it grows with each election.
+    pub zxid: u64,
+}
+
+impl Srvr {
+    fn parse(answer: &str) -> Option<Self> {
+        let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let zxid = u64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
+        Some(Self { mode: value("Mode:")?.to_owned(), zxid })
+    }
+
+    /// In whose leadership the last transaction was made.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.zxid >> 32
+    }
+}
+
+/// Asks one server for `srvr`; `None` when it answers that it does not serve.
+///
+/// # Errors
+/// When the server cannot be reached, does not answer in time, or does not allow the word.
+pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
+    let answer = ask_within(address, "srvr", patience).await?;
+    match Srvr::parse(&answer) {
+        None if answer.contains(NOT_SERVING) => Ok(None),
+        None => Err(io::Error::other(refusal("srvr", &answer))),
+        told => Ok(told),
+    }
+}
+
+/// Asks one server whether its process is alive (`ruok`): it says so whether or not it serves.
+///
+/// # Errors
+/// When the server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow
+/// the word.
+pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
+    let answer = ask_within(address, "ruok", patience).await?;
+    if answer.contains("imok") { Ok(()) } else { Err(io::Error::other(refusal("ruok", &answer))) }
+}
+
 async fn ask(address: &str, word: &str) -> io::Result<String> {
+    ask_within(address, word, PATIENCE).await
+}
+
+async fn ask_within(address: &str, word: &str, patience: Duration) -> io::Result<String> {
     let conversation = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
@@ -90,9 +163,9 @@ async fn ask(address: &str, word: &str) -> io::Result<String> {
         stream.take(LONGEST).read_to_end(&mut answer).await?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    tokio::time::timeout(PATIENCE, conversation)
-        .await
-        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within 2 s")))
+    tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")))
+    })
 }
 
 /// What a server that did not answer a word means by it.
@@ -100,7 +173,7 @@ fn refusal(word: &str, answer: &str) -> String {
     if answer.contains("not in the whitelist") {
         return format!("`{word}` is not allowed there; add it to 4lw.commands.whitelist of the server");
     }
-    if answer.contains("not currently serving") {
+    if answer.contains(NOT_SERVING) {
         return "the server is up, but not serving (no quorum yet)".into();
     }
     format!("no answer to `{word}` (a TLS port, or no ZooKeeper server)")
@@ -124,6 +197,14 @@ mod tests {
     }
 
     #[test]
+    fn the_upper_half_of_a_zxid_is_the_epoch() {
+        let answer = "Zookeeper version: 3.8.0\nZxid: 0x30000001f\nMode: leader\nNode count: 5\n";
+        let srvr = Srvr::parse(answer).unwrap();
+        assert_eq!((srvr.mode.as_str(), srvr.zxid, srvr.epoch()), ("leader", 0x3_0000_001f, 3));
+        assert_eq!(Srvr::parse("This ZooKeeper instance is not currently serving requests"), None);
+    }
+
+    #[test]
     fn a_refusal_says_what_to_do() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
         assert!(refusal("mntr", whitelist).contains("4lw.commands.whitelist"));
@@ -131,6 +212,17 @@ mod tests {
             refusal("mntr", "This ZooKeeper instance is not currently serving requests").contains("quorum")
         );
         assert!(refusal("mntr", "").contains("no ZooKeeper server"));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_answers_nothing_is_told_from_one_that_refuses() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let silent = ruok(&address, Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+        drop(listener);
+        let closed = ruok(&address, PATIENCE).await.unwrap_err();
+        assert_eq!(closed.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[tokio::test]

@@ -1,0 +1,60 @@
+//! Being in another network namespace: for a moment, to open a socket there, or for life, as a child process.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// Does something in that namespace (`None`: in our own) and returns what came of it. A socket that is opened
+/// there stays there, whoever uses it afterwards.
+///
+/// # Errors
+/// When the namespace is gone or may not be entered.
+pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let Some(namespace) = namespace else { return Ok(what()) };
+    // A namespace belongs to a thread. This one ends, so that no other work is ever done in there.
+    std::thread::scope(|scope| {
+        let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
+        visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+    })
+}
+
+/// Lets a child begin its life in that namespace.
+///
+/// # Errors
+/// When there is no such namespace.
+#[allow(unsafe_code)] // The only way to run something between fork and exec.
+pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    let enter = entry(namespace)?;
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call and
+    // allocates nothing.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
+/// What moves the calling thread into that namespace. The door is opened now, and gone through later.
+#[cfg(target_os = "linux")]
+fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
+    use std::os::fd::AsFd;
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let door = std::fs::File::open(namespace)?;
+    Ok(move || Ok(move_into_link_name_space(door.as_fd(), Some(LinkNameSpaceType::Network))?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
+    Err::<fn() -> io::Result<()>, _>(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_namespace_it_is_done_here_and_a_namespace_that_is_gone_is_an_error() {
+        assert_eq!(inside(None, || 7).unwrap(), 7);
+        let gone = inside(Some(Path::new("/run/netns/zklb-nowhere")), || 7);
+        assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

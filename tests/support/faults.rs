@@ -1,0 +1,85 @@
+//! Waiting for what a fault does to an ensemble, with the time that it took.
+
+#![allow(dead_code)] // each test binary uses a part
+#![allow(clippy::print_stderr)] // measured times are read from the output
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use zklockbench::ensemble::{Leader, Local, Processes, eventually};
+
+/// Failover takes as long as it takes: most of a second on an idle machine, many on a busy one.
+pub const WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits until it is so, and prints how long that took.
+pub async fn until<T, F>(what: &str, look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let since = Instant::now();
+    let seen = eventually(WITHIN, look).await.unwrap_or_else(|why| panic!("{what}: {why}"));
+    eprintln!("{what}: {:?}", since.elapsed());
+    seen
+}
+
+/// Waits until every server serves and is in step.
+pub async fn whole(local: &Local) {
+    until("whole again", || local.whole()).await;
+}
+
+/// Waits for a leader that was elected later than that one and is another server.
+pub async fn another_leads(local: &Local, than: Leader) -> Leader {
+    until("another leads", || async {
+        let now = local.leader_and_epoch().await?;
+        if now.server != than.server && now.epoch > than.epoch {
+            return Ok(now);
+        }
+        Err(format!("{now:?} after {than:?}"))
+    })
+    .await
+}
+
+/// One of the servers that follow.
+pub async fn a_follower(local: &Local) -> usize {
+    local.followers().await.unwrap()[0]
+}
+
+pub fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Another process of this test binary, which owns an ensemble: one of its ignored tests.
+pub struct Owner {
+    process: Child,
+    /// What it printed in its last line, word by word.
+    pub told: Vec<String>,
+}
+
+impl Owner {
+    /// Runs the ignored test of that name until it prints a line that begins with `owned:`.
+    pub fn start(test: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--ignored", "--nocapture"]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let told = lines.map_while(Result::ok).find_map(|line| {
+            line.split_once("owned: ").map(|(_, told)| told.split_whitespace().map(str::to_owned).collect())
+        });
+        Self { process, told: told.expect("the owner ended early") }
+    }
+
+    /// Kills it: nothing of its own is run at its end.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
