@@ -1,0 +1,108 @@
+//! Whose clock is whose, and that none of them goes backwards.
+
+use std::collections::HashMap;
+
+use super::moment::Moment;
+use crate::record::history::{Event, Place};
+
+/// Numbers for names, in the order of their first mention.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<String, usize>,
+}
+
+impl Names {
+    /// The number of a name; a new one when it is new.
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.numbers.len();
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// The processes and clocks of a history.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    processes: Names,
+    clocks: Names,
+    clock_names: Vec<String>,
+    /// Of each process: its name, its clock, its last line.
+    known: Vec<(String, usize, Moment)>,
+    /// Of each clock: its latest time, and the line that said so.
+    latest: Vec<(u64, Place)>,
+}
+
+impl Clocks {
+    /// The process's number and the moment of an event.
+    ///
+    /// # Errors
+    /// When the clock goes backwards, or the process changes clocks.
+    pub fn read(&mut self, event: &Event<'_>, place: Place) -> Result<(usize, Moment), String> {
+        let process = self.processes.number(event.process);
+        let clock = self.clock_of(process, event);
+        let moment = Moment { t_us: event.t_us, place, clock };
+        match self.known.get_mut(process) {
+            None => self.known.push((event.process.to_owned(), clock, moment)),
+            Some((name, own, _)) if *own != clock => {
+                let (before, now) = (&self.clock_names[*own], &self.clock_names[clock]);
+                return Err(format!("process `{name}` changes from clock `{before}` to `{now}`"));
+            }
+            Some((_, _, last)) => *last = moment,
+        }
+        self.advance(moment)?;
+        Ok((process, moment))
+    }
+
+    fn clock_of(&mut self, process: usize, event: &Event<'_>) -> usize {
+        // Most processes name no clock: the lookup by the process's number is spared a second by its name.
+        match (event.clock, self.known.get(process)) {
+            (None, Some((name, clock, _))) if self.clock_names[*clock] == *name => *clock,
+            (named, _) => {
+                let name = named.unwrap_or(event.process);
+                let clock = self.clocks.number(name);
+                if clock == self.clock_names.len() {
+                    self.clock_names.push(name.to_owned());
+                }
+                clock
+            }
+        }
+    }
+
+    fn advance(&mut self, Moment { t_us, place, clock }: Moment) -> Result<(), String> {
+        match self.latest.get_mut(clock) {
+            None => self.latest.push((t_us, place)),
+            Some((latest, before)) if *latest > t_us => {
+                return Err(format!(
+                    "time goes backwards on clock `{}`: {t_us} µs after {latest} µs in line {}; sort the lines of \
+                     each clock by `t_us`",
+                    self.clock_names[clock], before.line
+                ));
+            }
+            Some(latest) => *latest = (t_us, place),
+        }
+        Ok(())
+    }
+
+    /// The name of a process.
+    pub fn process(&self, process: usize) -> &str {
+        &self.known[process].0
+    }
+
+    /// The last that a process said.
+    pub fn last_of(&self, process: usize) -> Moment {
+        self.known[process].2
+    }
+
+    /// The latest time of a clock, in microseconds.
+    pub fn latest_us(&self, clock: usize) -> u64 {
+        self.latest[clock].0
+    }
+
+    /// How many clocks there are.
+    pub fn count(&self) -> usize {
+        self.latest.len()
+    }
+}

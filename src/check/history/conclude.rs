@@ -1,0 +1,165 @@
+//! The end of a history: what became of each lock, and the lines that show what went wrong.
+
+use super::checker::{Checker, Ending};
+use super::judgement::{Breach, Finding, Judgement, LockReport, OrderReport, Overlaps};
+use super::lock::Lock;
+use super::room::{Example, Room};
+use super::sessions::end_of_history;
+use super::turn::At;
+use super::verdict;
+use crate::record::history::{LockKind, Place};
+use crate::units::format_micros;
+
+/// How many findings of each kind are reported.
+const REPORTED: usize = 20;
+
+impl Checker {
+    /// Judges what was read.
+    #[must_use]
+    pub fn conclude(mut self, ending: Ending) -> Judgement {
+        if ending.cut_off_at.is_some() {
+            self.complete = Some(false);
+        }
+        let mut findings = self.end_contenders();
+        for lock in &mut self.locks {
+            let clocks = &self.clocks;
+            lock.rooms.iter_mut().for_each(|(clock, room)| room.close(clocks.latest_us(*clock)));
+            lock.order.close();
+        }
+        for lock in &self.locks {
+            findings.extend(self.findings_of(lock));
+        }
+        let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
+        let (verdict, notes) = verdict::of(&locks, self.complete, ending);
+        Judgement {
+            verdict,
+            locks,
+            findings: first_of_each(findings),
+            notes,
+            events: self.events,
+            contenders: self.contenders.all.len(),
+            clocks: self.clocks.count(),
+        }
+    }
+
+    /// What is still open is closed; gives the acquires that are stuck.
+    fn end_contenders(&mut self) -> Vec<Finding> {
+        let mut stuck = Vec::new();
+        let complete = self.complete == Some(true);
+        for contender in &mut self.contenders.all {
+            let heard = self.clocks.last_of(contender.process);
+            let name =
+                format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
+            for (number, stand) in &mut contender.stands {
+                let lock = &mut self.locks[*number];
+                let lived = |since: Place| complete || heard.place >= since;
+                end_of_history(stand, lock, heard.clock, lived);
+                let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
+                if complete || lock.room(heard.clock).waits.is_stuck(&asked, heard.t_us) {
+                    lock.stuck += 1;
+                    let what = format!("{name} asked and never got an answer");
+                    let lines = vec![asked.at.place];
+                    stuck.push(Finding { breach: Breach::Stuck, lock: lock.name.clone(), what, lines });
+                } else {
+                    lock.unfinished += 1;
+                }
+            }
+        }
+        stuck
+    }
+
+    fn findings_of(&self, lock: &Lock) -> Vec<Finding> {
+        let finding = |breach, what, mut lines: Vec<Place>| {
+            lines.sort_unstable();
+            lines.dedup();
+            Finding { breach, lock: lock.name.clone(), what, lines }
+        };
+        let overlaps = lock.rooms.iter().flat_map(|(_, room)| &room.examples).map(|example| {
+            let lines = example.inside.lines().chain(example.entered.lines()).collect();
+            finding(example.breach, self.describe(example), lines)
+        });
+        let early = lock.order.examples.iter().map(|(before, next)| {
+            let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
+            let what = format!(
+                "{} found itself the holder at zxid {}, but the node of {} was deleted at zxid {}",
+                self.name(next.who),
+                zxid(next.zxid),
+                self.name(before.who),
+                zxid(before.deleted)
+            );
+            let lines = [Some(before.acquired), before.released, Some(next.acquired)];
+            finding(Breach::Order, what, lines.into_iter().flatten().collect())
+        });
+        let stale = lock.fencing.examples.iter().map(|(newer, own)| {
+            let what = format!("token {} was accepted after token {}", own.token, newer.token);
+            finding(Breach::StaleWrite, what, vec![newer.place, own.place])
+        });
+        overlaps.chain(early).chain(stale).collect()
+    }
+
+    fn describe(&self, example: &Example) -> String {
+        let why = match example.breach {
+            Breach::Violation => "whose session was alive",
+            Breach::Zombie => "after a session had been suspended or had expired",
+            _ => "and whether a session had ended is not known",
+        };
+        format!(
+            "{} entered at {} µs while {} was inside, {why}; both were inside for {}",
+            self.name(example.entered.who),
+            example.since_us,
+            self.name(example.inside.who),
+            format_micros(example.length_us)
+        )
+    }
+
+    fn name(&self, who: usize) -> String {
+        let contender = &self.contenders.all[who];
+        format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process))
+    }
+}
+
+/// The first few of each kind, in the order of their lines.
+fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
+    let mut count = (None, 0);
+    findings.retain(|finding| {
+        count =
+            if count.0 == Some(finding.breach) { (count.0, count.1 + 1) } else { (Some(finding.breach), 1) };
+        count.1 <= REPORTED
+    });
+    findings
+}
+
+impl Lock {
+    fn was_used(&self) -> bool {
+        let writes = self.fencing.report;
+        !self.rooms.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
+    }
+}
+
+fn report(lock: &Lock) -> LockReport {
+    let sum = |class: fn(&Room) -> Overlaps| {
+        let mut all = Overlaps::default();
+        lock.rooms.iter().for_each(|(_, room)| all.merge(class(room)));
+        all
+    };
+    let order = if lock.kind == LockKind::Mutex { lock.order.report } else { OrderReport::default() };
+    LockReport {
+        name: lock.name.clone(),
+        kind: lock.kind,
+        acquired: lock.acquired,
+        failed: lock.failed,
+        unknown: lock.unknown,
+        waited: lock.waited,
+        contended: lock.contended,
+        several_clocks: lock.rooms.iter().filter(|(_, room)| room.entries > 0).count() > 1,
+        violations: sum(|room| room.violations),
+        zombies: sum(|room| room.zombies),
+        uncertain: sum(|room| room.uncertain),
+        ignored_expiry: lock.rooms.iter().map(|(_, room)| room.ignored_expiry).sum(),
+        order,
+        writes: lock.fencing.report,
+        stuck: lock.stuck,
+        unfinished: lock.unfinished,
+    }
+}

@@ -1,0 +1,104 @@
+//! What is known of each contender: its session, and where it stands with each lock.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::fencing::Newest;
+use super::moment::Moment;
+use super::turn::At;
+use crate::record::history::{Place, SessionState, Step};
+
+/// An acquire that was called.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// When.
+    pub at: Moment,
+    /// Whether somebody was inside then.
+    pub met: bool,
+    /// How many had entered before.
+    pub entries: u64,
+}
+
+/// One contender and one lock.
+#[derive(Debug, Default)]
+pub struct Stand {
+    /// Where it stands.
+    pub at: At,
+    /// How often it holds.
+    pub depth: u32,
+    /// Its hold, as long as that can still be judged.
+    pub hold: Option<u64>,
+    /// Whether it was told during that hold that its session had ended.
+    pub lost: bool,
+    /// The token of that hold.
+    pub token: Option<i64>,
+    /// The acquire that was called last.
+    pub asked: Option<Asked>,
+    /// How the release ended that was not done.
+    pub not_let: Option<Step>,
+    /// The newest token that the resource had accepted when a write was called.
+    pub writing: Option<Option<Newest>>,
+}
+
+/// One contender.
+#[derive(Debug)]
+pub struct Contender {
+    /// Its process.
+    pub process: usize,
+    /// Its number within the process.
+    pub number: u64,
+    /// What it knows of its session.
+    pub state: SessionState,
+    /// The line that said so.
+    pub told: Option<Place>,
+    /// Its session, as a hash: names of sessions are many and only compared.
+    pub session: Option<u64>,
+    /// Where it stands, by lock.
+    pub stands: Vec<(usize, Stand)>,
+}
+
+impl Contender {
+    /// Where it stands with a lock.
+    pub fn stand(&mut self, lock: usize) -> &mut Stand {
+        let found = self.stands.iter().position(|(of, _)| *of == lock).unwrap_or_else(|| {
+            self.stands.push((lock, Stand::default()));
+            self.stands.len() - 1
+        });
+        &mut self.stands[found].1
+    }
+}
+
+/// All contenders, by their process and number.
+#[derive(Debug, Default)]
+pub struct Contenders {
+    numbers: HashMap<(usize, u64), usize>,
+    /// All of them, in the order of their first event.
+    pub all: Vec<Contender>,
+}
+
+impl Contenders {
+    /// The place of a contender among all.
+    pub fn of(&mut self, process: usize, number: u64) -> usize {
+        *self.numbers.entry((process, number)).or_insert_with(|| {
+            let (state, stands) = (SessionState::Connected, Vec::new());
+            self.all.push(Contender { process, number, state, told: None, session: None, stands });
+            self.all.len() - 1
+        })
+    }
+
+    /// Those of a process, as far as they may have that session.
+    pub fn sharing(&self, process: usize, session: Option<u64>) -> Vec<usize> {
+        let may = |contender: &Contender| {
+            contender.process == process
+                && (session.is_none() || contender.session.is_none() || session == contender.session)
+        };
+        (0..self.all.len()).filter(|which| may(&self.all[*which])).collect()
+    }
+}
+
+/// A session's name as a number that can be kept.
+pub fn session_number(session: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    session.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,165 @@
+//! What a history shows.
+
+use crate::record::history::{LockKind, Place};
+use crate::verdict::Verdict;
+
+/// What the whole history shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// Whether the promises were kept.
+    pub verdict: Verdict,
+    /// Lock by lock, by name; locks that nobody asked for are left out.
+    pub locks: Vec<LockReport>,
+    /// The first of each kind of thing that went wrong, in the order of their lines.
+    pub findings: Vec<Finding>,
+    /// What could not be checked, and what a reader should know.
+    pub notes: Vec<String>,
+    /// Events read.
+    pub events: u64,
+    /// Contenders that did anything.
+    pub contenders: usize,
+    /// Clocks that times were read from.
+    pub clocks: usize,
+}
+
+/// What is wrong with something that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breach {
+    /// Two inside at once, though the session of the one before was alive.
+    Violation,
+    /// A holder was let in before the node of the one before it was deleted.
+    Order,
+    /// The fenced resource accepted an older token after a newer one.
+    StaleWrite,
+    /// An acquire that never ended.
+    Stuck,
+    /// Two inside at once, after the session of one was suspended or had expired.
+    Zombie,
+    /// Two inside at once, and whether a session had ended is not known.
+    Uncertain,
+}
+
+impl Breach {
+    /// The name in outputs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Violation => "violation",
+            Self::Order => "order",
+            Self::StaleWrite => "stale write",
+            Self::Stuck => "stuck",
+            Self::Zombie => "zombie",
+            Self::Uncertain => "uncertain",
+        }
+    }
+}
+
+/// One thing that was found, with the lines that show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub breach: Breach,
+    /// The lock.
+    pub lock: String,
+    /// It in a sentence.
+    pub what: String,
+    /// The lines that show it, and no others.
+    pub lines: Vec<Place>,
+}
+
+/// Overlaps of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Overlaps {
+    /// How many entries overlapped.
+    pub count: u64,
+    /// The longest that the two were inside together, in microseconds.
+    pub longest_us: u64,
+}
+
+impl Overlaps {
+    /// Counts as many more.
+    pub fn add(&mut self, count: u64, us: u64) {
+        self.count += count;
+        self.longest_us = self.longest_us.max(us);
+    }
+
+    /// Adds other ones.
+    pub fn merge(&mut self, other: Self) {
+        self.add(other.count, other.longest_us);
+    }
+}
+
+/// Exclusion as the ensemble saw it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OrderReport {
+    /// Pairs of consecutive holders that were compared.
+    pub compared: u64,
+    /// Pairs that could not be, for lack of a zxid.
+    pub not_compared: u64,
+    /// Of those, pairs whose two holders are on different clocks.
+    pub not_compared_across_clocks: u64,
+    /// Of the pairs compared, those in which the later one was let in too early.
+    pub too_early: u64,
+    /// Pairs in which the later one's node was there before the earlier one's was deleted: it had waited.
+    pub waited: u64,
+    /// Grants with a token older than one granted before; a fair lock has none.
+    pub out_of_order: u64,
+    /// Holds without a token.
+    pub without_token: u64,
+}
+
+/// What the fenced resource did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteReport {
+    /// Writes accepted.
+    pub accepted: u64,
+    /// Writes accepted with an older token than one accepted before: the resource does not fence.
+    pub stale_accepted: u64,
+    /// Writes turned away for their old token.
+    pub stale_rejected: u64,
+    /// Writes turned away although their token was the newest.
+    pub other_rejected: u64,
+    /// Writes accepted with an older token, but perhaps before the newer one.
+    pub undecided: u64,
+    /// Writes accepted without a token.
+    pub without_token: u64,
+    /// Writes that could not be put in order with the ones before, for those are on another clock.
+    pub across_clocks: u64,
+}
+
+/// What became of one lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockReport {
+    /// Its name.
+    pub name: String,
+    /// What it promises.
+    pub kind: LockKind,
+    /// Acquisitions.
+    pub acquired: u64,
+    /// Acquires that failed.
+    pub failed: u64,
+    /// Acquires whose outcome is unknown.
+    pub unknown: u64,
+    /// Acquisitions during whose wait another was seen inside.
+    pub waited: u64,
+    /// Whether more than one contender got it.
+    pub contended: bool,
+    /// Whether contenders on different clocks got it.
+    pub several_clocks: bool,
+    /// Overlaps that no session explains.
+    pub violations: Overlaps,
+    /// Overlaps with a holder whose session was suspended or had expired.
+    pub zombies: Overlaps,
+    /// Overlaps that cannot be classed.
+    pub uncertain: Overlaps,
+    /// Holders that stayed inside although they had been told that their session had ended, while others entered.
+    pub ignored_expiry: u64,
+    /// The ensemble's view.
+    pub order: OrderReport,
+    /// The fenced resource.
+    pub writes: WriteReport,
+    /// Acquires that never ended though others passed, or though the history is complete.
+    pub stuck: u64,
+    /// Acquires that had not ended when the history did.
+    pub unfinished: u64,
+}

@@ -1,0 +1,90 @@
+//! All that is kept of one lock while its history is read.
+
+use super::fencing::Fencing;
+use super::order::Order;
+use super::room::Room;
+use crate::record::history::LockKind;
+
+/// One lock.
+#[derive(Debug)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// What it promises.
+    pub kind: LockKind,
+    /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
+    pub rooms: Vec<(usize, Room)>,
+    /// What the ensemble saw.
+    pub order: Order,
+    /// The resource that it guards.
+    pub fencing: Fencing,
+    /// Holds so far.
+    pub holds: u64,
+    /// Acquisitions.
+    pub acquired: u64,
+    /// Acquires that failed.
+    pub failed: u64,
+    /// Acquires whose outcome is unknown.
+    pub unknown: u64,
+    /// Acquisitions that waited for somebody.
+    pub waited: u64,
+    /// Who got it first.
+    pub first: Option<usize>,
+    /// Whether somebody else got it, too.
+    pub contended: bool,
+    /// Acquires that are stuck.
+    pub stuck: u64,
+    /// Acquires that had not ended at the end.
+    pub unfinished: u64,
+}
+
+impl Lock {
+    /// A lock that nobody has asked for.
+    pub fn new(name: String, kind: LockKind) -> Self {
+        Self {
+            name,
+            kind,
+            rooms: Vec::new(),
+            order: Order::default(),
+            fencing: Fencing::default(),
+            holds: 0,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            waited: 0,
+            first: None,
+            contended: false,
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+
+    /// Who is inside by one clock.
+    pub fn room(&mut self, clock: usize) -> &mut Room {
+        let found = self.rooms.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
+            self.rooms.push((clock, Room::new(self.kind)));
+            self.rooms.len() - 1
+        });
+        &mut self.rooms[found].1
+    }
+
+    /// The number of the next hold.
+    pub fn next_hold(&mut self) -> u64 {
+        self.holds += 1;
+        self.holds
+    }
+
+    /// How many leases an acquire takes.
+    ///
+    /// # Errors
+    /// When a semaphore does not have as many.
+    pub fn weight(&self, leases: u32) -> Result<u64, String> {
+        match self.kind {
+            LockKind::Semaphore(all) if leases == 0 || leases > all => {
+                Err(format!("{leases} leases are asked for; the semaphore has {all}"))
+            }
+            LockKind::Semaphore(_) => Ok(leases.into()),
+            LockKind::Mutex | LockKind::ReadWrite => Ok(1),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
+//! node of the one before. It needs no clock, so it holds across machines.
+
+use std::collections::BTreeMap;
+
+use super::judgement::OrderReport;
+use crate::record::history::Place;
+
+/// How many holds are kept to be put in the order of their tokens. More than this many holds lie between two that
+/// are written out of order only where they cannot be compared anyway.
+const WINDOW: usize = 512;
+/// How many examples are kept.
+const EXAMPLES: usize = 20;
+
+/// One hold of a mutex.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant {
+    /// Whose.
+    pub who: usize,
+    /// By which clock.
+    pub clock: usize,
+    /// The token: the zxid at which its node was created.
+    pub token: i64,
+    /// The zxid at which it found that it holds.
+    pub zxid: Option<i64>,
+    /// The zxid at which its node was deleted.
+    pub deleted: Option<i64>,
+    /// Where acquire returned.
+    pub acquired: Place,
+    /// Where the release said what was deleted.
+    pub released: Option<Place>,
+}
+
+/// The holds of one mutex.
+#[derive(Debug, Default)]
+pub struct Order {
+    recent: BTreeMap<i64, Grant>,
+    before: Option<Grant>,
+    highest: Vec<(usize, i64)>,
+    /// What was found.
+    pub report: OrderReport,
+    /// Pairs of which the second was let in too early.
+    pub examples: Vec<(Grant, Grant)>,
+}
+
+impl Order {
+    /// A contender holds.
+    pub fn grant(&mut self, grant: Grant) {
+        self.note_order(grant.clock, grant.token);
+        if self.before.is_some_and(|before| before.token >= grant.token) {
+            self.report.not_compared += 1;
+            return;
+        }
+        // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
+        self.recent.entry(grant.token).or_insert(grant);
+        if self.recent.len() > WINDOW {
+            self.settle_first();
+        }
+    }
+
+    fn note_order(&mut self, clock: usize, token: i64) {
+        match self.highest.iter_mut().find(|(of, _)| *of == clock) {
+            None => self.highest.push((clock, token)),
+            Some((_, highest)) if *highest > token => self.report.out_of_order += 1,
+            Some((_, highest)) => *highest = token,
+        }
+    }
+
+    /// A contender's node was deleted.
+    pub fn delete(&mut self, token: i64, zxid: i64, place: Place) {
+        let settled = self.before.as_mut().filter(|before| before.token == token);
+        if let Some(grant) = self.recent.get_mut(&token).or(settled) {
+            grant.deleted = grant.deleted.max(Some(zxid));
+            grant.released = Some(place);
+        }
+    }
+
+    /// Nothing follows.
+    pub fn close(&mut self) {
+        while !self.recent.is_empty() {
+            self.settle_first();
+        }
+    }
+
+    fn settle_first(&mut self) {
+        let Some((_, next)) = self.recent.pop_first() else { return };
+        let Some(before) = self.before.replace(next) else { return };
+        // A lock that is not fair grants in another order than that of its nodes. A common clock tells which.
+        if before.clock == next.clock && next.acquired < before.acquired {
+            self.compare(next, before);
+        } else {
+            self.compare(before, next);
+        }
+    }
+
+    fn compare(&mut self, before: Grant, next: Grant) {
+        let Some(deleted) = before.deleted else { return self.miss(before, next) };
+        self.report.waited += u64::from(next.token < deleted);
+        let Some(zxid) = next.zxid else { return self.miss(before, next) };
+        self.report.compared += 1;
+        if zxid < deleted {
+            self.report.too_early += 1;
+            if self.examples.len() < EXAMPLES {
+                self.examples.push((before, next));
+            }
+        }
+    }
+
+    fn miss(&mut self, before: Grant, next: Grant) {
+        self.report.not_compared += 1;
+        self.report.not_compared_across_clocks += u64::from(before.clock != next.clock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(token: i64, zxid: i64) -> Grant {
+        let acquired = Place { line: zxid.unsigned_abs(), offset: 0 };
+        Grant { who: 0, clock: 0, token, zxid: Some(zxid), deleted: None, acquired, released: None }
+    }
+
+    #[test]
+    fn holds_are_compared_in_the_order_of_their_tokens_and_not_of_their_lines() {
+        let mut order = Order::default();
+        for (token, zxid, deleted) in [(3, 25, 30), (1, 2, 10), (2, 12, 20)] {
+            order.grant(grant(token, zxid));
+            order.delete(token, deleted, Place::default());
+        }
+        order.close();
+        assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (2, 0, 2));
+    }
+
+    #[test]
+    fn whoever_was_let_in_by_an_older_reply_than_the_deletion_came_too_early() {
+        let mut order = Order::default();
+        order.grant(grant(1, 2));
+        order.grant(grant(3, 9));
+        order.delete(1, 10, Place::default());
+        order.close();
+        assert_eq!((order.report.too_early, order.report.waited), (1, 1));
+        assert_eq!(order.examples[0].1.token, 3);
+    }
+
+    #[test]
+    fn a_deletion_that_nobody_wrote_down_leaves_the_pair_uncompared() {
+        let mut order = Order::default();
+        order.grant(grant(1, 2));
+        order.grant(Grant { clock: 1, ..grant(3, 9) });
+        order.close();
+        let OrderReport { compared, not_compared, not_compared_across_clocks, .. } = order.report;
+        assert_eq!((compared, not_compared, not_compared_across_clocks), (0, 1, 1));
+    }
+
+    #[test]
+    fn memory_stays_within_the_window_however_many_holds_there_are() {
+        let mut order = Order::default();
+        for token in 0..10 * WINDOW as i64 {
+            order.grant(grant(2 * token, 2 * token));
+            order.delete(2 * token, 2 * token + 1, Place::default());
+            assert!(order.recent.len() <= WINDOW);
+        }
+        order.close();
+        assert_eq!(order.report.compared, 10 * WINDOW as u64 - 1);
+    }
+}

@@ -1,0 +1,31 @@
+//! Did everybody get on? Which acquires that never ended are stuck, and which only came too late.
+
+use super::contender::Asked;
+
+/// An acquire is stuck when it waited this many times as long as any that ended...
+const TIMES_AS_LONG: u64 = 10;
+/// ... and at least so long, in microseconds.
+const AT_LEAST_US: u64 = 1_000_000;
+
+/// The waits for one lock on one clock, as far as they ended with the lock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    longest_us: u64,
+    latest_called_us: Option<u64>,
+}
+
+impl Waits {
+    /// An acquire ended with the lock.
+    pub fn ended(&mut self, called_us: u64, now_us: u64) {
+        self.longest_us = self.longest_us.max(now_us.saturating_sub(called_us));
+        self.latest_called_us = self.latest_called_us.max(Some(called_us));
+    }
+
+    /// Whether an acquire without an end is stuck, of a process that was last heard of at that time: one that was
+    /// called later got the lock, and everybody else waited for far less.
+    pub fn is_stuck(&self, asked: &Asked, heard_us: u64) -> bool {
+        let waited = heard_us.saturating_sub(asked.at.t_us);
+        let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
+        passed && waited >= AT_LEAST_US.max(self.longest_us.saturating_mul(TIMES_AS_LONG))
+    }
+}

@@ -1,0 +1,283 @@
+//! Who is inside one lock, as the contenders of one clock believe.
+
+use super::judgement::{Breach, Overlaps};
+use super::moment::Moment;
+use super::overlap::{Character, LOOKED_AT, Overlap, Party, Traces};
+use super::progress::Waits;
+use crate::catalog::Mode;
+use crate::record::history::{LockKind, Place};
+
+/// How many overlaps may wait for what they were. The oldest of more is then uncertain.
+const WAITING: usize = 256;
+/// How many examples of each class are kept.
+const EXAMPLES: usize = 20;
+
+/// One hold, from the return of acquire to the call of release.
+#[derive(Debug)]
+pub struct Hold {
+    /// Its number in the room.
+    pub number: u64,
+    /// How many leases it has.
+    pub weight: u64,
+    /// What it asked for.
+    pub mode: Mode,
+    /// Its token.
+    pub token: Option<i64>,
+    /// Whether the acquire's outcome is unknown.
+    pub possible: bool,
+    /// Whether the session is suspended now.
+    pub suspended: bool,
+    /// Its lines.
+    pub traces: Traces,
+    /// What happened after the holder was told that its session had ended.
+    pub lost: Option<Lost>,
+}
+
+/// A hold that should have ended with its session.
+#[derive(Debug)]
+pub struct Lost {
+    /// When the holder was told.
+    pub at: Moment,
+    /// How many entered since.
+    pub others: u64,
+    /// The first of them.
+    pub first: Option<(u64, Traces)>,
+}
+
+/// An overlap that is settled, as an example.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// What it was.
+    pub breach: Breach,
+    /// Who was inside.
+    pub inside: Traces,
+    /// Who entered.
+    pub entered: Traces,
+    /// When it entered.
+    pub since_us: u64,
+    /// How long they were inside together.
+    pub length_us: u64,
+}
+
+/// One lock on one clock.
+#[derive(Debug)]
+pub struct Room {
+    kind: LockKind,
+    inside: Vec<Hold>,
+    waiting: Vec<Overlap>,
+    /// How many have entered.
+    pub entries: u64,
+    /// Waits, for telling who is stuck.
+    pub waits: Waits,
+    /// Overlaps that no session explains.
+    pub violations: Overlaps,
+    /// Overlaps with a zombie.
+    pub zombies: Overlaps,
+    /// Overlaps that cannot be classed.
+    pub uncertain: Overlaps,
+    /// Holders that stayed although they had been told to go, while others entered.
+    pub ignored_expiry: u64,
+    /// Some of each.
+    pub examples: Vec<Example>,
+}
+
+impl Room {
+    /// An empty one.
+    pub fn new(kind: LockKind) -> Self {
+        Self {
+            kind,
+            inside: Vec::new(),
+            waiting: Vec::new(),
+            entries: 0,
+            waits: Waits::default(),
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            examples: Vec::new(),
+        }
+    }
+
+    /// Whether anybody is inside.
+    pub fn is_occupied(&self) -> bool {
+        !self.inside.is_empty()
+    }
+
+    /// Somebody enters.
+    pub fn enter(&mut self, hold: Hold, since: Moment) {
+        self.entries += 1;
+        if !self.inside.is_empty() && !hold.possible {
+            self.meet(&hold, since);
+        }
+        self.inside.push(hold);
+    }
+
+    fn meet(&mut self, hold: &Hold, since: Moment) {
+        let allowed = match self.kind {
+            LockKind::Semaphore(leases) => u64::from(leases).saturating_sub(hold.weight),
+            LockKind::Mutex | LockKind::ReadWrite => 0,
+        };
+        let readers_share = self.kind == LockKind::ReadWrite && hold.mode == Mode::Read;
+        let in_the_way = |other: &&mut Hold| !(readers_share && other.mode == Mode::Read);
+        let mut met: Vec<&mut Hold> = self.inside.iter_mut().filter(in_the_way).collect();
+        let of = |met: &[&mut Hold], lost| -> u64 {
+            met.iter().filter(|other| other.lost.is_some() == lost).map(|other| other.weight).sum()
+        };
+        let (live, lost) = (of(&met, false), of(&met, true));
+        if live > allowed {
+            let overlap = overlap(hold, since, allowed, &met);
+            self.keep(overlap);
+            // A hold that may never have been explains one overlap, not all that follow.
+            self.inside.retain(|other| !other.possible);
+        } else if live + lost > allowed
+            && let Some(zombie) = met.iter_mut().find_map(|other| other.lost.as_mut())
+        {
+            zombie.others += 1;
+            zombie.first.get_or_insert((since.t_us, hold.traces));
+        }
+    }
+
+    fn keep(&mut self, overlap: Overlap) {
+        if self.waiting.len() >= WAITING {
+            let now = overlap.since.t_us;
+            let mut oldest = self.waiting.remove(0);
+            oldest.give_up();
+            self.settle(&oldest, now);
+        }
+        self.waiting.push(overlap);
+    }
+
+    /// A holder calls release: from here on it believes no longer that it holds.
+    pub fn leave(&mut self, number: u64, at: Moment) {
+        let Some(hold) = self.take(number) else { return };
+        if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {
+            let length_us = at.t_us.saturating_sub(since_us);
+            let inside = Traces { released: Some(at.place), ..hold.traces };
+            self.zombies.add(others, length_us);
+            self.ignored_expiry += 1;
+            self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
+        }
+        self.end(number, at.t_us, Some(at.place));
+    }
+
+    /// A holder turns out to have gone when it was told of the end of its session, or a hold never to have been.
+    pub fn vanish(&mut self, number: u64) {
+        let Some(hold) = self.take(number) else { return };
+        if let Some(lost) = hold.lost {
+            self.end(number, lost.at.t_us, None);
+        }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Hold> {
+        let found = self.inside.iter().position(|hold| hold.number == number)?;
+        Some(self.inside.remove(found))
+    }
+
+    fn end(&mut self, number: u64, t_us: u64, place: Option<Place>) {
+        self.waiting.iter_mut().for_each(|overlap| overlap.leave(number, t_us, place));
+        self.settle_all();
+    }
+
+    /// It is known what was behind a hold.
+    pub fn resolve(&mut self, number: u64, character: Character) {
+        if !self.waiting.is_empty() {
+            self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, character));
+            self.settle_all();
+        }
+    }
+
+    /// A holder's session has been suspended, or has a connection again.
+    pub fn suspend(&mut self, number: u64, suspended: bool, place: Place) {
+        if let Some(hold) = self.inside.iter_mut().find(|hold| hold.number == number) {
+            hold.suspended = suspended;
+            hold.traces.session = suspended.then_some(place);
+        }
+        if suspended {
+            self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
+        }
+    }
+
+    /// A holder is told that its session has ended.
+    pub fn lose(&mut self, number: u64, at: Moment) {
+        if let Some(hold) = self.inside.iter_mut().find(|hold| hold.number == number) {
+            hold.lost.get_or_insert(Lost { at, others: 0, first: None });
+            hold.traces.session = Some(at.place);
+        }
+        self.expire(number, at.place);
+    }
+
+    /// A session turns out to have ended before its holder's release was done.
+    pub fn expire(&mut self, number: u64, place: Place) {
+        self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
+        self.resolve(number, Character::Suspect);
+    }
+
+    /// The history ends while somebody is inside. Its session was alive if `lived` says so of an overlap's line.
+    pub fn remain(&mut self, number: u64, lived: impl Fn(Place) -> bool) {
+        for overlap in &mut self.waiting {
+            let sound = lived(overlap.since.place);
+            overlap.resolve(number, if sound { Character::Sound } else { Character::Unknown });
+        }
+    }
+
+    /// Nothing follows: what is not known by now will never be.
+    pub fn close(&mut self, now_us: u64) {
+        for mut overlap in std::mem::take(&mut self.waiting) {
+            overlap.give_up();
+            self.settle(&overlap, now_us);
+        }
+    }
+
+    fn settle_all(&mut self) {
+        let settled = |overlap: &mut Overlap| overlap.ended_us.is_some() && overlap.breach().is_some();
+        let settled: Vec<Overlap> = self.waiting.extract_if(.., settled).collect();
+        settled.iter().for_each(|overlap| self.settle(overlap, overlap.since.t_us));
+    }
+
+    fn settle(&mut self, overlap: &Overlap, now_us: u64) {
+        let breach = overlap.breach().unwrap_or(Breach::Uncertain);
+        let length_us = overlap.length_us(now_us);
+        let class = match breach {
+            Breach::Violation => &mut self.violations,
+            Breach::Zombie => &mut self.zombies,
+            _ => &mut self.uncertain,
+        };
+        class.add(1, length_us);
+        if let Some(inside) = overlap.counterpart(breach) {
+            let (inside, entered) = (inside.traces, overlap.entering.traces);
+            self.exemplify(Example { breach, inside, entered, since_us: overlap.since.t_us, length_us });
+        }
+    }
+
+    fn exemplify(&mut self, example: Example) {
+        let same = self.examples.iter().filter(|other| other.breach == example.breach).count();
+        if same < EXAMPLES {
+            self.examples.push(example);
+        }
+    }
+}
+
+/// Of those inside the latest are looked at: they overlap the longest from here on.
+fn overlap(hold: &Hold, since: Moment, allowed: u64, met: &[&mut Hold]) -> Overlap {
+    let live = || met.iter().rev().filter(|other| other.lost.is_none());
+    let insiders: Vec<Party> = live().take(LOOKED_AT).map(|other| party(other)).collect();
+    Overlap {
+        entering: party(hold),
+        since,
+        insiders,
+        others: live().skip(LOOKED_AT).map(|other| other.weight).sum(),
+        allowed,
+        entering_is_older: live()
+            .any(|other| matches!((hold.token, other.token), (Some(a), Some(b)) if a < b)),
+        ended_us: None,
+    }
+}
+
+fn party(hold: &Hold) -> Party {
+    let character = match (hold.possible, hold.suspended) {
+        (true, _) => Character::Unknown,
+        (_, true) => Character::Suspect,
+        _ => Character::Open,
+    };
+    Party { hold: hold.number, weight: hold.weight, character, inside: true, traces: hold.traces }
+}

@@ -1,0 +1,130 @@
+//! Where one contender stands with one lock: what it may do next, and what would make no sense.
+
+use crate::record::history::Step;
+
+/// Where the contender stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum At {
+    /// It neither holds nor asks.
+    #[default]
+    Outside,
+    /// It asked and has no answer.
+    Asking,
+    /// It holds.
+    Inside,
+    /// It holds and asks again.
+    AskingAgain,
+    /// It holds and gives one of several acquires back.
+    Easing,
+    /// It called release and has no answer.
+    Leaving,
+    /// It called release, and the answer was not that it is done.
+    NotLet,
+    /// Its acquire ended without saying how.
+    Maybe,
+}
+
+/// What an event means for the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It begins to ask.
+    Asks,
+    /// It is inside from now on.
+    Enters,
+    /// It got no lock.
+    Refused,
+    /// It may be inside from now on.
+    MayEnter,
+    /// It begins to let go: it believes no longer.
+    Leaves,
+    /// The release ended; how.
+    Left(Step),
+    /// A holder's further acquire or its release: nothing changes for others.
+    Nested,
+}
+
+/// Where a contender stands after an event of acquire, and what that means.
+///
+/// # Errors
+/// When it cannot be: what was done before is said.
+pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
+    use At::*;
+    Ok(match (at, step) {
+        (Outside | NotLet | Maybe, Step::Invoke) if !again => (Asking, Turn::Asks),
+        (Inside, Step::Invoke) if again => (AskingAgain, Turn::Nested),
+        (Asking, Step::Ok) => (Inside, Turn::Enters),
+        (Asking, Step::Fail) => (Outside, Turn::Refused),
+        (Asking, Step::Unknown) => (Maybe, Turn::MayEnter),
+        (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, Turn::Nested),
+        (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", doing(at))),
+        _ => return Err(format!("acquire ends, but the contender {}", doing(at))),
+    })
+}
+
+/// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
+///
+/// # Errors
+/// When it cannot be: what was done before is said.
+pub fn release(at: At, step: Step, last: bool) -> Result<(At, Turn), String> {
+    use At::*;
+    Ok(match (at, step) {
+        (Inside, Step::Invoke) if !last => (Easing, Turn::Nested),
+        (Inside | NotLet | Maybe, Step::Invoke) => (Leaving, Turn::Leaves),
+        (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, Turn::Nested),
+        (Leaving, Step::Ok) => (Outside, Turn::Left(Step::Ok)),
+        (Leaving, Step::Fail | Step::Unknown) => (NotLet, Turn::Left(step)),
+        (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", doing(at))),
+        _ => return Err(format!("release ends, but the contender {}", doing(at))),
+    })
+}
+
+fn doing(at: At) -> &'static str {
+    match at {
+        At::Outside => "does not hold it",
+        At::Asking => "is still asking for it",
+        At::Inside => "holds it",
+        At::AskingAgain => "holds it and asks for it again",
+        At::Easing => "is giving one of several acquires back",
+        At::Leaving => "is releasing it",
+        At::NotLet => "has released it, though without success",
+        At::Maybe => "does not know whether it holds it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_goes_from_asking_to_inside_to_outside() {
+        let (at, turn) = acquire(At::Outside, Step::Invoke, false).unwrap();
+        assert_eq!((at, turn), (At::Asking, Turn::Asks));
+        assert_eq!(acquire(at, Step::Ok, false), Ok((At::Inside, Turn::Enters)));
+        assert_eq!(release(At::Inside, Step::Invoke, true), Ok((At::Leaving, Turn::Leaves)));
+        assert_eq!(release(At::Leaving, Step::Ok, true), Ok((At::Outside, Turn::Left(Step::Ok))));
+    }
+
+    #[test]
+    fn a_release_without_success_may_be_called_again_and_one_with_success_not() {
+        assert!(release(At::NotLet, Step::Invoke, true).is_ok());
+        let told = release(At::Outside, Step::Invoke, true).unwrap_err();
+        assert_eq!(told, "release is called by a contender that does not hold it");
+    }
+
+    #[test]
+    fn a_second_acquire_needs_a_depth() {
+        assert_eq!(acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, Turn::Nested)));
+        let told = acquire(At::Inside, Step::Invoke, false).unwrap_err();
+        assert_eq!(told, "acquire is called by a contender that holds it");
+    }
+
+    #[test]
+    fn an_answer_without_a_question_is_refused() {
+        for at in [At::Outside, At::Inside, At::Leaving, At::Maybe] {
+            assert!(acquire(at, Step::Ok, false).is_err(), "{at:?}");
+        }
+        for at in [At::Outside, At::Inside, At::Asking, At::NotLet] {
+            assert!(release(at, Step::Ok, true).is_err(), "{at:?}");
+        }
+    }
+}

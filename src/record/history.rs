@@ -1,0 +1,163 @@
+//! What every contender did, as events in the order of their time: a *history*.
+//!
+//! A history is judged long after it was made, and may come from other tools than this suite. `docs/history.md`
+//! describes the file; these are its words.
+
+use std::collections::BTreeMap;
+
+use crate::catalog::Mode;
+
+/// What a history says of itself before its first event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Whether all that happened is there: `None` when it does not say, `Some(false)` when it was cut short.
+    pub complete: Option<bool>,
+    /// The locks that its events name.
+    pub locks: BTreeMap<String, LockKind>,
+}
+
+/// What a lock promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// One contender inside at a time.
+    Mutex,
+    /// Contenders inside together that hold no more than so many leases.
+    Semaphore(u32),
+    /// Readers together, or one writer.
+    ReadWrite,
+}
+
+impl LockKind {
+    /// The name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Semaphore(_) => "semaphore",
+            Self::ReadWrite => "read-write",
+        }
+    }
+}
+
+/// The two ends of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It was called.
+    Invoke,
+    /// It returned, and did what was asked.
+    Ok,
+    /// It returned, and certainly did not do it: the contender goes on as if it had never called.
+    Fail,
+    /// It returned, and the contender can't know whether it was done.
+    Unknown,
+}
+
+/// What a contender has been told of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// It has a connection.
+    Connected,
+    /// The connection is gone; whether the session still lives is not known.
+    Suspended,
+    /// The session has ended, and its ephemeral nodes with it.
+    Expired,
+}
+
+/// One line of a history. Names are borrowed, because a history has millions of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// When, in microseconds of its clock. Only events of one clock are compared.
+    pub t_us: u64,
+    /// The process that wrote it.
+    pub process: &'a str,
+    /// The clock that `t_us` was read from; `None` for the process's own.
+    pub clock: Option<&'a str>,
+    /// The contender's number within its process; `None` for what concerns all of them (sessions only).
+    pub contender: Option<u64>,
+    /// The session, in any notation.
+    pub session: Option<&'a str>,
+    /// What the contender learned of its session with this event.
+    pub state: Option<SessionState>,
+    /// What happened.
+    pub what: What<'a>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What<'a> {
+    /// A contender asked for a lock, or got an answer.
+    Acquire(Acquire<'a>),
+    /// A contender let a lock go.
+    Release(Release<'a>),
+    /// Nothing but what `state` says.
+    Session,
+    /// A contender wrote to a resource that checks fencing tokens.
+    Write(Write<'a>),
+}
+
+/// One end of an acquire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acquire<'a> {
+    /// The lock.
+    pub lock: &'a str,
+    /// Which end.
+    pub step: Step,
+    /// What is asked for; a mutex takes both alike.
+    pub mode: Mode,
+    /// How many leases of a semaphore; 1 of any other lock.
+    pub leases: u32,
+    /// How often the contender has the lock once it has it this time, for a reentrant lock.
+    pub depth: Option<u32>,
+    /// The fencing token: the czxid of the contender's node.
+    pub token: Option<i64>,
+    /// The zxid of the reply in which the contender found that it holds.
+    pub zxid: Option<i64>,
+}
+
+/// One end of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// The lock.
+    pub lock: &'a str,
+    /// Which end.
+    pub step: Step,
+    /// The zxid of the transaction that deleted the contender's node.
+    pub deleted_zxid: Option<i64>,
+}
+
+/// One end of a write to a fenced resource. Every lock guards one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Write<'a> {
+    /// The lock that guards the resource.
+    pub lock: &'a str,
+    /// Which end.
+    pub step: Step,
+    /// The fencing token that was shown to the resource.
+    pub token: Option<i64>,
+    /// Whether the resource accepted the write; `None` before the answer, or when it is not known.
+    pub accepted: Option<bool>,
+    /// The zxid of the write, where the resource is a node: it orders writes of all clocks.
+    pub zxid: Option<i64>,
+}
+
+impl<'a> What<'a> {
+    /// The lock that it is about.
+    #[must_use]
+    pub fn lock(&self) -> Option<&'a str> {
+        match self {
+            Self::Acquire(Acquire { lock, .. })
+            | Self::Release(Release { lock, .. })
+            | Self::Write(Write { lock, .. }) => Some(lock),
+            Self::Session => None,
+        }
+    }
+}
+
+/// Where a line of a history file lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Its number, from 1; the header is line 1.
+    pub line: u64,
+    /// The byte that it begins with, from 0.
+    pub offset: u64,
+}

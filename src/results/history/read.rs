@@ -1,0 +1,139 @@
+//! Reading a history: its header, then event after event.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::super::io_error::cannot;
+use super::lines::{Found, LONGEST, Lines};
+use super::wire::{EventLine, FORMAT, HeaderLine, VERSION, Versioned};
+use crate::error::Error;
+use crate::record::history::{Event, Header, Place};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+
+/// A history that is being read. It keeps one line at a time.
+#[derive(Debug)]
+pub struct HistoryReader {
+    path: PathBuf,
+    lines: Lines<BufReader<File>>,
+    header: Header,
+    cut: Option<u64>,
+}
+
+/// An event and where it stands.
+#[derive(Debug)]
+pub struct Numbered<'a> {
+    /// Where its line lies.
+    pub place: Place,
+    line: EventLine<'a>,
+}
+
+impl Numbered<'_> {
+    /// The event.
+    ///
+    /// # Errors
+    /// The field that is missing.
+    pub fn event(&self) -> Result<Event<'_>, String> {
+        self.line.event()
+    }
+}
+
+impl HistoryReader {
+    /// Opens a history and reads its header.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it is no history of a version that this program reads; [`Error::Environment`] when
+    /// the disk refuses.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
+            _ => cannot("read", path, &error),
+        })?;
+        let mut lines = Lines::new(BufReader::with_capacity(CHUNK, file));
+        let header = match lines.next_line() {
+            Ok(Some(line)) => header(line.text).map_err(|what| broken(path, line.place.line, &what))?,
+            Ok(None) => return Err(broken(path, 1, "the file is empty; the first line must be a header")),
+            Err(error) => return Err(unreadable(path, 1, &error)),
+        };
+        Ok(Self { path: path.to_owned(), lines, header, cut: None })
+    }
+
+    /// What the history says of itself.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next event; `None` after the last, and at a last line that was cut off.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the line and what is wrong with it; [`Error::Environment`] when the disk refuses.
+    pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
+        let number = self.lines.number();
+        let Found { place, text, ended } = match self.lines.next_line() {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(unreadable(&self.path, number, &error)),
+        };
+        match serde_json::from_slice(text) {
+            Ok(line) => Ok(Some(Numbered { place, line })),
+            Err(error) if !ended && error.is_eof() => {
+                self.cut = Some(place.line);
+                Ok(None)
+            }
+            Err(error) => Err(broken(&self.path, place.line, &without_line(&error))),
+        }
+    }
+
+    /// The number of the last line, if it breaks off in its middle: whoever wrote it was killed.
+    #[must_use]
+    pub fn cut_off_at(&self) -> Option<u64> {
+        self.cut
+    }
+
+    /// The error for an event that is sound by itself but makes no sense where it stands.
+    #[must_use]
+    pub fn mistake(&self, line: u64, what: &str) -> Error {
+        broken(&self.path, line, what)
+    }
+}
+
+fn header(text: &[u8]) -> Result<Header, String> {
+    let Ok(Versioned { format, version }) = serde_json::from_slice(text) else {
+        return Err(format!(
+            "no header; the first line must be an object with `\"format\":\"{FORMAT}\"`, `version` and `locks`"
+        ));
+    };
+    if format != FORMAT {
+        return Err(format!("the format is `{format}`, not `{FORMAT}`"));
+    }
+    if version != VERSION {
+        return Err(format!("version {version}, but this program reads version {VERSION}"));
+    }
+    let mut from = serde_json::Deserializer::from_slice(text);
+    HeaderLine::deserialize(&mut from).map_err(|error| without_line(&error))?.header()
+}
+
+/// The error says `at line 1 column 9`, but each line is parsed alone.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) => format!("{what} (column {})", error.column()),
+        None => text,
+    }
+}
+
+fn unreadable(path: &Path, line: u64, error: &std::io::Error) -> Error {
+    if error.kind() == ErrorKind::InvalidData {
+        return broken(path, line, &format!("the line is longer than {} MiB", LONGEST >> 20));
+    }
+    cannot("read", path, error)
+}
+
+fn broken(path: &Path, line: u64, what: &str) -> Error {
+    Error::usage(format!("{}:{line}: {what}; docs/history.md describes the format", path.display()))
+}

@@ -1,0 +1,334 @@
+//! The JSON of a history's lines, apart from the types that the suite works with.
+//!
+//! Fields that a reader does not know are passed over; operations that it does not know are mistakes, because a
+//! history without them would be another one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Mode;
+use crate::record::history::{Acquire, Event, Header, LockKind, Release, SessionState, Step, What, Write};
+
+/// What the first line says that this is.
+pub const FORMAT: &str = "zklockbench-history";
+/// The version of the lines that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeaderLine {
+    format: String,
+    version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    complete: Option<bool>,
+    locks: BTreeMap<String, LockLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LockLine {
+    kind: KindWord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    leases: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindWord {
+    Mutex,
+    Semaphore,
+    ReadWrite,
+}
+
+/// What tells a history's header before anything else of it is looked at.
+#[derive(Debug, Deserialize)]
+pub struct Versioned {
+    /// Should be [`FORMAT`].
+    pub format: String,
+    /// Should be [`VERSION`].
+    pub version: u32,
+}
+
+impl HeaderLine {
+    /// The header as the suite knows it.
+    ///
+    /// # Errors
+    /// What is wrong with which lock.
+    pub fn header(self) -> Result<Header, String> {
+        let kind = |name: String, lock: LockLine| match (lock.kind, lock.leases) {
+            (KindWord::Mutex, _) => Ok((name, LockKind::Mutex)),
+            (KindWord::ReadWrite, _) => Ok((name, LockKind::ReadWrite)),
+            (KindWord::Semaphore, Some(leases)) if leases > 0 => Ok((name, LockKind::Semaphore(leases))),
+            (KindWord::Semaphore, _) => Err(format!("the semaphore `{name}` needs `leases`, 1 or more")),
+        };
+        let locks = self.locks.into_iter().map(|(name, lock)| kind(name, lock)).collect::<Result<_, _>>()?;
+        Ok(Header { complete: self.complete, locks })
+    }
+}
+
+impl From<&Header> for HeaderLine {
+    fn from(header: &Header) -> Self {
+        let line = |kind: &LockKind| match kind {
+            LockKind::Mutex => LockLine { kind: KindWord::Mutex, leases: None },
+            LockKind::ReadWrite => LockLine { kind: KindWord::ReadWrite, leases: None },
+            LockKind::Semaphore(leases) => LockLine { kind: KindWord::Semaphore, leases: Some(*leases) },
+        };
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            complete: header.complete,
+            locks: header.locks.iter().map(|(name, kind)| (name.clone(), line(kind))).collect(),
+        }
+    }
+}
+
+/// Any other line. What it lacks is absent, never `null` or 0.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EventLine<'a> {
+    t_us: u64,
+    #[serde(borrow)]
+    process: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    clock: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    contender: Option<u64>,
+    op: OpWord,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    lock: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<PhaseWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<ModeWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    leases: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    session: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<StateWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zxid: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deleted_zxid: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accepted: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OpWord {
+    Acquire,
+    Release,
+    Session,
+    Write,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PhaseWord {
+    Invoke,
+    Ok,
+    Fail,
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ModeWord {
+    Read,
+    Write,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StateWord {
+    Connected,
+    Suspended,
+    Expired,
+}
+
+impl EventLine<'_> {
+    /// The event as the suite knows it.
+    ///
+    /// # Errors
+    /// The field that is missing.
+    pub fn event(&self) -> Result<Event<'_>, String> {
+        let (what, state) = (self.what()?, self.state.map(Into::into));
+        match (self.op, self.contender, state) {
+            (OpWord::Session, _, None) => return Err(missing("a `session` event", "state")),
+            (OpWord::Acquire | OpWord::Release | OpWord::Write, None, _) => {
+                return Err(missing("this event", "contender"));
+            }
+            _ => {}
+        }
+        Ok(Event {
+            t_us: self.t_us,
+            process: &self.process,
+            clock: self.clock.as_deref(),
+            contender: self.contender,
+            session: self.session.as_deref(),
+            state,
+            what,
+        })
+    }
+
+    fn what(&self) -> Result<What<'_>, String> {
+        if self.op == OpWord::Session {
+            return Ok(What::Session);
+        }
+        let lock = self.lock.as_deref().ok_or_else(|| missing("this event", "lock"))?;
+        let step = self.phase.map(Step::from);
+        let called = || step.ok_or_else(|| missing("this event", "phase"));
+        Ok(match self.op {
+            OpWord::Acquire => What::Acquire(Acquire {
+                lock,
+                step: called()?,
+                mode: self.mode.map_or(Mode::Write, Into::into),
+                leases: self.leases.unwrap_or(1),
+                depth: self.depth,
+                token: self.token,
+                zxid: self.zxid,
+            }),
+            OpWord::Release => {
+                What::Release(Release { lock, step: called()?, deleted_zxid: self.deleted_zxid })
+            }
+            // A resource that keeps the history itself writes one line for each write.
+            OpWord::Session | OpWord::Write => What::Write(Write {
+                lock,
+                step: step.unwrap_or(Step::Ok),
+                token: self.token,
+                accepted: self.accepted,
+                zxid: self.zxid,
+            }),
+        })
+    }
+}
+
+fn missing(of: &str, field: &str) -> String {
+    format!("{of} needs `{field}`")
+}
+
+impl<'a> From<&Event<'a>> for EventLine<'a> {
+    fn from(event: &Event<'a>) -> Self {
+        let empty = Self {
+            t_us: event.t_us,
+            process: event.process.into(),
+            clock: event.clock.map(Into::into),
+            contender: event.contender,
+            op: OpWord::Session,
+            lock: event.what.lock().map(Into::into),
+            phase: None,
+            mode: None,
+            leases: None,
+            depth: None,
+            session: event.session.map(Into::into),
+            state: event.state.map(Into::into),
+            token: None,
+            zxid: None,
+            deleted_zxid: None,
+            accepted: None,
+        };
+        match event.what {
+            What::Session => empty,
+            What::Acquire(Acquire { step, mode, leases, depth, token, zxid, .. }) => Self {
+                op: OpWord::Acquire,
+                phase: Some(step.into()),
+                mode: (mode == Mode::Read).then_some(ModeWord::Read),
+                leases: (leases != 1).then_some(leases),
+                depth,
+                token,
+                zxid,
+                ..empty
+            },
+            What::Release(Release { step, deleted_zxid, .. }) => {
+                Self { op: OpWord::Release, phase: Some(step.into()), deleted_zxid, ..empty }
+            }
+            What::Write(Write { step, token, accepted, zxid, .. }) => {
+                Self { op: OpWord::Write, phase: Some(step.into()), token, accepted, zxid, ..empty }
+            }
+        }
+    }
+}
+
+/// Two enums with the same variants, one for the file and one for the suite.
+macro_rules! word {
+    ($word:ident, $of:ident: $($name:ident)*) => {
+        impl From<$word> for $of {
+            fn from(word: $word) -> Self {
+                match word { $($word::$name => Self::$name),* }
+            }
+        }
+        impl From<$of> for $word {
+            fn from(value: $of) -> Self {
+                match value { $($of::$name => Self::$name),* }
+            }
+        }
+    };
+}
+word!(PhaseWord, Step: Invoke Ok Fail Unknown);
+word!(ModeWord, Mode: Read Write);
+word!(StateWord, SessionState: Connected Suspended Expired);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: What<'_>) -> Event<'_> {
+        let (session, state) = (Some("0x1"), Some(SessionState::Suspended));
+        Event { t_us: 7, process: "w1", clock: Some("host"), contender: Some(3), session, state, what }
+    }
+
+    #[test]
+    fn every_kind_of_event_comes_back_as_it_was() {
+        let lock = "a \"lock\"";
+        for step in [Step::Invoke, Step::Ok, Step::Fail, Step::Unknown] {
+            let (token, zxid) = (Some(5), Some(i64::MAX));
+            let kinds = [
+                What::Acquire(Acquire {
+                    lock,
+                    step,
+                    mode: Mode::Read,
+                    leases: 2,
+                    depth: Some(2),
+                    token,
+                    zxid,
+                }),
+                What::Release(Release { lock, step, deleted_zxid: zxid }),
+                What::Write(Write { lock, step, token, accepted: Some(false), zxid }),
+                What::Session,
+            ];
+            for what in kinds {
+                let text = serde_json::to_string(&EventLine::from(&event(what))).unwrap();
+                let line: EventLine<'_> = serde_json::from_str(&text).unwrap();
+                assert_eq!(line.event(), Ok(event(what)), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_left_out() {
+        let (lock, step, mode) = ("a", Step::Invoke, Mode::Write);
+        let usual = Acquire { lock, step, mode, leases: 1, depth: None, token: None, zxid: None };
+        let event = Event { clock: None, session: None, state: None, ..event(What::Acquire(usual)) };
+        let text = serde_json::to_string(&EventLine::from(&event)).unwrap();
+        let expected =
+            r#"{"t_us":7,"process":"w1","contender":3,"op":"acquire","lock":"a","phase":"invoke"}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_header_comes_back_as_it_was() {
+        let locks = [
+            ("a".to_owned(), LockKind::Mutex),
+            ("b".to_owned(), LockKind::Semaphore(3)),
+            ("c".to_owned(), LockKind::ReadWrite),
+        ];
+        let header = Header { complete: Some(true), locks: locks.into() };
+        let text = serde_json::to_string(&HeaderLine::from(&header)).unwrap();
+        assert_eq!(serde_json::from_str::<HeaderLine>(&text).unwrap().header(), Ok(header), "{text}");
+    }
+}
