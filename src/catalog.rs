@@ -3,6 +3,8 @@
 //! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
 //! check read them, so none of the three can disagree with the code.
 
+pub mod fault;
+
 use std::collections::BTreeMap;
 
 use crate::measure::RequestKind;
@@ -154,6 +156,20 @@ impl ParamKind {
             Self::OneOf(words) => words.to_vec(),
             Self::Choice(choices) => choices.iter().map(|choice| choice.word).collect(),
             Self::Duration | Self::Bool | Self::Count(..) => Vec::new(),
+        }
+    }
+
+    /// What it takes, in words; words of a scenario file stand between two of `quote`.
+    #[must_use]
+    pub fn in_words(&self, quote: &str) -> String {
+        let quoted = |word: &&str| format!("{quote}{word}{quote}");
+        match self {
+            Self::Duration => "a time".to_owned(),
+            Self::Bool => ["true", "false"].iter().map(quoted).collect::<Vec<_>>().join(" or "),
+            Self::OneOf(_) | Self::Choice(_) => {
+                self.words().iter().map(quoted).collect::<Vec<_>>().join(" or ")
+            }
+            Self::Count(least, most) => format!("{least} to {most}"),
         }
     }
 }

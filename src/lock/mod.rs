@@ -57,7 +57,7 @@ pub use entry::Entry;
 pub use queue_node::QueueNode;
 pub use reference::reference;
 pub use registry::{STRATEGIES, cards, find};
-pub use wait::{Ended, Patience, WaitGauge};
+pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 
 /// One contender's lock object.
 #[async_trait(?Send)]

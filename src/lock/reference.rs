@@ -1,7 +1,7 @@
 //! `docs/locks.md`, made from the descriptions that stand beside the code.
 
 use super::cards;
-use crate::catalog::{LockCard, ParamKind};
+use crate::catalog::LockCard;
 use crate::units::capitalised;
 
 /// The page on every strategy.
@@ -47,18 +47,8 @@ fn section(card: &LockCard) -> String {
     }
     for param in card.params {
         let meaning = format!("{}{}", param.doc, card.only_with(param));
-        text += &format!("| `{}` | {} | `{}` | {meaning} |\n", param.name, values(param.kind), param.default);
+        let values = param.kind.in_words("`");
+        text += &format!("| `{}` | {values} | `{}` | {meaning} |\n", param.name, param.default);
     }
     text
-}
-
-fn values(kind: ParamKind) -> String {
-    match kind {
-        ParamKind::Duration => "a time".into(),
-        ParamKind::Bool => "`true` or `false`".into(),
-        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
-            kind.words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
-        }
-        ParamKind::Count(least, most) => format!("{least} to {most}"),
-    }
 }

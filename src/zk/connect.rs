@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, TlsOptions};
 
+use super::close::close;
 use super::inner::Observed;
 use super::outcome::Failure;
-use super::session::Session;
+use super::session::{Session, SessionKey};
 use super::{placing, reactor};
 use crate::error::Error;
 
@@ -117,12 +118,40 @@ impl Target {
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 
+    /// Expires somebody's session from outside: takes it over by another connection, and closes it. Returns when
+    /// the server has answered.
+    ///
+    /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.
+    ///
+    /// # Errors
+    /// [`Failure`] when the session could not be taken over.
+    pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
+        let connector = Client::connector().with_session(key.0);
+        let taken_over = reactor::timeout(deadline, self.by(connector))
+            .await
+            .ok_or_else(|| Failure::NotConnected(format!("not taken over within {deadline:?}")))?;
+        match taken_over {
+            Ok(client) => close(client, deadline).await,
+            // Something else has ended it before.
+            Err(Failure::SessionExpired) => {}
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+
     /// Opens a plain client, for work that is not measured.
     ///
     /// # Errors
     /// [`Failure`] when no server grants a session.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
-        let mut connector: Connector = Client::connector().with_session_timeout(session_timeout);
+        let connecting = self.by(Client::connector().with_session_timeout(session_timeout));
+        connecting.await.map_err(|failure| match failure {
+            Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
+            other => other,
+        })
+    }
+
+    async fn by(&self, mut connector: Connector) -> Result<Client, Failure> {
         if let Some(digest) = &self.access.digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
@@ -130,9 +159,6 @@ impl Target {
             Some(tls) => connector.with_tls(tls.clone()).secure_connect(&self.connect).await,
             None => connector.connect(&self.connect).await,
         };
-        client.map_err(|error| match Failure::from(error) {
-            Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
-            other => other,
-        })
+        client.map_err(Failure::from)
     }
 }

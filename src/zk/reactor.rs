@@ -15,6 +15,7 @@ use futures_util::future::{Either, select};
 
 pub use async_executor::Task;
 
+use super::gate::Yard;
 use super::overdue;
 use crate::clock::{self, Stamp};
 
@@ -49,7 +50,11 @@ struct Spawner(Rc<LocalExecutor<'static>>);
 
 impl spawns_core::Spawn for Spawner {
     fn spawn(&self, task: spawns_core::Task) {
-        self.0.spawn(Box::into_pin(task.future)).detach();
+        let work = Box::into_pin(task.future);
+        match Yard::here() {
+            Some(yard) => yard.keep(self.0.spawn(yard.around(work))),
+            None => self.0.spawn(work).detach(),
+        }
     }
 }
 

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, Stat, StateWatcher};
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, Stat, StateWatcher,
+};
 
 use super::armed::{Arm, Armed, Arrival};
 use super::close::close;
+use super::gate::Yard;
 use super::inner::{Ended, Inner, Observed, Sent};
 use super::outcome::Failure;
 use super::overdue;
@@ -62,6 +65,18 @@ pub struct NodeStat {
 impl From<&Stat> for NodeStat {
     fn from(stat: &Stat) -> Self {
         Self { czxid: stat.czxid, owner: stat.ephemeral_owner, version: stat.version }
+    }
+}
+
+/// Identifier and password of a session: who has them may speak for it.
+#[derive(Debug, Clone)]
+pub struct SessionKey(pub(super) SessionInfo);
+
+impl SessionKey {
+    /// The session's identifier.
+    #[must_use]
+    pub fn id(&self) -> i64 {
+        self.0.id().0
     }
 }
 
@@ -282,6 +297,20 @@ impl Session {
         inner.reap();
         // The client goes first: watches that are dropped after it send nothing.
         close(inner.client, deadline).await;
+    }
+
+    /// What it takes to speak for this session from another connection.
+    #[must_use]
+    pub fn key(&self) -> SessionKey {
+        SessionKey(self.0.client.session().clone())
+    }
+
+    /// Ends the session as a process does that is killed: its connection goes without a word, and the server
+    /// keeps the session until its timeout has passed. Everything else that its contender has started ends, too.
+    pub fn crash(self) {
+        if let Some(yard) = Yard::here() {
+            yard.kill();
+        }
     }
 
     pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> (RequestKind, Stamp) {

@@ -1,0 +1,199 @@
+//! Plain descriptions of faults. No behaviour.
+//!
+//! The registry in `fault` builds these cards; the scenario reader checks a `[[fault]]` against them, and the
+//! documentation is generated from them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Param, Params};
+
+/// Everything that is known of a fault before it fires.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultCard {
+    /// The kind used in scenario files and in every output.
+    pub name: &'static str,
+    /// One line: what happens.
+    pub summary: &'static str,
+    /// Where the idea comes from: tool, article or manual.
+    pub source: &'static str,
+    /// How it is done, how its effect is proved, how it ends, and what a right lock does meanwhile.
+    pub details: &'static str,
+    /// Whom it can hit.
+    pub targets: Targets,
+    /// Those of [`Targets::words`] that make no sense for it.
+    pub refuses: &'static [&'static str],
+    /// Whom it hits when the scenario does not say: a word, empty for [`Targets::Fixed`].
+    pub default_target: &'static str,
+    /// How it ends.
+    pub ends: Ends,
+    /// What the ensemble or the suite must be able to do for it.
+    pub needs: Capability,
+    /// The fewest servers of an ensemble in which it does what it says.
+    pub least_servers: usize,
+    /// No server serves while it lasts, so sessions whose timeout is shorter may end though nothing aims at them.
+    pub stops_service: bool,
+    /// The key of the scenario without which it has nothing to act on.
+    pub needs_key: Option<&'static str>,
+    /// The parameters that a scenario may set for it.
+    pub params: &'static [Param],
+}
+
+impl FaultCard {
+    /// The words that a scenario may say for its target.
+    #[must_use]
+    pub fn words(&self) -> Vec<&'static str> {
+        self.targets.words().iter().copied().filter(|word| !self.refuses.contains(word)).collect()
+    }
+}
+
+/// What a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Targets {
+    /// Servers: `leader`, `follower`, `any`, `all`, or one by number.
+    Servers,
+    /// Contenders: `holder`, `waiter`, `any`, `all`, or one by number.
+    Contenders,
+    /// What the fault's kind says already.
+    Fixed,
+}
+
+impl Targets {
+    /// The words for them.
+    #[must_use]
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Servers => &["leader", "follower", "any", "all"],
+            Self::Contenders => &["holder", "waiter", "any", "all"],
+            Self::Fixed => &[],
+        }
+    }
+
+    /// What they are.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Servers => "servers",
+            Self::Contenders => "contenders",
+            Self::Fixed => "a fixed choice of servers",
+        }
+    }
+}
+
+/// How a fault ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// After its `duration`, by being healed.
+    Healed,
+    /// By itself; it takes no `duration`.
+    ByItself,
+}
+
+impl Ends {
+    /// The two ways in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Healed => "healed after its duration",
+            Self::ByItself => "by itself",
+        }
+    }
+}
+
+/// What a fault needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Capability {
+    /// To end, start and stop servers: an ensemble that the suite has started for the run.
+    Processes,
+    /// To cut servers off from each other: servers in network namespaces of their own.
+    Links,
+    /// To stand between contenders and servers: a proxy of the suite.
+    Proxies,
+    /// Nothing but the contenders themselves.
+    Contenders,
+}
+
+impl Capability {
+    /// What it asks of the ensemble or of the suite.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Processes => "servers that the suite starts",
+            Self::Links => "servers that the suite starts, each in a network namespace",
+            Self::Proxies => "proxies in front of the servers",
+            Self::Contenders => "nothing",
+        }
+    }
+
+    /// Whether it reaches into the servers, which is only done to those that the suite has started itself.
+    #[must_use]
+    pub fn reaches_servers(self) -> bool {
+        matches!(self, Self::Processes | Self::Links)
+    }
+}
+
+/// Whom one fault hits, as a scenario says it. Words are resolved each time the fault fires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One of [`Targets::words`].
+    Word(&'static str),
+    /// The server of that number, from 1.
+    Server(usize),
+    /// The contender of that number, from 0.
+    Contender(usize),
+    /// See [`Targets::Fixed`].
+    Fixed,
+}
+
+impl fmt::Display for Target {
+    /// As labels show it; nothing for [`Target::Fixed`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => f.write_str(word),
+            Self::Server(number) => write!(f, "server {number}"),
+            Self::Contender(number) => write!(f, "contender {number}"),
+            Self::Fixed => Ok(()),
+        }
+    }
+}
+
+/// When a fault fires for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// So long after the measured phase has begun.
+    At(Duration),
+    /// When that many locks have been acquired in the measured phase.
+    AfterAcquisitions(u64),
+}
+
+/// One `[[fault]]` of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultChoice {
+    /// Its name in the catalog.
+    pub kind: String,
+    /// Whom it hits.
+    pub target: Target,
+    /// When it fires first.
+    pub start: Start,
+    /// How long it lasts; `None` where it ends by itself.
+    pub duration: Option<Duration>,
+    /// How often it fires.
+    pub times: u32,
+    /// From one start to the next; zero where it fires once.
+    pub every: Duration,
+    /// Each start is put off by a random part of this.
+    pub jitter: Duration,
+    /// The parameters in force.
+    pub params: Params,
+    /// Kind, target and what the scenario set, as written, e.g. `kill leader`, `delay any latency=20ms`.
+    pub label: String,
+}
+
+/// Whether a fault did what it was meant to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// It did; how that was seen.
+    Proved(String),
+    /// That could not be seen; why. Nothing that the trial shows can be put down to it then.
+    NotProved(String),
+}
