@@ -42,7 +42,7 @@ impl Error {
 pub enum Exit {
     /// Everything asked was done, and every promise held.
     Held = 0,
-    /// A lock broke its promise (or, later, a gate failed).
+    /// A lock broke its promise: two holders at once, or a contender that is stuck.
     Violated = 1,
     /// Bad usage or a bad scenario; nothing was started.
     Usage = 2,

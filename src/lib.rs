@@ -19,8 +19,10 @@ pub mod verdict;
 pub mod scenario;
 // Layer 2: the world.
 pub mod ensemble;
+pub mod proxy;
 pub mod zk;
-// Layer 3: the subjects.
+// Layer 3: the subjects, and what goes wrong on purpose.
+pub mod fault;
 pub mod lock;
 // Layer 4: the record.
 pub mod record;

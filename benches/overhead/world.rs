@@ -52,6 +52,9 @@ impl World {
             threads: args.threads.into(),
             // What the trial's side does beside the bare loop would count against it.
             keep_awake: false,
+            local: None,
+            keeps_history: false,
+            proxy: None,
         };
         Ok(Self { description, environment, _local: local })
     }
@@ -66,7 +69,7 @@ impl World {
             WARM_UP.as_secs(),
             args.rounds
         );
-        let parsed = parse("overhead", &text, &lock::cards()).map_err(Error::usage)?;
+        let parsed = parse("overhead", &text, &lock::cards(), &[]).map_err(Error::usage)?;
         Ok(Plan::of(&parsed.scenario).trials)
     }
 
@@ -122,5 +125,5 @@ async fn start() -> Result<Local, Error> {
     let installation = Installation::find(&Places::of_this_machine(None))?;
     let memory = Path::new(MEMORY);
     let data_dir = tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf());
-    Local::start(&LocalSpec { servers: 3, data_dir, logs: None }, &installation).await
+    Local::start(&LocalSpec { servers: 3, data_dir, logs: None, apart: false }, &installation).await
 }

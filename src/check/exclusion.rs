@@ -1,5 +1,6 @@
 //! Did the lock exclude?
 
+use crate::catalog::fault::Proof;
 use crate::measure::Measure;
 use crate::record::{Completeness, Trial};
 use crate::units::contenders;
@@ -14,12 +15,24 @@ pub fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
     }
+    if let Some(order) = trial.ensemble_order.as_ref().filter(|order| order.overlaps > 0) {
+        let first = order.first.as_deref().unwrap_or_default();
+        let count = order.overlaps;
+        return Verdict::Violated(vec![format!("{}: {count} as the ensemble saw it; {first}", name(trial))]);
+    }
+    if !trial.stuck.is_empty() {
+        let (count, first) = (trial.stuck.len(), trial.stuck[0].contender);
+        let what = format!("{}: {count} contenders are stuck, the first is {first}", name(trial));
+        return Verdict::Violated(vec![what]);
+    }
     let mut doubts = Vec::new();
     if let Completeness::Partial(why) = &trial.completeness {
         doubts.push(format!("{}: partial: {why}", name(trial)));
     }
+    doubts.extend(faults(trial));
     let lost = trial.whole.outcomes.get(crate::measure::Outcome::LostWhileHeld);
-    if lost > 0 {
+    // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
+    if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!("{}: {lost} holds were lost with their session", name(trial)));
     }
     let handed_over = trial.histograms.get(&Measure::Handoff).map_or(0, |handoffs| handoffs.len());
@@ -29,6 +42,24 @@ pub fn exclusion(trial: &Trial) -> Verdict {
         doubts.push(format!("{}: nobody ever waited for another", name(trial)));
     }
     if doubts.is_empty() { Verdict::Held } else { Verdict::Unknown(doubts) }
+}
+
+/// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
+/// whose outcome is not known proves nothing.
+fn faults(trial: &Trial) -> Vec<String> {
+    let unproved = trial.faults.iter().filter_map(|fault| match &fault.proof {
+        Proof::NotProved(why) => {
+            Some(format!("{}: fault {} ({}): {why}", name(trial), fault.number, fault.label))
+        }
+        Proof::Proved(_) => None,
+    });
+    let left = trial.faults.iter().filter_map(|fault| {
+        let why = fault.left.as_ref()?;
+        Some(format!("{}: fault {} ({}) was not undone: {why}", name(trial), fault.number, fault.label))
+    });
+    let uncertain = trial.excused.uncertain;
+    let open = (uncertain > 0).then(|| format!("{}: {uncertain} overlaps are uncertain", name(trial)));
+    unproved.chain(left).chain(open).collect()
 }
 
 /// The verdict on a run: trials with one contender prove nothing and are left out, unless there is nothing

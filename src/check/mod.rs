@@ -1,5 +1,6 @@
 //! Judging: pure functions of records.
 
 mod exclusion;
+pub mod history;
 
 pub use exclusion::{exclusion, of_run};

@@ -25,6 +25,12 @@ pub enum Command {
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
     Strategies(StrategiesArgs),
+    /// List what can go wrong on purpose, or describe one fault
+    Faults(FaultsArgs),
+    /// Judge a recorded history, or a run's trials again
+    Check(CheckArgs),
+    /// Run random locks under random load and random faults, all drawn by a seed
+    Torture(TortureArgs),
     /// Print the JSON Schema of scenario files, for editors
     Schema,
     /// Keep a local ensemble between runs
@@ -45,6 +51,12 @@ pub struct RunArgs {
     /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
     #[arg(long)]
     pub fresh: bool,
+    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Write down what each contender did, in trials/NNN.history.jsonl, for `check`
+    #[arg(long)]
+    pub history: bool,
     /// Generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -122,6 +134,50 @@ pub struct ValidateArgs {
 pub struct StrategiesArgs {
     /// The strategy to describe
     pub name: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `faults`.
+#[derive(Debug, Args)]
+pub struct FaultsArgs {
+    /// The fault to describe
+    pub kind: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `torture`.
+#[derive(Debug, Args)]
+pub struct TortureArgs {
+    /// For how long, one trial a minute; start and recovery come on top
+    #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub minutes: u64,
+    /// The seed [default: a random one, which is printed]
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Print the scenario that is drawn, and run nothing
+    #[arg(long)]
+    pub show: bool,
+    /// Where the run's directory is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Where the servers keep their data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A history (JSON lines), or the directory of a run
+    #[arg(value_name = "HISTORY")]
+    pub path: PathBuf,
+    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    #[arg(long)]
+    pub strict: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

@@ -32,7 +32,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
-    let spec = LocalSpec { servers: args.servers, data_dir: args.data_dir, logs: None };
+    let spec = LocalSpec { servers: args.servers, data_dir: args.data_dir, logs: None, apart: false };
     let kept = Kept::up(&spec, &installation, &state).await?;
     show(&kept, args.json)
 }

@@ -2,9 +2,11 @@
 
 mod access;
 mod args;
+mod check;
 mod clean;
 mod completions;
 mod ensemble;
+mod faults;
 mod host;
 mod interrupt;
 mod man;
@@ -14,6 +16,7 @@ mod run;
 mod scenario_file;
 mod schema;
 mod strategies;
+mod torture;
 mod validate;
 
 use std::process::ExitCode;
@@ -67,6 +70,9 @@ async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) 
         Command::Run(args) => run::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => strategies::execute(&args),
+        Command::Faults(args) => faults::execute(&args),
+        Command::Check(args) => check::execute(args, stop).await,
+        Command::Torture(args) => torture::execute(args, stop).await,
         Command::Schema => schema::execute(),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::output;
 use super::overrides::Overrides;
 use crate::error::Error;
-use crate::lock;
 use crate::scenario::{Diagnostics, Parsed, parse};
+use crate::{fault, lock};
 
 /// A scenario, ready to run.
 pub struct ScenarioFile {
@@ -36,13 +36,13 @@ impl ScenarioFile {
         let name = path.display().to_string();
         let text =
             std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
-        let cards = lock::cards();
-        let parsed = parse(&name, &text, &cards).map_err(Unusable::Mistakes)?;
+        let (locks, faults) = (lock::cards(), fault::cards());
+        let parsed = parse(&name, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
         let Some((text, told)) = overrides.apply(&text).map_err(Unusable::Other)? else {
             return Ok(Self { parsed, text, overrides: Vec::new() });
         };
         let name = format!("{name} with {}", told.join(" "));
-        let parsed = parse(&name, &text, &cards).map_err(Unusable::Mistakes)?;
+        let parsed = parse(&name, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
         Ok(Self { parsed, text, overrides: told })
     }
 }

@@ -2,13 +2,13 @@
 
 use super::output;
 use crate::error::{Error, Exit};
-use crate::{lock, scenario};
+use crate::{fault, lock, scenario};
 
 /// Prints it.
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub fn execute() -> Result<Exit, Error> {
-    output::json(&scenario::schema(&lock::cards()))?;
+    output::json(&scenario::schema(&lock::cards(), &fault::cards()))?;
     Ok(Exit::Held)
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::args::StrategiesArgs;
 use super::output;
-use crate::catalog::{LockCard, ParamKind};
+use crate::catalog::LockCard;
 use crate::error::{Error, Exit};
 use crate::lock;
 use crate::scenario::nearest;
@@ -55,7 +55,7 @@ fn describe(card: &LockCard) -> String {
         format!("{}: {}\n\nSource: {}\n\n{}\n", card.name, card.summary, card.source, card.details.trim());
     text += &format!("\nGives: {}\n", promises(card).join(", "));
     for param in card.params {
-        let values = kind(param.kind);
+        let values = param.kind.in_words("");
         let meaning = format!("{}{}", param.doc, card.only_with(param));
         text += &format!("\nParameter {} ({values}; default {}): {meaning}\n", param.name, param.default);
     }
@@ -74,21 +74,12 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
     .into()
 }
 
-fn kind(kind: ParamKind) -> String {
-    match kind {
-        ParamKind::Duration => "a time".into(),
-        ParamKind::Bool => "true or false".into(),
-        ParamKind::OneOf(_) | ParamKind::Choice(_) => kind.words().join(" or "),
-        ParamKind::Count(least, most) => format!("{least} to {most}"),
-    }
-}
-
 fn machine(card: &LockCard) -> serde_json::Value {
     let given = card.guarantees;
     let params: Vec<_> = card
         .params
         .iter()
-        .map(|param| json!({ "name": param.name, "values": kind(param.kind), "default": param.default, "doc": param.doc }))
+        .map(|param| json!({ "name": param.name, "values": param.kind.in_words(""), "default": param.default, "doc": param.doc }))
         .collect();
     json!({
         "name": card.name,

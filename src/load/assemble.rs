@@ -6,7 +6,7 @@ use super::desk::Log;
 use super::shared::Shared;
 use super::worker::ThreadRecord;
 use crate::measure::{Histogram, Measure, Sheet};
-use crate::record::{Accounting, ServerCounters, Tally, Trial};
+use crate::record::{Accounting, FencingCounts, ServerCounters, Tally};
 
 /// All threads' sheets as one; an empty one when no thread gave a record.
 #[must_use]
@@ -28,15 +28,14 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
         for (kind, count) in log.errors {
             *merged.errors.entry(kind).or_default() += count;
         }
-        merged.violations.extend(log.violations);
-        merged.violation_count += log.violation_count;
+        merged.overlaps.merge(log.overlaps);
+        merged.grants.extend(log.grants);
+        merged.history.extend(log.history);
         merged.opened += log.opened;
         merged.expired += log.expired;
         merged.rejoined += log.rejoined;
         merged.looks_by_wait += log.looks_by_wait;
     }
-    merged.violations.sort_by_key(|violation| violation.at);
-    merged.violations.truncate(Trial::VIOLATIONS_KEPT);
     merged
 }
 
@@ -63,8 +62,18 @@ pub fn most_inside(shared: &Shared) -> u64 {
     shared.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
 }
 
+/// What the resources behind the locks saw.
+#[must_use]
+pub fn fencing(shared: &Shared) -> FencingCounts {
+    shared.scenes.iter().fold(FencingCounts::default(), |sum, scene| sum.and(scene.fence.counts()))
+}
+
 /// Client, cost model and servers side by side, over the whole trial.
 #[must_use]
 pub fn accounting(shared: &Shared, sheet: &Sheet, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {
+    // Servers that are broken forget their counts, and delete what belonged to sessions that have ended.
+    if shared.has_faults() {
+        return Vec::new();
+    }
     super::accounting::compare(shared, &sheet.whole, log, servers)
 }

@@ -7,13 +7,17 @@ use std::time::Duration;
 
 use super::attribution::Attribution;
 use super::desk::Desk;
+use super::ensemble_order::{self, Grant};
+use super::fence::token;
+use super::overlaps::{Doubt, Overlap};
 use super::scene::{Occupant, Scene};
 use super::shared::Shared;
-use crate::catalog::{Mode, ParamValue};
+use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held};
 use crate::measure::{Measure, Outcome};
-use crate::record::{Holder, Tally, Trial, Violation};
+use crate::record::history::SessionState;
+use crate::record::{Deed, Moment, Tally};
 use crate::scenario::Load;
 use crate::zk::{Failure, Session};
 
@@ -42,6 +46,14 @@ pub struct Entry {
     busy_us: u64,
 }
 
+impl Entry {
+    /// What was asked for.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.attempt.mode
+    }
+}
+
 /// What ends a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
@@ -51,6 +63,8 @@ pub enum HoldEnd {
     Lost,
     /// Somebody has asked the holder to let go.
     Revoked,
+    /// The contender has died in it.
+    Crashed,
 }
 
 /// One contender's books. All its writing goes to the sheet and the log of its thread.
@@ -60,6 +74,8 @@ pub struct Books {
     desk: Desk,
     attribution: Attribution,
     acquired: u64,
+    /// The token of the latest hold.
+    token: Option<i64>,
 }
 
 impl Books {
@@ -67,7 +83,7 @@ impl Books {
     #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, desk: Desk) -> Self {
         desk.log.borrow_mut().tallies.insert(id, Tally::default());
-        Self { id, shared, desk, attribution: Attribution::default(), acquired: 0 }
+        Self { id, shared, desk, attribution: Attribution::default(), acquired: 0, token: None }
     }
 
     /// Locks acquired by this contender.
@@ -100,11 +116,22 @@ impl Books {
         *self.desk.log.borrow_mut().errors.entry(format!("{doing}: {}", failure.kind())).or_default() += 1;
     }
 
+    /// The contender has died in the middle of that.
+    pub fn died(&self, session: i64, doing: &'static str) {
+        if doing == "waiting" {
+            self.note(clock::now(), Some(session), Deed::Fails(Mode::Write));
+        }
+        self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
+        *self.desk.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
+    }
+
     /// An acquire is about to be called.
     #[must_use]
     pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
         let _ = (session.take_lag_us(), session.take_busy_us());
-        Attempt { intended, called: clock::now(), arrival: self.scene().arrive(), mode }
+        let called = clock::now();
+        self.note(called, Some(session.id()), Deed::Asks(self.in_force(mode)));
+        Attempt { intended, called, arrival: self.scene().arrive(), mode }
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -116,8 +143,15 @@ impl Books {
         let inside = scene.enter(self.id, held, self.in_force(attempt.mode), acquired);
         let overtaken = scene.serve(attempt.arrival);
         if let Some(inside) = inside {
-            self.note_violation(inside, acquired);
+            self.note_overlap(inside, acquired);
         }
+        if self.shared.has_faults() {
+            self.shared.gaps.acquired(acquired);
+            self.note_grant(held, acquired);
+        }
+        let token = held.node.as_ref().map(token);
+        self.note(acquired, Some(session.id()), Deed::Enters(self.in_force(attempt.mode), token));
+        self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         Entry {
@@ -132,10 +166,19 @@ impl Books {
 
     /// The lock is about to be released.
     #[must_use]
-    pub fn exit(&self, held: &Held, mode: Mode) -> Stamp {
+    pub fn exit(&self, session: &Session, held: &Held, mode: Mode) -> Stamp {
         let released = clock::now();
+        self.note(released, Some(session.id()), Deed::Leaves);
         self.scene().exit(self.id, held, self.in_force(mode), released);
         released
+    }
+
+    /// The contender leaves without a release, because it dies.
+    #[must_use]
+    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
+        let left = clock::now();
+        self.scene().exit(self.id, held, self.in_force(mode), left);
+        left
     }
 
     /// A lock without a read side takes every request as a write.
@@ -198,7 +241,9 @@ impl Books {
         sheet.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
-            counts.outcomes.add(Outcome::LostWhileHeld, u64::from(ended == HoldEnd::Lost));
+            counts
+                .outcomes
+                .add(Outcome::LostWhileHeld, u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed)));
         });
     }
 
@@ -220,11 +265,18 @@ impl Books {
             None => self.desk.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called)),
             Some(failure) => self.error("release", failure),
         }
+        let deed = match failure {
+            None => Deed::HasLeft(self.token),
+            Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
+            Some(_) => Deed::MayHaveLeft,
+        };
+        self.note(now, Some(session.id()), deed);
         self.shared.board.released.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Writes down an acquire that did not end with the lock held.
     pub fn write_not_acquired(&mut self, session: &Session, now: Stamp, error: &AcquireError) {
+        self.note(now, Some(session.id()), Deed::Fails(Mode::Write));
         let outcome = match error {
             AcquireError::TimedOut => Outcome::TimedOut,
             AcquireError::Cancelled => Outcome::Cancelled,
@@ -248,28 +300,55 @@ impl Books {
         self.attribution.settle_late(scene, &mut sheet, at_the_end);
     }
 
-    fn note_violation(&self, inside: Occupant, now: Stamp) {
-        let mut log = self.desk.log.borrow_mut();
-        log.violation_count += 1;
-        if log.violations.len() < Trial::VIOLATIONS_KEPT {
-            let start = self.shared.signals.start.borrow().unwrap_or(0);
-            let entered = self.scene().occupant(self.id);
-            log.violations.push(Violation {
-                lock: self.shared.scene_of(self.id),
-                inside: holder(inside, start),
-                entered: holder(entered, start),
-                at: now,
-            });
+    fn note_grant(&self, held: &Held, entered: Stamp) {
+        let is_one = self.shared.entry.card.guarantees.holders == Holders::One;
+        let Some(node) = held.node.as_ref().filter(|node| is_one && node.czxid > 0) else { return };
+        let lock = self.shared.scene_of(self.id);
+        let grants = &mut self.desk.log.borrow_mut().grants;
+        if grants.len() < ensemble_order::KEPT {
+            grants.push(Grant { lock, contender: self.id, czxid: node.czxid, entered });
         }
+    }
+
+    fn note_overlap(&self, inside: Occupant, now: Stamp) {
+        let entered = self.scene().occupant(self.id);
+        let lock = self.shared.scene_of(self.id);
+        self.desk.log.borrow_mut().overlaps.note(Overlap { lock, inside, entered, at: now });
+    }
+
+    /// Writes down why it is doubtful whether a hold was one to its end.
+    pub fn write_doubt(&self, entry: &Entry, left: Stamp, doubt: Doubt) {
+        let hold = (self.id, entry.acquired);
+        self.desk.log.borrow_mut().overlaps.doubts.insert(hold, (doubt, left));
+    }
+
+    /// The holder writes to the resource behind the lock, with its token.
+    pub fn write_to_resource(&self, session: &Session, held: &Held) {
+        if self.shared.entry.card.guarantees.holders != Holders::One {
+            return;
+        }
+        let accepted = self.scene().write(self.id, held);
+        if let (Some(accepted), Some(token)) = (accepted, self.token) {
+            self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
+        }
+    }
+
+    /// What notes the moments of one session.
+    pub fn of_session(&self, session: i64) -> impl Fn(SessionState) + 'static {
+        let (id, shared, desk) = (self.id, Arc::clone(&self.shared), self.desk.clone());
+        move |state| note(&shared, &desk, (id, Some(session)), clock::now(), Deed::Session(state))
+    }
+
+    fn note(&self, at: Stamp, session: Option<i64>, deed: Deed) {
+        note(&self.shared, &self.desk, (self.id, session), at, deed);
     }
 }
 
-fn holder(occupant: Occupant, start: Stamp) -> Holder {
-    Holder {
-        contender: occupant.contender,
-        sequence: occupant.sequence,
-        czxid: occupant.czxid,
-        entered_us: occupant.entered as i64 - start as i64,
+/// Keeps a moment, where a history was asked for.
+fn note(shared: &Shared, desk: &Desk, (contender, session): (usize, Option<i64>), at: Stamp, deed: Deed) {
+    if shared.keeps_history {
+        let lock = shared.scene_of(contender);
+        desk.log.borrow_mut().history.push(Moment { at, contender, lock, session, deed });
     }
 }
 

@@ -7,14 +7,18 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::books::{Attempt, Books, HoldEnd};
+use super::books::{Attempt, Books, Entry, HoldEnd};
+use super::connection::Connection;
 use super::desk::Desk;
+use super::knobs::Knobs;
+use super::overlaps::Doubt;
 use super::pace::Pace;
 use super::shared::Shared;
 use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::scenario::{Load, Stop};
+use crate::zk::gate::Yard;
 use crate::zk::{Failure, Session, reactor};
 
 /// Pause after an error, before the next attempt.
@@ -30,6 +34,8 @@ pub struct Contender {
     books: Books,
     strategy: Box<dyn Strategy>,
     session: Option<Session>,
+    connection: Connection,
+    knobs: Arc<Knobs>,
     pace: Pace,
 }
 
@@ -40,7 +46,9 @@ impl Contender {
         let strategy = (shared.entry.build)(&shared.lock_config(id));
         let pace = Pace::new(&shared.spec, id);
         let books = Books::new(id, Arc::clone(&shared), desk.clone());
-        Self { id, shared, desk, books, strategy, session: None, pace }
+        let knobs = Arc::clone(&shared.knobs[id]);
+        let connection = Connection::default();
+        Self { id, shared, desk, books, strategy, session: None, connection, knobs, pace }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -56,13 +64,14 @@ impl Contender {
 
     async fn join(&mut self) {
         let joined = self.open().await;
-        let board = &self.shared.board;
+        let shared = Arc::clone(&self.shared);
+        let board = &shared.board;
         match joined {
             Ok(session) => {
                 let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
                 board.negotiated_ms.store(timeout, Ordering::Release);
-                self.session = Some(session);
                 self.books.opened();
+                self.has_session(session);
                 board.connected.fetch_add(1, Ordering::AcqRel);
             }
             Err(failure) => {
@@ -70,6 +79,14 @@ impl Contender {
                 board.unconnected.fetch_add(1, Ordering::AcqRel);
             }
         }
+    }
+
+    fn has_session(&mut self, session: Session) {
+        if self.shared.has_faults() || self.shared.keeps_history {
+            self.connection.follow(&session, self.books.of_session(session.id()));
+            self.knobs.set_session(Some(session.key()));
+        }
+        self.session = Some(session);
     }
 
     async fn open(&self) -> Result<Session, Failure> {
@@ -123,14 +140,37 @@ impl Contender {
         };
         let attempt = self.books.arrives(&session, intended, self.pace.mode());
         let patience = Patience {
-            deadline: self.shared.spec.acquire_timeout.map(|limit| clock::now() + clock::micros(limit)),
+            deadline: self
+                .shared
+                .spec
+                .acquire_timeout
+                .map(|limit| self.knobs.clock.now() + clock::micros(limit)),
+            clock: self.knobs.clock.clone(),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
-        match self.strategy.acquire(&session, attempt.mode, &patience).await {
-            Ok(held) => self.hold_and_release(&session, held, attempt, &patience).await,
-            Err(error) => self.not_acquired(&session, &error),
+        self.knobs.waits(attempt.called);
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.strategy.acquire(&session, attempt.mode, &patience) => Some(acquired),
+            () = asked_to_die(&self.shared, &self.knobs) => None,
+        };
+        self.knobs.waits_no_longer();
+        match acquired {
+            Some(Ok(held)) => self.hold_and_release(&session, held, attempt, &patience).await,
+            Some(Err(error)) => self.not_acquired(&session, &error),
+            None => self.die(session, "waiting"),
         }
+    }
+
+    /// Ends as a process that is killed, in the middle of what it does, and comes back as another one.
+    fn die(&mut self, session: Session, doing: &'static str) {
+        self.books.died(session.id(), doing);
+        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        self.session = None;
+        session.crash();
+        self.knobs.has_died();
+        self.pace.pause(clock::now(), ERROR_PAUSE);
     }
 
     async fn session_or_rejoin(&mut self) -> Option<Session> {
@@ -138,7 +178,7 @@ impl Contender {
             match self.shared.signals.drain.run_until_cancelled(self.open()).await? {
                 Ok(session) => {
                     self.books.rejoined();
-                    self.session = Some(session);
+                    self.has_session(session);
                 }
                 Err(failure) => self.books.error("rejoin", &failure),
             }
@@ -154,6 +194,8 @@ impl Contender {
         patience: &Patience,
     ) {
         let entry = self.books.enter(session, &held, attempt);
+        self.books.write_to_resource(session, &held);
+        let thaws = self.knobs.gate.times_opened();
         let inner = self.take_again(session, attempt.mode, patience).await;
         let intended = self.pace.hold();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch;
@@ -161,8 +203,15 @@ impl Contender {
             self.books.write_acquired(&entry);
         }
         let ended = if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole };
+        if ended == HoldEnd::Crashed {
+            return self.die_inside(session.clone(), (&entry, &held), intended);
+        }
         self.let_go_again(session, inner).await;
-        let released = self.books.exit(&held, attempt.mode);
+        // Whoever knows that its session is gone writes no more; whoever was stopped in between does not know yet.
+        if ended != HoldEnd::Lost || self.knobs.gate.times_opened() != thaws {
+            self.books.write_to_resource(session, &held);
+        }
+        let released = self.books.exit(session, &held, attempt.mode);
         let number = held.node.as_ref().map(|node| node.sequence);
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
@@ -178,11 +227,39 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
+        if let Some(doubt) = self.doubt(session, (ended, entry.acquired), result.as_ref().err()) {
+            self.books.write_doubt(&entry, released, doubt);
+        }
         self.books.write_released(session, released, now, result.as_ref().err());
         match result {
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }
+    }
+
+    fn die_inside(&mut self, session: Session, (entry, held): (&Entry, &Held), intended: Duration) {
+        let left = self.books.exit_dying(held, entry.mode());
+        self.books.write_hold(entry, left, intended, HoldEnd::Crashed);
+        self.books.write_doubt(entry, left, Doubt::Expired);
+        self.die(session, "holding");
+    }
+
+    /// What makes it doubtful that this hold was one to its end.
+    fn doubt(
+        &self,
+        session: &Session,
+        (ended, entered): (HoldEnd, Stamp),
+        failure: Option<&Failure>,
+    ) -> Option<Doubt> {
+        let is_over = failure.is_some_and(|failure| !failure.session_survives());
+        let stood_still = self.knobs.gate.shut_since(entered) >= clock::micros(session.timeout());
+        if ended == HoldEnd::Lost || is_over || stood_still || self.knobs.was_expired(session.id()) {
+            return Some(Doubt::Expired);
+        }
+        if let Some(since) = self.connection.lost_since(entered) {
+            return Some(Doubt::Suspended(since));
+        }
+        failure.filter(|failure| !failure.is_definite()).map(|_| Doubt::Unknown)
     }
 
     /// Takes the lock that is held as many times more as the scenario says. No part of the wait: to everybody
@@ -214,7 +291,7 @@ impl Contender {
 
     /// Holds the lock; returns what ended that.
     async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
-        let Self { id, shared, strategy, .. } = self;
+        let Self { id, shared, strategy, knobs, .. } = self;
         let batch = shared.spec.load == Load::Batch;
         let mut releases = shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
@@ -226,8 +303,11 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
+            // Whoever was stopped and goes on again first does what it was about to do, and learns the news after.
             ended = tokio::select! {
+                biased;
                 () = held => HoldEnd::Whole,
+                () = asked_to_die(shared, knobs) => HoldEnd::Crashed,
                 () = shared.signals.drain.cancelled() => HoldEnd::Whole,
                 () = session.over() => HoldEnd::Lost,
             };
@@ -261,17 +341,28 @@ impl Contender {
             self.books.expired();
         }
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        self.knobs.set_session(None);
         if let Some(session) = self.session.take() {
             reactor::spawn_local(session.close(CLOSE_DEADLINE)).detach();
         }
     }
 
     async fn leave(mut self) {
-        let Some(session) = self.session.take() else { return };
-        self.books.collect_arrivals(&session, true);
-        drop(self.strategy);
-        session.close(CLOSE_DEADLINE).await;
+        if let Some(session) = self.session.take() {
+            self.books.collect_arrivals(&session, true);
+            drop(self.strategy);
+            session.close(CLOSE_DEADLINE).await;
+        }
+        // Sessions that were given up before may still be closing.
+        if let Some(yard) = Yard::here() {
+            yard.let_go();
+        }
     }
+}
+
+/// Returns when the contender is to die; never in a trial without faults.
+async fn asked_to_die(shared: &Shared, knobs: &Knobs) {
+    if shared.has_faults() { knobs.asked_to_die().await } else { std::future::pending().await }
 }
 
 /// Begins something and lets its request go out. Returns its outcome if it ends at once.

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::ensemble_order::Grant;
+use super::overlaps::Overlaps;
 use super::shared::Shared;
 use crate::measure::Sheet;
-use crate::record::{Tally, Violation};
+use crate::record::{Moment, Tally};
 use crate::zk::Observed;
 
 /// What a thread notes beside its sheet.
@@ -17,10 +19,12 @@ pub struct Log {
     pub tallies: BTreeMap<usize, Tally>,
     /// Errors by kind.
     pub errors: BTreeMap<String, u64>,
-    /// The first violations.
-    pub violations: Vec<Violation>,
-    /// All violations.
-    pub violation_count: u64,
+    /// Two inside at once, and what was the matter with their holds.
+    pub overlaps: Overlaps,
+    /// What the contenders did, where a history was asked for.
+    pub history: Vec<Moment>,
+    /// Who entered by virtue of which node. Kept in trials with faults only.
+    pub grants: Vec<Grant>,
     /// Sessions opened before the start.
     pub opened: u64,
     /// Sessions that expired.

@@ -107,7 +107,7 @@ mod tests {
             "name = \"x\"\nstrategies = [\"x\"]\ncontenders = 2\nacquisitions = 1\n\
              hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
         );
-        Plan::of(&parse("x.toml", &text, &[card]).unwrap().scenario).trials[0].clone()
+        Plan::of(&parse("x.toml", &text, &[card], &[]).unwrap().scenario).trials[0].clone()
     }
 
     fn reads(read_ratio: f64, draws: usize) -> usize {

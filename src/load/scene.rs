@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+use super::fence::Fence;
 use crate::catalog::Mode;
 use crate::clock::Stamp;
 use crate::lock::Held;
@@ -23,6 +24,8 @@ const NO_NUMBER: i64 = i64::MIN;
 #[derive(Debug)]
 struct Seat {
     inside: AtomicBool,
+    /// Another has entered while it was inside.
+    joined: AtomicBool,
     entered: AtomicU64,
     sequence: AtomicI64,
     czxid: AtomicI64,
@@ -60,6 +63,8 @@ pub struct Scene {
     last_release: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
+    /// What the lock guards.
+    pub fence: Fence,
     released: Box<[(AtomicI64, AtomicU64)]>,
     latest: Box<[(AtomicI64, AtomicU64)]>,
     releases: AtomicUsize,
@@ -71,6 +76,7 @@ impl Scene {
     pub fn new(path: String, contenders: usize, capacity: usize) -> Self {
         let seat = || Seat {
             inside: AtomicBool::new(false),
+            joined: AtomicBool::new(false),
             entered: AtomicU64::new(0),
             sequence: AtomicI64::new(NO_NUMBER),
             czxid: AtomicI64::new(NO_NUMBER),
@@ -87,6 +93,7 @@ impl Scene {
             last_release: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: AtomicU64::new(0),
+            fence: Fence::default(),
             latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
             releases: AtomicUsize::new(0),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
@@ -137,6 +144,7 @@ impl Scene {
         seat.entered.store(now, Ordering::Relaxed);
         seat.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
         seat.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+        seat.joined.store(false, Ordering::Relaxed);
         seat.inside.store(true, Ordering::Release);
         // The counts decide; the seats only say who. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
@@ -157,8 +165,14 @@ impl Scene {
         }
         let other =
             |(index, seat): &(usize, &Seat)| *index != contender && seat.inside.load(Ordering::Acquire);
-        let (index, _) = self.seats.iter().enumerate().find(other)?;
+        let (index, other) = self.seats.iter().enumerate().find(other)?;
+        other.joined.store(true, Ordering::Release);
         Some(self.occupant(index))
+    }
+
+    /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
+    pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
+        self.fence.write(held, self.seats[contender].joined.load(Ordering::Acquire))
     }
 
     /// One writer alone is the usual case, and needs no further write to shared memory.
@@ -172,6 +186,13 @@ impl Scene {
     #[must_use]
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::Acquire)
+    }
+
+    /// The contenders that are inside now.
+    #[must_use]
+    pub fn all_inside(&self) -> Vec<usize> {
+        let seats = self.seats.iter().enumerate();
+        seats.filter(|(_, seat)| seat.inside.load(Ordering::Acquire)).map(|(index, _)| index).collect()
     }
 
     /// The contender with the lowest number of those inside.

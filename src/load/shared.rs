@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::gaps::Gaps;
+use super::knobs::Knobs;
 use super::scene::Scene;
 use crate::catalog::{Holders, ParamValue};
 use crate::clock::Stamp;
@@ -98,6 +100,12 @@ pub struct Shared {
     pub signals: Signals,
     /// What they tell.
     pub board: Board,
+    /// What can be done to each of them.
+    pub knobs: Vec<Arc<Knobs>>,
+    /// Whether it is kept what each contender does.
+    pub keeps_history: bool,
+    /// When nobody got a lock.
+    pub gaps: Gaps,
 }
 
 /// Sessions that are being opened at the same time. A server accepts one connection after the other, and a
@@ -116,6 +124,7 @@ impl Shared {
         let scene =
             |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, capacity).held_below(place);
         let scenes = (0..spec.locks).map(scene).collect();
+        let knobs = (0..spec.contenders).map(|_| Arc::default()).collect();
         Self {
             spec,
             entry,
@@ -127,7 +136,22 @@ impl Shared {
             last_reply: Arc::default(),
             signals: Signals::default(),
             board: Board::default(),
+            knobs,
+            keeps_history: false,
+            gaps: Gaps::default(),
         }
+    }
+
+    /// The same, with a history or without.
+    #[must_use]
+    pub fn with_history(self, keeps_history: bool) -> Self {
+        Self { keeps_history, ..self }
+    }
+
+    /// Whether anything is to be broken on purpose.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        !self.spec.faults.is_empty()
     }
 
     /// The lock path that a contender uses.
@@ -141,6 +165,13 @@ impl Shared {
     pub fn lock_config(&self, contender: usize) -> LockConfig {
         let path = self.scenes[self.scene_of(contender)].path.clone();
         LockConfig { path, params: self.spec.strategy.params.clone(), contender }
+    }
+
+    /// The path that all lock paths are below, with a slash at its end.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        let first = self.scenes.first().map_or("", |scene| scene.path.as_str());
+        first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
     /// How long opening a session may take.

@@ -4,25 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Log;
+use super::environment::Environment;
 use super::event::{Event, Sink};
 use super::health::{self, Vitals};
 use super::shared::{Board, Shared};
 use super::worker::{self, Share, ThreadRecord};
-use super::workspace::Workspace;
-use super::{assemble, batch, servers, standstill};
+use super::{assemble, batch, breaking, ensemble_order, orphans, progress, servers, standstill};
 use crate::clock::{self, Stamp};
+use crate::ensemble::transactions::{Lives, lives};
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
-use crate::record::{Completeness, Phase, Sessions, Trial};
+use crate::record::{Completeness, FaultRecord, Phase, Sessions, Stuck, Trial};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::verdict::Verdict;
-use crate::zk::{Target, nodelay};
+use crate::zk::nodelay;
 
 /// How long a drain may take before everything still under way is given up.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
@@ -31,30 +32,6 @@ const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How often the conductor reports progress.
 const TICK: Duration = Duration::from_millis(200);
-
-/// Where trials run.
-pub struct Environment {
-    /// How to open sessions.
-    pub target: Target,
-    /// The run's root on the ensemble.
-    pub workspace: Workspace,
-    /// The servers' client addresses.
-    pub servers: Vec<String>,
-    /// The top-level node under which the servers keep their metrics of this run, without the slash.
-    pub namespace: String,
-    /// Generator threads.
-    pub threads: usize,
-    /// Whether the servers are ours and of a version that has to be kept awake.
-    pub keep_awake: bool,
-}
-
-impl Environment {
-    /// Each server by itself.
-    fn single_servers(&self) -> impl Iterator<Item = Target> {
-        let access = &self.target.access;
-        self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
-    }
-}
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
 /// record, marked partial.
@@ -69,7 +46,9 @@ pub async fn run_trial(
     sink: Sink<'_>,
 ) -> Result<Trial, Error> {
     let root = environment.workspace.prepare(spec.index, spec.locks).await?;
-    let shared = Arc::new(Shared::new(spec.clone(), *entry, environment.target.clone(), &root));
+    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(), &root)
+        .with_history(environment.keeps_history);
+    let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await?;
     if !matches!(&trial.completeness, Completeness::Partial(why) if why.starts_with(LOST)) {
@@ -90,6 +69,8 @@ struct Conductor<'a> {
     started_at: SystemTime,
     phases: Vec<Phase>,
     cut_short: Option<String>,
+    faults: Vec<FaultRecord>,
+    stuck: Vec<Stuck>,
 }
 
 impl<'a> Conductor<'a> {
@@ -112,8 +93,20 @@ impl<'a> Conductor<'a> {
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
         let started_at = SystemTime::now();
-        let (phases, cut_short) = (Vec::new(), None);
-        Ok(Self { environment, shared, interrupt, sink, threads, started_at, phases, cut_short })
+        let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
+        let cut_short = None;
+        Ok(Self {
+            environment,
+            shared,
+            interrupt,
+            sink,
+            threads,
+            started_at,
+            phases,
+            cut_short,
+            faults,
+            stuck,
+        })
     }
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
@@ -122,12 +115,21 @@ impl<'a> Conductor<'a> {
         let (window, begin, end) = self.load().await;
         self.drain().await;
         let after = servers::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let orphans = self.orphans().await;
         let threads = self.collect().await;
+        let start = self.shared.signals.start.borrow().unwrap_or(0);
         let sheet = assemble::merge_sheets(&threads);
         let mut health = health::judge(&begin, &sheet, &threads, &end);
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
-        health.invalid = standstill::judge(&self.shared).or(health.invalid);
-        let log = assemble::merge_logs(threads);
+        // While something is broken on purpose it is part of the result that nobody is served.
+        if !self.shared.has_faults() {
+            health.invalid = standstill::judge(&self.shared).or(health.invalid);
+        }
+        let mut log = assemble::merge_logs(threads);
+        let lives = self.lives();
+        log.overlaps.learn(&lives, clock::wall_ms);
+        let overlaps = std::mem::take(&mut log.overlaps).classed(start);
+        let ensemble_order = ensemble_order::judge(&lives, std::mem::take(&mut log.grants));
         let counters = servers::pair(before, after);
         let spec = &self.shared.spec;
         let accounting = assemble::accounting(&self.shared, &sheet, &log, &counters);
@@ -156,8 +158,16 @@ impl<'a> Conductor<'a> {
             most_inside: assemble::most_inside(&self.shared),
             sessions: self.sessions(connect_us, &log),
             errors: log.errors,
-            violations: log.violations,
-            violation_count: log.violation_count,
+            violations: overlaps.violations,
+            violation_count: overlaps.violation_count,
+            excused: overlaps.excused,
+            ensemble_order,
+            history: std::mem::take(&mut log.history),
+            deletions: lives.values().filter_map(|life| Some((life.created, life.deleted?))).collect(),
+            fencing: assemble::fencing(&self.shared),
+            faults: std::mem::take(&mut self.faults),
+            stuck: std::mem::take(&mut self.stuck),
+            orphans,
             accounting,
             servers: counters,
             health,
@@ -191,7 +201,8 @@ impl<'a> Conductor<'a> {
         if unconnected > 0 {
             (self.sink)(Event::Warning(&format!("{unconnected} of {all} sessions could not be opened")));
         }
-        let _ = nodelay::apply(&self.environment.servers);
+        let proxies = self.environment.proxy.as_ref().map_or(&[][..], |proxy| proxy.addresses());
+        let _ = nodelay::apply(&[&self.environment.servers, proxies].concat());
         Ok(took)
     }
 
@@ -218,12 +229,13 @@ impl<'a> Conductor<'a> {
         // A standstill before the measured phase counts only as far as it reaches into it.
         self.shared.board.standstill_us.store(0, Ordering::Relaxed);
         let vitals = Vitals::now();
-        self.measure(close).await;
+        self.measure_broken(open, close).await;
         let end = Vitals::now();
         self.phase_ended("measure", begin);
         let now = clock::now();
         let window = Window { start: open.min(now), end: close.min(now) };
         self.shared.signals.window.send_replace(window);
+        self.settle(open).await;
         (window, vitals, end)
     }
 
@@ -234,6 +246,50 @@ impl<'a> Conductor<'a> {
         let begin = self.phase_begins(name, Some(takes));
         self.until_cut_short(tokio::time::sleep(takes)).await;
         self.phase_ended(name, begin);
+    }
+
+    /// Measures while the trial's faults fire; when it is over, all of them have been undone.
+    async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
+        let (environment, shared) = (self.environment, Arc::clone(&self.shared));
+        let stop = CancellationToken::new();
+        let breaking = breaking::break_things(environment, &shared, open, stop.clone());
+        let measuring = async {
+            self.measure(close).await;
+            stop.cancel();
+        };
+        let (faults, ()) = join(breaking, measuring).await;
+        self.faults = faults;
+    }
+
+    /// After faults: lets the load go on until all have been served that want the lock.
+    async fn settle(&mut self, open: Stamp) {
+        if self.cut_short.is_none() && self.shared.has_faults() {
+            let begin = self.phase_begins("settle", None);
+            let shared = Arc::clone(&self.shared);
+            let ensemble = (&self.environment.target, self.environment.servers.as_slice());
+            let settled = self.interrupt.run_until_cancelled(progress::settle(&shared, ensemble)).await;
+            match settled {
+                Some(stuck) => self.stuck = stuck,
+                None => self.cut_short = Some("interrupted".into()),
+            }
+            self.phase_ended("settle", begin);
+        }
+        breaking::measure_gaps(&self.shared, open, &mut self.faults);
+    }
+
+    /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
+    fn lives(&self) -> Lives {
+        if !self.shared.has_faults() && !self.shared.keeps_history {
+            return Lives::new();
+        }
+        lives(&self.environment.data(), self.shared.root()).unwrap_or_default()
+    }
+
+    async fn orphans(&self) -> Option<u64> {
+        if !self.shared.has_faults() || self.is_lost() {
+            return None;
+        }
+        orphans::count(&self.shared, &self.environment.target).await
     }
 
     async fn measure(&mut self, close: Stamp) {
@@ -355,7 +411,8 @@ async fn closed_loop_ends(shared: &Shared, close: Stamp) {
 /// Returns when no server has accepted a connection for as long as a session lives: nobody can hold anything
 /// any more. A server that comes back sooner is ridden through.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
-    let patience = shared.spec.session_timeout.max(Duration::from_secs(2));
+    let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
+    let patience = shared.spec.session_timeout.max(Duration::from_secs(2)) + 2 * broken;
     let mut unreachable_since = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

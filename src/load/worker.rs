@@ -17,6 +17,7 @@ use super::desk::{Desk, Log};
 use super::shared::Shared;
 use crate::clock;
 use crate::measure::{Histogram, Sheet, new_histogram};
+use crate::zk::gate::Yard;
 use crate::zk::keep_awake::keep_awake;
 use crate::zk::{Target, reactor};
 
@@ -65,7 +66,10 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let timer_lag = Rc::new(RefCell::new(new_histogram()));
     let probe = reactor::spawn_local(probe(desk.clone(), Rc::clone(&timer_lag)));
     let window = reactor::spawn_local(follow_window(Arc::clone(&shared), desk.clone()));
-    let start = |id| reactor::spawn_local(Contender::new(id, Arc::clone(&shared), desk.clone()).run());
+    let start = |id: usize| {
+        let contender = Contender::new(id, Arc::clone(&shared), desk.clone());
+        reactor::spawn_local(Yard::behind(Arc::clone(&shared.knobs[id].gate)).around(contender.run()))
+    };
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
     let keep = |server| reactor::spawn_local(keep_awake(server, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();

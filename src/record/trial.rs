@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::{Health, Violation};
+use super::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Health, Moment, Stuck, Violation};
 use crate::measure::{Counts, Histogram, Measure, Second};
 use crate::verdict::Verdict;
 
@@ -129,6 +129,23 @@ pub struct Trial {
     pub violations: Vec<Violation>,
     /// All violations found, over the whole trial.
     pub violation_count: u64,
+    /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
+    pub excused: Excused,
+    /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.
+    pub ensemble_order: Option<EnsembleOrder>,
+    /// What the resources behind the locks saw; nothing where several may hold.
+    pub fencing: FencingCounts,
+    /// What was broken on purpose, in the order of firing.
+    pub faults: Vec<FaultRecord>,
+    /// What the contenders did, moment by moment; empty unless a history was asked for.
+    pub history: Vec<Moment>,
+    /// For nodes of the trial, by the transaction that created each: the one that deleted it, as far as the servers'
+    /// logs tell.
+    pub deletions: BTreeMap<i64, i64>,
+    /// Contenders that did not get the lock although nothing was broken any more.
+    pub stuck: Vec<Stuck>,
+    /// Ephemeral nodes that were left when all had released. Asked in trials with faults only.
+    pub orphans: Option<u64>,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.

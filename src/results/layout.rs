@@ -11,6 +11,8 @@ pub const RUN: &str = "run.json";
 pub const SUMMARY: &str = "summary.csv";
 /// One row for each second of each trial.
 pub const TIMELINE: &str = "timeline.csv";
+/// One row for each fault of each trial; there only when there were faults.
+pub const FAULTS: &str = "faults.csv";
 /// The folder with one `.json` and one `.hlog` for each trial.
 pub const TRIALS: &str = "trials";
 /// The folder for the logs of servers that the suite started.
@@ -50,6 +52,12 @@ pub(super) fn trial_number(file: &str) -> Option<usize> {
 #[must_use]
 pub fn trial_hlog(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.hlog"))
+}
+
+/// What the contenders of a trial did: `trials/007.history.jsonl`, where a history was asked for.
+#[must_use]
+pub fn trial_history(run: &Path, index: usize) -> PathBuf {
+    run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
 /// Whether a name that somebody chose can be the name of a run directory.

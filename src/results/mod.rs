@@ -6,6 +6,9 @@
 //! directories that people keep. `results/README.md` describes every file.
 
 mod contradiction;
+mod evidence;
+mod faults;
+pub mod history;
 mod hlog;
 mod io_error;
 pub mod layout;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::io_error::cannot;
 use super::staging::Staging;
 use super::wire::{RunFile, TrialFile};
-use super::{hlog, layout, summary, timeline};
+use super::{faults, hlog, layout, summary, timeline};
 use crate::error::Error;
 use crate::record::{Run, Trial};
 use crate::verdict::Verdict;
@@ -96,6 +96,9 @@ impl RunWriter {
         let dir = staging.dir();
         write_file(&dir.join(layout::SUMMARY), |out| Ok(summary::write(out, &trials)?))?;
         write_file(&dir.join(layout::TIMELINE), |out| Ok(timeline::write(out, &trials)?))?;
+        if trials.iter().any(|trial| trial.broken.is_some()) {
+            write_file(&dir.join(layout::FAULTS), |out| Ok(faults::write(out, &trials)?))?;
+        }
         write_json(&dir.join(layout::RUN), &RunFile::new(run, verdict, trials.len()))?;
         Ok(SealedRun { staging })
     }

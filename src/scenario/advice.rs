@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::distribution::Distribution;
-use super::fields::POLL_INTERVAL_PARAM;
+use super::fields::{FAULT, POLL_INTERVAL_PARAM};
 use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
-use super::plan::Plan;
+use super::plan::{Plan, scaled_fault};
 use super::read::written;
 use crate::catalog::LockCard;
+use crate::catalog::fault::{FaultCard, FaultChoice, Target};
 use crate::units::contenders;
 use crate::units::format_duration;
 
@@ -16,6 +17,8 @@ use crate::units::format_duration;
 pub struct Advice {
     /// The key that it is about.
     pub key: &'static str,
+    /// Which of the faults it is about, from 0, if it is about one.
+    pub fault: Option<usize>,
     /// What will happen.
     pub message: String,
     /// What to do if that is not wanted.
@@ -27,9 +30,9 @@ const ACQUISITIONS_FEW: f64 = 20.0;
 /// A queue that arrives at once lists as many names as it has members, each.
 const BURST: usize = 2_000;
 
-/// All advice on a scenario; `cards` are the strategies that exist.
+/// All advice on a scenario; `locks` are the strategies that exist, `faults` what can go wrong on purpose.
 #[must_use]
-pub fn of(scenario: &Scenario, cards: &[LockCard]) -> Vec<Advice> {
+pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
     let mut once = scenario.clone();
     once.repetitions = 1;
     let trials = Plan::of(&once).trials;
@@ -42,13 +45,20 @@ pub fn of(scenario: &Scenario, cards: &[LockCard]) -> Vec<Advice> {
         idle_locks(scenario),
         session_timeout(scenario),
         burst(scenario),
-        nobody_reads(scenario, cards),
+        nobody_reads(scenario, locks),
     ];
-    all.into_iter().flatten().collect()
+    let lasting =
+        (0..).zip(&scenario.faults).filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
+    let alone = (0..).zip(&scenario.faults).filter_map(|(at, fault)| nobody_waits(scenario, at, fault));
+    all.into_iter().flatten().chain(lasting).chain(alone).collect()
 }
 
 fn advice(key: &'static str, message: String, help: &str) -> Option<Advice> {
-    Some(Advice { key, message, help: help.to_owned() })
+    Some(Advice { key, fault: None, message, help: help.to_owned() })
+}
+
+fn of_fault(at: usize, message: String, help: &str) -> Option<Advice> {
+    Some(Advice { key: FAULT, fault: Some(at), message, help: help.to_owned() })
 }
 
 fn repetitions(scenario: &Scenario) -> Option<Advice> {
@@ -179,4 +189,33 @@ fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
         "no strategy listed has a read side, so every request is taken as a write".to_owned(),
         "list a strategy that lets readers in together, or leave `read_ratio` out",
     )
+}
+
+/// While no server serves, no session can be kept alive.
+fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[FaultCard]) -> Option<Advice> {
+    let card = cards.iter().find(|card| card.name == fault.kind)?;
+    let alone = matches!(scenario.ensemble, EnsembleChoice::Local { servers: 1, .. });
+    let everywhere = card.needs.reaches_servers() && (alone || fault.target == Target::Word("all"));
+    let (lasts, timeout) = (scaled_fault(fault, scenario.time_scale).duration?, scenario.session_timeout);
+    if lasts <= timeout || !(card.stops_service || everywhere) {
+        return None;
+    }
+    let label = &fault.label;
+    of_fault(
+        at,
+        format!(
+            "`{label}` lasts {}, longer than the session timeout of {}: sessions may expire",
+            written(lasts),
+            written(timeout)
+        ),
+        "give it a shorter `duration`, or a longer `session_timeout`, unless expiry is the question",
+    )
+}
+
+fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
+    if fault.target != Target::Word("waiter") || !scenario.contenders.contains(&1) {
+        return None;
+    }
+    let message = format!("with 1 contender nobody ever waits, so `{}` hits nobody there", fault.label);
+    of_fault(at, message, "leave 1 out of `contenders`, or hit another target")
 }

@@ -6,13 +6,15 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::distribution::Distribution;
-use super::fields::{ENSEMBLE, POLL_INTERVAL_PARAM, Section};
+use super::faults::{Asked, faults};
+use super::fields::{ENSEMBLE, FAULT, POLL_INTERVAL_PARAM, Section};
 use super::keys::{Keys, Places};
 use super::model::{EnsembleChoice, Load, Order, Scenario, Stop};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
 use crate::catalog::LockCard;
+use crate::catalog::fault::FaultCard;
 
 /// What could be read of a file. `None` is a mistake that was reported, or an optional key that is absent.
 #[derive(Default)]
@@ -47,18 +49,25 @@ pub(super) struct Draft<'c> {
     pub(super) servers: Option<u64>,
     pub(super) data_dir: Option<PathBuf>,
     pub(super) connect: Option<String>,
+    /// The faults whose kind could be read.
+    pub(super) faults: Vec<Asked<'c>>,
 }
 
 impl<'c> Draft<'c> {
     /// Reads every key that is there; mistakes go to the sink.
-    pub(super) fn read(root: &DeTable<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Self {
+    pub(super) fn read(
+        root: &DeTable<'_>,
+        locks: &'c [LockCard],
+        kinds: &'c [FaultCard],
+        sink: &Sink<'_>,
+    ) -> Self {
         let start = root.keys().map(|key| key.span().start).min().unwrap_or(0);
         let mut draft = Draft { start, ..Draft::default() };
         let mut places = Places::new();
         let mut keys = Keys::new(root, Section::Top, sink, &mut places);
         draft.name = keys.read("name", values::name);
         draft.description = keys.read("description", values::text);
-        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, cards, sink)));
+        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, locks, sink)));
         (draft.strategies, draft.strategies_whole) = listed.unwrap_or_default();
         draft.contenders = keys.read("contenders", values::counts);
         draft.locks = keys.read("locks", values::count).and_then(|count| usize::try_from(count).ok());
@@ -80,6 +89,7 @@ impl<'c> Draft<'c> {
         draft.acquire_timeout = keys.read("acquire_timeout", values::duration);
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
+        draft.faults = keys.take(FAULT).map(|entry| faults(entry.value, kinds, sink)).unwrap_or_default();
         keys.finish();
         draft.read_ensemble(ensemble, &mut places, sink);
         draft.places = places;
@@ -147,6 +157,7 @@ impl<'c> Draft<'c> {
             session_timeout: self.session_timeout?,
             acquire_timeout: self.acquire_timeout,
             time_scale: self.time_scale?,
+            faults: self.faults.iter().map(Asked::choice).collect::<Option<Vec<_>>>()?,
         })
     }
 }

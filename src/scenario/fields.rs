@@ -13,6 +13,8 @@ pub enum Section {
     Top,
     /// Under `[ensemble]`.
     Ensemble,
+    /// Under each `[[fault]]`. What belongs to one kind of fault only is a parameter on its card.
+    Fault,
 }
 
 /// What values a key takes.
@@ -42,6 +44,10 @@ pub enum Kind {
     Path,
     /// A connect string with an optional chroot.
     Connect,
+    /// The name of a fault.
+    Fault,
+    /// A word for whom a fault hits; which words there are depends on its kind.
+    Target,
 }
 
 /// What happens when a key is not there.
@@ -120,8 +126,14 @@ pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
 /// Most contenders of a trial, and most locks.
 pub const CONTENDERS_MAX: u64 = 100_000;
 
+/// Most servers of an ensemble that the suite starts.
+pub const SERVERS_MAX: u64 = 5;
+
 /// Most trials of a plan.
 pub const TRIALS_MAX: usize = 10_000;
+
+/// What is measured lasts at least so long, scaled or not.
+pub const SHORTEST: Duration = MILLISECOND;
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -135,8 +147,8 @@ const WEEK: Duration = seconds(7 * 24 * 3600);
 /// Bounds of every poll interval: shorter would measure a busy loop.
 pub const POLL_INTERVAL: RangeInclusive<Duration> = MILLISECOND..=HOUR;
 
-/// Bounds of a strategy's other durations.
-pub const STRATEGY_DURATION: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+/// Bounds of the other durations of strategies and faults.
+pub const PARAM_DURATION: RangeInclusive<Duration> = Duration::ZERO..=DAY;
 
 /// The parameter of strategies that `poll_interval` at the top gives a default to.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
@@ -311,7 +323,7 @@ pub const FIELDS: &[Field] = &[
         kind: Kind::Count(0..=i64::MAX as u64),
         need: Need::Default("1"),
         example: "seed = 1",
-        doc: "Seed of everything random: the order, hold and think times, who reads.",
+        doc: "Seed of everything random: the order, hold and think times, who reads, whom faults hit and when.",
         also: &["random_seed", "rng"],
     },
     Field {
@@ -338,7 +350,8 @@ pub const FIELDS: &[Field] = &[
         kind: Kind::Factor(1e-6..=1000.0),
         need: Need::Default("1.0"),
         example: "time_scale = 0.1",
-        doc: "Factor on hold, think, strategies' intervals, duration, ramp-up and warm-up; timeouts stay.",
+        doc: "Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up and all times of faults; \
+              timeouts stay.",
         also: &["scale", "speed"],
     },
     Field {
@@ -369,10 +382,104 @@ pub const FIELDS: &[Field] = &[
         doc: "An existing ensemble instead: `host:port` pairs and an optional chroot.",
         also: &["connection", "connect_string", "hosts", "address", "url"],
     },
+    Field {
+        section: Section::Fault,
+        name: "kind",
+        kind: Kind::Fault,
+        need: Need::Required,
+        example: r#"kind = "kill""#,
+        doc: "What happens.",
+        also: &["name", "type", "fault"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "target",
+        kind: Kind::Target,
+        need: Need::Absent("each kind has its own default"),
+        example: r#"target = "leader""#,
+        doc: "Whom it hits, resolved each time it fires: `leader`, `follower`, `any` or `all` servers; `holder`, \
+              `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.",
+        also: &["whom", "victim", "hits"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "server",
+        kind: Kind::Count(1..=SERVERS_MAX),
+        need: Need::Absent("see `target`"),
+        example: "server = 2",
+        doc: "The one server that it hits, counted from 1.",
+        also: &["node", "server_id"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "contender",
+        kind: Kind::Count(0..=CONTENDERS_MAX - 1),
+        need: Need::Absent("see `target`"),
+        example: "contender = 3",
+        doc: "The one contender that it hits, counted from 0.",
+        also: &["client", "worker"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "at",
+        kind: Kind::Duration(Duration::ZERO..=WEEK),
+        need: Need::Absent("a fault needs either this or `after_acquisitions`"),
+        example: r#"at = "5s""#,
+        doc: "When it fires, counted from the beginning of the measured phase.",
+        also: &["start", "begin", "when"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "after_acquisitions",
+        kind: Kind::Count(1..=1_000_000_000),
+        need: Need::Absent("a fault needs either this or `at`"),
+        example: "after_acquisitions = 100",
+        doc: "How many locks have been acquired in the measured phase, by all contenders together, when it fires.",
+        also: &["acquisitions", "after"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "duration",
+        kind: Kind::Duration(MILLISECOND..=WEEK),
+        need: Need::Absent("what is healed needs it, what ends by itself has none"),
+        example: r#"duration = "2s""#,
+        doc: "How long it lasts before it is healed.",
+        also: &["length", "lasts"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "times",
+        kind: Kind::Count(1..=1000),
+        need: Need::Default("1"),
+        example: "times = 3",
+        doc: "How often it fires.",
+        also: &["repeat", "repetitions", "count"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "every",
+        kind: Kind::Duration(MILLISECOND..=WEEK),
+        need: Need::Absent("what fires more than once needs it"),
+        example: r#"every = "10s""#,
+        doc: "From one start to the next: longer than `duration` and `jitter` together.",
+        also: &["interval", "period"],
+    },
+    Field {
+        section: Section::Fault,
+        name: "jitter",
+        kind: Kind::Duration(Duration::ZERO..=DAY),
+        need: Need::Default(r#""0s""#),
+        example: r#"jitter = "500ms""#,
+        doc: "Each start is put off by a random part of this.",
+        also: &["random", "spread"],
+    },
 ];
 
 /// The key of the ensemble's table.
 pub const ENSEMBLE: &str = "ensemble";
+
+/// The key of the list of faults.
+pub const FAULT: &str = "fault";
 
 /// The field of that name in that section.
 #[must_use]
@@ -391,7 +498,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_other_word_for_it_means_one_thing() {
-        for section in [Section::Top, Section::Ensemble] {
+        for section in [Section::Top, Section::Ensemble, Section::Fault] {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also.iter().copied().chain([field.name])).collect();
             words.sort_unstable();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{ENSEMBLE, Field, Kind, Need, Section, field, fields_of};
+use super::fields::{ENSEMBLE, FAULT, Field, Kind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
 use super::read::{Entry, Sink, Table, Value, shortened};
 
@@ -25,6 +25,7 @@ pub(super) struct Keys<'a, 's, 't> {
     section: Section,
     sink: &'s Sink<'t>,
     misspelt: Vec<(&'static str, Entry<'a>)>,
+    params: Vec<&'static str>,
     places: &'s mut Places,
 }
 
@@ -39,11 +40,17 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
         let misspelt = table
             .entries()
             .into_iter()
-            .filter(|entry| entry.key != ENSEMBLE && field(section, entry.key).is_none())
+            .filter(|entry| !tables(section).contains(&entry.key) && field(section, entry.key).is_none())
             .filter_map(|entry| meant(entry.key, section).map(|name| (name, entry)))
             .filter(|(name, entry)| !entry.value.get_ref().is_table() || takes_table(section, name))
             .collect();
-        Self { table, section, sink, misspelt, places }
+        Self { table, section, sink, misspelt, params: Vec::new(), places }
+    }
+
+    /// Makes parameters known, which stand beside the section's own keys.
+    pub(super) fn know(&mut self, params: impl IntoIterator<Item = &'static str>) {
+        self.params.extend(params);
+        self.misspelt.retain(|(_, entry)| !self.params.contains(&entry.key));
     }
 
     /// Reads a key, or its default when it is not there.
@@ -77,10 +84,15 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
     /// Reports every key that nobody asked for.
     pub(super) fn finish(self) {
+        self.finish_beside(|_| None);
+    }
+
+    /// The same, where somebody may know better what to do about a key.
+    pub(super) fn finish_beside(self, known: impl Fn(&str) -> Option<String>) {
         for entry in self.table.finish() {
-            let place = if self.section == Section::Ensemble { " in `[ensemble]`" } else { "" };
-            let message = format!("unknown key `{}`{place}", shortened(entry.key));
-            self.sink.error(entry.key_span(), message, advice(entry.key, self.section));
+            let message = format!("unknown key `{}`{}", shortened(entry.key), place(self.section));
+            let help = known(entry.key).unwrap_or_else(|| advice(entry.key, self.section, &self.params));
+            self.sink.error(entry.key_span(), message, help);
         }
     }
 
@@ -97,41 +109,72 @@ fn takes_table(section: Section, name: &str) -> bool {
     field(section, name).is_none_or(|field| matches!(field.kind, Kind::Distribution(_)))
 }
 
+/// The tables whose headers stand in a section.
+fn tables(section: Section) -> &'static [&'static str] {
+    if section == Section::Top { &[ENSEMBLE, FAULT] } else { &[] }
+}
+
+fn place(section: Section) -> &'static str {
+    match section {
+        Section::Top => "",
+        Section::Ensemble => " in `[ensemble]`",
+        Section::Fault => " in `[[fault]]`",
+    }
+}
+
 /// What to do about an unknown key.
-fn advice(key: &str, section: Section) -> String {
-    let other = if section == Section::Top { Section::Ensemble } else { Section::Top };
-    if let Some(field) = field(other, key) {
+fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
+    let other = neighbour(section);
+    if let Some(field) = other.and_then(|other| field(other, key)) {
         return belongs(field);
     }
-    if let Some(name) = meant(key, section) {
+    if let Some(name) = meant(key, section).or_else(|| nearest(key, params.iter().copied())) {
         return format!("did you mean `{name}`?");
     }
-    if let Some(field) = meant(key, other).and_then(|name| field(other, name)) {
+    let meant_there = |other| meant(key, other).and_then(|name| field(other, name));
+    if let Some(field) = other.and_then(meant_there) {
         return format!("did you mean `{}`? {}", field.name, belongs(field));
     }
-    let mut names: Vec<_> = fields_of(section).map(|field| field.name).collect();
-    if section == Section::Top {
-        names.push(ENSEMBLE);
+    let sections = [Section::Top, Section::Ensemble, Section::Fault];
+    if let Some(field) = sections.into_iter().find_map(|section| field(section, key)) {
+        return belongs(field);
     }
-    format!("the keys here are {}", listed(names))
+    let names = fields_of(section).map(|field| field.name);
+    format!("the keys here are {}", listed(names.chain(params.iter().chain(tables(section)).copied())))
+}
+
+/// The section whose keys are easily written into this one.
+fn neighbour(section: Section) -> Option<Section> {
+    match section {
+        Section::Top => Some(Section::Ensemble),
+        Section::Ensemble => Some(Section::Top),
+        Section::Fault => None,
+    }
 }
 
 fn belongs(field: &Field) -> String {
     match field.section {
         Section::Top => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
         Section::Ensemble => format!("`{}` belongs under `[ensemble]`", field.name),
+        Section::Fault => format!("`{}` belongs under `[[fault]]`", field.name),
     }
 }
 
 fn meant(key: &str, section: Section) -> Option<&'static str> {
-    let elsewhere = if section == Section::Top { Section::Ensemble } else { Section::Top };
-    if field(elsewhere, key).is_some() {
+    if let Some(field) = fields_of(section).find(|field| field.also.contains(&key)) {
+        return Some(field.name);
+    }
+    // What is a key elsewhere is more likely in the wrong place than misspelt.
+    let elsewhere: &[Section] = match section {
+        Section::Top => &[Section::Ensemble, Section::Fault],
+        Section::Ensemble => &[Section::Top],
+        Section::Fault => &[],
+    };
+    if elsewhere.iter().any(|other| field(*other, key).is_some()) {
         return None;
     }
-    let other_word = fields_of(section).find(|field| field.also.contains(&key));
-    let table = (section == Section::Top).then_some(ENSEMBLE);
-    let names = || fields_of(section).map(|field| field.name).chain(table);
-    other_word.map(|field| field.name).or_else(|| nearest(key, names())).or_else(|| {
+    let names = fields_of(section).map(|field| field.name).chain(tables(section).iter().copied());
+    nearest(key, names).or_else(|| {
         let words = nearest(key, fields_of(section).flat_map(|field| field.also.iter().copied()))?;
         fields_of(section).find(|field| field.also.contains(&words)).map(|field| field.name)
     })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::distribution::Distribution;
 use crate::catalog::ParamValue;
+use crate::catalog::fault::FaultChoice;
 
 /// Which ensemble a scenario runs against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,8 +113,11 @@ pub struct Scenario {
     pub session_timeout: Duration,
     /// How long an acquire may take; `None` for ever.
     pub acquire_timeout: Option<Duration>,
-    /// Factor on hold, think, poll interval, duration, ramp-up and warm-up; 1 leaves them as written.
+    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of faults; 1 leaves them as
+    /// written.
     pub time_scale: f64,
+    /// What goes wrong on purpose, in the order of the file.
+    pub faults: Vec<FaultChoice>,
 }
 
 /// One trial, ready to run: all times already scaled.
@@ -149,6 +153,8 @@ pub struct TrialSpec {
     pub session_timeout: Duration,
     /// Limit of an acquire.
     pub acquire_timeout: Option<Duration>,
+    /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.
+    pub faults: Vec<FaultChoice>,
     /// The trial's own seed, derived from the scenario's.
     pub seed: u64,
 }

@@ -5,11 +5,13 @@ use toml::de::DeTable;
 use super::advice;
 use super::diagnostic::Diagnostics;
 use super::draft::Draft;
+use super::fault_rules;
 use super::model::Scenario;
 use super::read::Sink;
 use super::rules;
 use super::syntax;
 use crate::catalog::LockCard;
+use crate::catalog::fault::FaultCard;
 
 /// A file that can be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,28 +22,36 @@ pub struct Parsed {
     pub warnings: Diagnostics,
 }
 
-/// Reads a scenario file; `file_name` is only for the messages, `cards` are the strategies that exist.
+/// Reads a scenario file; `file_name` is only for the messages, `locks` are the strategies that exist and
+/// `faults` what can go wrong on purpose.
 ///
 /// # Errors
 /// Every mistake of the file at once.
-pub fn parse(file_name: &str, text: &str, cards: &[LockCard]) -> Result<Parsed, Diagnostics> {
+pub fn parse(
+    file_name: &str,
+    text: &str,
+    locks: &[LockCard],
+    faults: &[FaultCard],
+) -> Result<Parsed, Diagnostics> {
     let mut sink = Sink::new(text);
     let readable = syntax::readable(text);
     let (root, _) = DeTable::parse_recoverable(&readable.text);
     let whole = readable.is_whole();
     readable.report(text, &mut sink);
-    let draft = Draft::read(root.get_ref(), cards, &sink);
+    let draft = Draft::read(root.get_ref(), locks, faults, &sink);
     if whole {
-        rules::check(&draft, cards, &sink);
+        rules::check(&draft, locks, &sink);
+        fault_rules::check(&draft, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };
     let Some(scenario) = scenario else {
         return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };
     let advice = Sink::new(text);
-    for hint in advice::of(&scenario, cards) {
-        let span = draft.places.get(hint.key).map_or(0..0, |place| place.value.clone());
-        advice.warning(span, hint.message, hint.help);
+    for hint in advice::of(&scenario, locks, faults) {
+        let place = draft.places.get(hint.key).map(|place| place.value.clone());
+        let span = hint.fault.and_then(|at| draft.faults.get(at)).map(|fault| fault.span.clone()).or(place);
+        advice.warning(span.unwrap_or(0..0), hint.message, hint.help);
     }
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }

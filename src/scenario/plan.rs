@@ -6,7 +6,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::model::{Order, Scenario, Stop, StrategyChoice, TrialSpec};
-use crate::catalog::ParamValue;
+use crate::catalog::fault::{FaultChoice, Start};
+use crate::catalog::{ParamValue, Params};
 
 /// A scenario, expanded.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +79,7 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         warm_up: scenario.warm_up.mul_f64(scale),
         session_timeout: scenario.session_timeout,
         acquire_timeout: scenario.acquire_timeout,
+        faults: scenario.faults.iter().map(|fault| scaled_fault(fault, scale)).collect(),
         seed: 0,
     }
 }
@@ -85,12 +87,29 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
 /// Its durations scaled; the label stays as written, because it names the strategy in every output.
 fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
     let mut strategy = strategy.clone();
-    for value in strategy.params.values_mut() {
+    scale_params(&mut strategy.params, scale);
+    strategy
+}
+
+fn scale_params(params: &mut Params, scale: f64) {
+    for value in params.values_mut() {
         if let ParamValue::Duration(time) = value {
             *time = time.mul_f64(scale);
         }
     }
-    strategy
+}
+
+/// All its times scaled; the label stays as written here, too.
+pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
+    let mut fault = fault.clone();
+    if let Start::At(at) = &mut fault.start {
+        *at = at.mul_f64(scale);
+    }
+    for time in fault.duration.iter_mut().chain([&mut fault.every, &mut fault.jitter]) {
+        *time = time.mul_f64(scale);
+    }
+    scale_params(&mut fault.params, scale);
+    fault
 }
 
 /// What random numbers are for; each purpose has its own key, so that none disturbs another.

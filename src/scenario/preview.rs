@@ -9,7 +9,9 @@ use super::diagnostic::MachineDiagnostic;
 use super::estimate::BASIS;
 use super::model::{EnsembleChoice, Scenario, Stop, TrialSpec};
 use super::parse::Parsed;
-use super::plan::Plan;
+use super::plan::{Plan, scaled_fault};
+use crate::catalog::fault::{FaultChoice, Start};
+use crate::clock::micros;
 use crate::units::format_duration;
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
@@ -23,6 +25,9 @@ pub struct Preview {
     pub ensemble: String,
     /// The load and when it ends, in words.
     pub load: String,
+    /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultPreview>,
     /// Every trial in the order of running.
     pub trials: Vec<TrialPreview>,
     /// The whole, in microseconds.
@@ -50,6 +55,31 @@ pub struct TrialPreview {
     pub estimated_us: u64,
 }
 
+/// One fault as `validate` shows it. Times are microseconds, scaled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FaultPreview {
+    /// Its kind.
+    pub kind: String,
+    /// Whom it hits: a word or a number; empty where the kind says so.
+    pub target: String,
+    /// Kind, target and parameters as written.
+    pub label: String,
+    /// When it fires and how long it lasts, in words.
+    pub when: String,
+    /// When it fires first, counted from the beginning of the measured phase.
+    pub at_us: Option<u64>,
+    /// After how many acquisitions it fires first.
+    pub after_acquisitions: Option<u64>,
+    /// How long it lasts; nothing where it ends by itself.
+    pub duration_us: Option<u64>,
+    /// How often it fires.
+    pub times: u32,
+    /// From one start to the next.
+    pub every_us: u64,
+    /// Each start is put off by a random part of this.
+    pub jitter_us: u64,
+}
+
 impl Preview {
     /// Expands a file that was read.
     #[must_use]
@@ -60,7 +90,8 @@ impl Preview {
             description: plan.scenario.description.clone(),
             ensemble: ensemble(&plan.scenario),
             load: load(&plan.scenario),
-            estimated_us: crate::clock::micros(plan.estimated_duration()),
+            faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
+            estimated_us: micros(plan.estimated_duration()),
             trials: plan.trials.iter().map(trial).collect(),
             estimate_basis: BASIS,
             warnings: parsed.warnings.machine(),
@@ -75,8 +106,46 @@ fn trial(spec: &TrialSpec) -> TrialPreview {
         contenders: spec.contenders,
         repetition: spec.repetition,
         seed: spec.seed,
-        estimated_us: crate::clock::micros(spec.estimated_duration()),
+        estimated_us: micros(spec.estimated_duration()),
     }
+}
+
+fn fault(written: &FaultChoice, scale: f64) -> FaultPreview {
+    let fault = scaled_fault(written, scale);
+    let (at, after_acquisitions) = match fault.start {
+        Start::At(at) => (Some(at), None),
+        Start::AfterAcquisitions(count) => (None, Some(count)),
+    };
+    FaultPreview {
+        when: when(&fault),
+        at_us: at.map(micros),
+        after_acquisitions,
+        duration_us: fault.duration.map(micros),
+        times: fault.times,
+        every_us: micros(fault.every),
+        jitter_us: micros(fault.jitter),
+        target: fault.target.to_string(),
+        kind: fault.kind,
+        label: fault.label,
+    }
+}
+
+fn when(fault: &FaultChoice) -> String {
+    let mut text = match fault.start {
+        Start::At(at) => format!("at {}", format_duration(at)),
+        Start::AfterAcquisitions(1) => "after 1 acquisition".to_owned(),
+        Start::AfterAcquisitions(count) => format!("after {count} acquisitions"),
+    };
+    if let Some(duration) = fault.duration {
+        text += &format!(" for {}", format_duration(duration));
+    }
+    if fault.times > 1 {
+        text += &format!(", {} times, every {}", fault.times, format_duration(fault.every));
+    }
+    if !fault.jitter.is_zero() {
+        text += &format!(", put off by up to {}", format_duration(fault.jitter));
+    }
+    text
 }
 
 fn ensemble(scenario: &Scenario) -> String {
@@ -104,6 +173,9 @@ impl fmt::Display for Preview {
         writeln!(f, "{}: {}", self.name, self.description)?;
         writeln!(f, "ensemble: {}", self.ensemble)?;
         writeln!(f, "load: {}", self.load)?;
+        for fault in &self.faults {
+            writeln!(f, "fault: {}, {}", fault.label, fault.when)?;
+        }
         let width = self.trials.iter().map(|trial| trial.strategy.chars().count()).max().unwrap_or(0).max(8);
         writeln!(
             f,

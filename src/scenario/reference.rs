@@ -7,18 +7,23 @@ use std::time::Duration;
 use super::fields::{Field, Kind, Need, SHAPES, SIGMA, Section, fields_of};
 use super::nearest::listed;
 use super::read::written;
-use crate::catalog::{LockCard, ParamKind};
+use crate::catalog::fault::{Ends, FaultCard};
+use crate::catalog::{LockCard, Param, ParamKind};
 
 /// Markdown for `docs/scenario.md`.
 #[must_use]
-pub fn reference(cards: &[LockCard]) -> String {
+pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("## Keys at the top\n\n");
     page.push_str(&keys(Section::Top));
     page.push_str("## Keys under `[ensemble]`\n\n");
     page.push_str(&keys(Section::Ensemble));
+    page.push_str("## Keys under `[[fault]]`\n\n");
+    page.push_str(FAULT_INTRODUCTION);
+    page.push_str(&keys(Section::Fault));
     page.push_str(&distributions());
-    page.push_str(&strategies(cards));
+    page.push_str(&strategies(locks));
+    page.push_str(&faults(kinds));
     page.push_str(COMBINATIONS);
     page
 }
@@ -27,6 +32,17 @@ const INTRODUCTION: &str = "# The scenario file\n\n\
     A scenario is a TOML file. `zklockbench validate FILE` shows the trials it expands to, how long they take \
     and everything that is wrong with it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
     Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
+
+const FAULT_INTRODUCTION: &str = "Each `[[fault]]` is one thing that goes wrong on purpose, in every trial. \
+    Parameters of its kind stand beside these keys:\n\n\
+    ```toml\n\
+    [[fault]]\n\
+    kind = \"delay\"\n\
+    target = \"holder\"\n\
+    at = \"5s\"\n\
+    duration = \"2s\"\n\
+    latency = \"50ms\"\n\
+    ```\n\n";
 
 const COMBINATIONS: &str = "## What goes together\n\n\
     - A closed load needs exactly one of `duration` and `acquisitions`; a batch takes no `duration`, and \
@@ -37,7 +53,16 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - There are at most as many locks as the largest number of contenders.\n\
     - `connect` excludes `servers` and `data_dir`.\n\
     - No contender count and no strategy with the same parameters is listed twice: `repetitions` is for that.\n\
-    - After `time_scale`, poll intervals and `duration` are at least 1ms.\n";
+    - After `time_scale`, poll intervals and `duration` are at least 1ms.\n\
+    - A fault has exactly one of `at` and `after_acquisitions`, at most one of `target`, `server` and \
+    `contender`, and a `duration` exactly if it is healed.\n\
+    - A fault that fires more than once has an `every`, longer than its `duration` and `jitter` together; each \
+    has begun and ended before the measured phase is over.\n\
+    - Faults of servers and of the network between them need an ensemble that the suite starts, not `connect`; \
+    `isolate`, `partition`, `lose-majority` and `wipe` need at least 3 servers.\n\
+    - `clock-jump` needs `acquire_timeout`.\n\
+    - `server` is one of the `servers`, and `contender` is below the smallest number of contenders.\n\
+    - A batch has no faults.\n";
 
 fn keys(section: Section) -> String {
     let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
@@ -81,6 +106,8 @@ fn kind(kind: &Kind) -> String {
         Kind::Factor(bounds) => format!("number from {} to {}", bounds.start(), bounds.end()),
         Kind::Path => "directory".to_owned(),
         Kind::Connect => "connect string".to_owned(),
+        Kind::Fault => "[fault](#faults)".to_owned(),
+        Kind::Target => "word of its [fault](#faults)".to_owned(),
     }
 }
 
@@ -117,22 +144,57 @@ fn strategies(cards: &[LockCard]) -> String {
             let _ = writeln!(section, "| `{}` | | | | {} |", card.name, cell(card.summary));
         }
         for param in card.params {
-            let values = match param.kind {
-                ParamKind::Duration => "duration".to_owned(),
-                ParamKind::Bool => "`true` or `false`".to_owned(),
-                ParamKind::OneOf(_) | ParamKind::Choice(_) => listed(param.kind.words()),
-                ParamKind::Count(least, most) => format!("{least} to {most}"),
-            };
             let _ = writeln!(
                 section,
-                "| `{}` | `{}` | {values} | `{}` | {}{} |",
+                "| `{}` | `{}` | {} | `{}` | {}{} |",
                 card.name,
                 param.name,
+                values(param),
                 param.default,
                 cell(param.doc),
                 card.only_with(param)
             );
         }
+    }
+    section.push('\n');
+    section
+}
+
+fn values(param: &Param) -> String {
+    match param.kind {
+        ParamKind::Duration => "duration".to_owned(),
+        ParamKind::Bool => "`true` or `false`".to_owned(),
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => listed(param.kind.words()),
+        ParamKind::Count(least, most) => format!("{least} to {most}"),
+    }
+}
+
+fn faults(cards: &[FaultCard]) -> String {
+    let mut section = String::from(
+        "## Faults\n\n[faults.md](faults.md) has how each is injected, proved and ended.\n\n\
+         | fault | what | target | duration |\n|---|---|---|---|\n",
+    );
+    for card in cards {
+        let default = |word: &str| if word == card.default_target { " (default)" } else { "" };
+        let words: Vec<_> = card.words().iter().map(|word| format!("`{word}`{}", default(word))).collect();
+        let target = if words.is_empty() { "-".to_owned() } else { words.join(", ") };
+        let _ = writeln!(
+            section,
+            "| `{}` | {} | {target} | {} |",
+            card.name,
+            cell(card.summary),
+            if card.ends == Ends::Healed { "required" } else { "-" }
+        );
+    }
+    section.push_str("\n| fault | parameter | value | default | meaning |\n|---|---|---|---|---|\n");
+    for (card, param) in cards.iter().flat_map(|card| card.params.iter().map(move |param| (card, param))) {
+        let (name, key, values) = (card.name, param.name, values(param));
+        let _ = writeln!(
+            section,
+            "| `{name}` | `{key}` | {values} | `{}` | {} |",
+            param.default,
+            cell(param.doc)
+        );
     }
     section.push('\n');
     section

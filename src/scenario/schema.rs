@@ -6,18 +6,20 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{ENSEMBLE, Field, Kind, Need, SHAPES, SIGMA, Section, Shape, fields_of};
+use super::fields::{ENSEMBLE, FAULT, Field, Kind, Need, SHAPES, SIGMA, Section, Shape, fields_of};
+use crate::catalog::fault::{Ends, FaultCard, Targets};
 use crate::catalog::{LockCard, Param, ParamKind};
 
 /// Durations as [`crate::units::parse_duration`] reads them.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
-/// The schema, with the strategies that exist.
+/// The schema, with the strategies and the faults that exist.
 #[must_use]
-pub fn schema(cards: &[LockCard]) -> Value {
-    let mut properties = properties(Section::Top, cards);
-    properties.insert(ENSEMBLE.to_owned(), ensemble(cards));
+pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
+    let mut properties = properties(Section::Top, locks);
+    properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
+    properties.insert(FAULT.to_owned(), faults(kinds));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "zklockbench scenario",
@@ -85,6 +87,8 @@ fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
         Kind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
         Kind::Word(words) => json!({ "type": "string", "enum": words }),
         Kind::Factor(bounds) => number(bounds),
+        // What these hold depends on the fault.
+        Kind::Fault | Kind::Target => json!({ "type": "string" }),
     }
 }
 
@@ -156,4 +160,47 @@ fn parameter(param: &Param) -> Value {
     value["description"] = json!(param.doc);
     value["default"] = default;
     value
+}
+
+fn faults(cards: &[FaultCard]) -> Value {
+    let choices: Vec<_> = cards.iter().map(fault).collect();
+    json!({
+        "type": "array",
+        "description": "What goes wrong on purpose in each trial.",
+        "items": { "anyOf": choices },
+    })
+}
+
+fn fault(card: &FaultCard) -> Value {
+    let mut properties = properties(Section::Fault, &[]);
+    properties.retain(|name, _| has_key(card, name));
+    properties["kind"] = json!({ "const": card.name, "description": card.summary });
+    if let Some(target) = properties.get_mut("target") {
+        target["enum"] = json!(card.words());
+        target["default"] = json!(card.default_target);
+    }
+    properties.extend(card.params.iter().map(|param| (param.name.to_owned(), parameter(param))));
+    let mut required = vec!["kind"];
+    required.extend((card.ends == Ends::Healed).then_some("duration"));
+    let both = |other: &str| json!({ "required": ["target", other] });
+    json!({
+        "type": "object",
+        "description": card.summary,
+        "properties": properties,
+        "required": required,
+        "oneOf": [{ "required": ["at"] }, { "required": ["after_acquisitions"] }],
+        "not": { "anyOf": [both("server"), both("contender")] },
+        "additionalProperties": false,
+    })
+}
+
+/// Whether a key of all faults means something to this kind.
+fn has_key(card: &FaultCard, name: &str) -> bool {
+    match name {
+        "target" => card.targets != Targets::Fixed,
+        "server" => card.targets == Targets::Servers,
+        "contender" => card.targets == Targets::Contenders,
+        "duration" => card.ends == Ends::Healed,
+        _ => true,
+    }
 }

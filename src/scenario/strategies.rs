@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, STRATEGY_DURATION};
+use super::fields::POLL_INTERVAL_PARAM;
 use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
-use super::read::{
-    Entry, Sink, Table, Value, expect_bool, expect_count, expect_duration, expect_text, expect_word,
-    shortened, wrong_type,
-};
-use crate::catalog::{LockCard, Param, ParamKind, ParamValue};
-use crate::units::parse_duration;
+use super::params::{Given, default_value, given_value};
+use super::read::{Entry, Sink, Table, Value, expect_text, shortened, wrong_type};
+use crate::catalog::{LockCard, Param, ParamValue};
 
 /// A strategy of the list, where it stands, and its card.
 pub(super) struct Listed<'c> {
@@ -27,24 +24,6 @@ impl Listed<'_> {
     /// Looks again after an interval instead of waiting for a notification.
     pub(super) fn polls(&self) -> bool {
         polls(self.card)
-    }
-}
-
-/// The parameters that a scenario has set, by name.
-type Given = BTreeMap<&'static str, ParamValue>;
-
-/// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
-#[must_use]
-pub fn default_value(param: &Param) -> Option<ParamValue> {
-    match param.kind {
-        ParamKind::Duration => parse_duration(param.default).ok().map(ParamValue::Duration),
-        ParamKind::Bool => param.default.parse().ok().map(ParamValue::Bool),
-        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
-            param.kind.words().contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
-        }
-        ParamKind::Count(least, most) => {
-            param.default.parse().ok().filter(|count| (least..=most).contains(count)).map(ParamValue::Count)
-        }
     }
 }
 
@@ -157,18 +136,7 @@ fn param(
         sink.error(entry.key_span(), message, param_help(card, entry.key, cards));
         return None;
     };
-    let value = match param.kind {
-        ParamKind::Duration => {
-            let bounds = if param.name == POLL_INTERVAL_PARAM { POLL_INTERVAL } else { STRATEGY_DURATION };
-            ParamValue::Duration(expect_duration(entry.value, &bounds, sink)?)
-        }
-        ParamKind::Bool => ParamValue::Bool(expect_bool(entry.value, sink)?),
-        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
-            ParamValue::Word(expect_word(entry.value, &param.kind.words(), sink)?.to_owned())
-        }
-        ParamKind::Count(least, most) => ParamValue::Count(expect_count(entry.value, &(least..=most), sink)?),
-    };
-    Some((param.name, value))
+    Some((param.name, given_value(param, entry.value, sink)?))
 }
 
 /// Reports every parameter that has no meaning beside the others; whether there is none.

@@ -108,6 +108,9 @@ fn help(message: &str, line: &str) -> String {
     if message.starts_with("duplicate key") {
         return "the key stands above already: keep one of the two".to_owned();
     }
+    if message.starts_with("unclosed array table") {
+        return "close the header with `]]`, as in [[fault]]".to_owned();
+    }
     if STOPS[1..].iter().any(|stop| message.starts_with(stop)) {
         return "close the header with `]`, as in [ensemble]".to_owned();
     }

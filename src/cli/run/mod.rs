@@ -1,5 +1,6 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
+mod capabilities;
 mod conclude;
 mod files;
 mod progress;
@@ -14,14 +15,18 @@ use super::args::RunArgs;
 use super::host;
 use super::output;
 use super::scenario_file::ScenarioFile;
+use crate::catalog::Holders;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{self, Environment, LOST, TOP, Workspace, run_trial};
+use crate::record::history::LockKind;
 use crate::record::{Completeness, EnsembleInfo, Run, RunOutcome, Trial};
+use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
-use crate::{check, lock};
+use crate::{check, fault, lock};
+use capabilities::Needs;
 use progress::Progress;
 use world::World;
 
@@ -32,7 +37,9 @@ use world::World;
 pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let file = ScenarioFile::read(&args.scenario, &args.overrides)
         .map_err(|unusable| unusable.report(&args.scenario))?;
-    for advice in advice(&file.parsed.scenario, &lock::cards()) {
+    let needs = Needs::of(&file.parsed.scenario);
+    needs.check(&file.parsed.scenario, &args)?;
+    for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
     let started_at = SystemTime::now();
@@ -45,10 +52,10 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let plan = Plan::of(&file.parsed.scenario);
     let progress = Progress::new(&plan, &args);
     progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
-    let opening = World::open(&file.parsed.scenario, &args, &writer, &progress);
+    let opening = World::open(&file.parsed.scenario, (&args, &needs), &writer, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let mut session =
-        Session { args, file, plan, progress, world, writer, trials: Vec::new(), started_at, run_id };
+        Session { args, file, needs, plan, progress, world, writer, trials: Vec::new(), started_at, run_id };
     let measured = session.measure(stop).await;
     session.conclude(measured).await
 }
@@ -62,6 +69,7 @@ fn unique(name: &str) -> String {
 struct Session {
     args: RunArgs,
     file: ScenarioFile,
+    needs: Needs,
     plan: Plan,
     progress: Progress,
     world: World,
@@ -92,6 +100,9 @@ impl Session {
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
             keep_awake: self.world.keep_awake(&ensemble.servers),
+            local: self.world.local(),
+            keeps_history: self.args.history,
+            proxy: self.needs.proxy(&self.world.addresses())?,
         };
         if !self.world.is_external() && !stop.is_cancelled() {
             self.progress.note("warming the servers up, which takes up to 12 s");
@@ -141,15 +152,31 @@ impl Session {
     }
 
     /// Says, too, when a server of our own has ended.
-    fn why(&mut self, what: &str) -> String {
+    fn why(&self, what: &str) -> String {
         self.world.ended().map_or_else(|| what.to_owned(), |server| format!("{what}; {server}"))
     }
 
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
         self.writer.trial(&trial)?;
+        if self.args.history {
+            self.write_history(&trial)?;
+            trial.history.clear();
+        }
         trial.histograms.clear();
         self.trials.push(trial);
         Ok(())
+    }
+
+    fn write_history(&self, trial: &Trial) -> Result<(), Error> {
+        let kind = match lock::find(&trial.strategy).map(|entry| entry.card.guarantees.holders) {
+            Some(Holders::ReadersOrOneWriter) => LockKind::ReadWrite,
+            Some(Holders::Leases(param)) => {
+                let leases = trial.params.get(param).and_then(|leases| leases.parse().ok());
+                LockKind::Semaphore(leases.unwrap_or(1))
+            }
+            _ => LockKind::Mutex,
+        };
+        write_trial(&layout::trial_history(self.writer.dir(), trial.index), trial, kind)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.

@@ -33,7 +33,7 @@ const ROUNDS_AT_MOST: usize = 4;
 /// # Errors
 /// When no session can be opened, or the ensemble goes away.
 pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
-    let parsed = parse("warm-up", ROUND, &lock::cards()).map_err(Error::usage)?;
+    let parsed = parse("warm-up", ROUND, &lock::cards(), &[]).map_err(Error::usage)?;
     let mut acquired = 0;
     for spec in Plan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
         if acquired >= ENOUGH || stop.is_cancelled() {
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_round_is_a_scenario_of_one_trial() {
-        let parsed = parse("warm-up", ROUND, &lock::cards()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let parsed =
+            parse("warm-up", ROUND, &lock::cards(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(Plan::of(&parsed.scenario).trials.len(), 1);
     }
 }

@@ -1,5 +1,8 @@
 //! The ensemble that a run uses: a fresh local one, the kept one, or somebody else's.
 
+use std::sync::Arc;
+
+use super::capabilities::Needs;
 use super::progress::Progress;
 use crate::cli::args::RunArgs;
 use crate::ensemble::{External, Installation, Kept, Local, LocalSpec, Places, Role, roles};
@@ -12,7 +15,7 @@ use crate::zk::{Target, admin, keep_awake};
 /// The ensemble in use.
 pub enum World {
     /// Started for this run.
-    Fresh(Box<Local>),
+    Fresh(Arc<Local>),
     /// Kept by `ensemble up`.
     Kept(Kept),
     /// Somebody else's.
@@ -26,7 +29,7 @@ impl World {
     /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
-        args: &RunArgs,
+        (args, needs): (&RunArgs, &Needs),
         writer: &RunWriter,
         progress: &Progress,
     ) -> Result<Self, Error> {
@@ -36,7 +39,7 @@ impl World {
                 Err(Error::usage("TLS is for an existing ensemble: give --connect as well"))
             }
             EnsembleChoice::Local { servers, data_dir } => {
-                if let Some(kept) = fitting(*servers, data_dir.is_some(), args)? {
+                if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
                     progress.note(&format!(
                         "using the ensemble kept since {} (--fresh starts another)",
                         kept.since
@@ -47,8 +50,9 @@ impl World {
                 let installation = Installation::find(&places)?;
                 progress.note(&format!("starting {servers} servers: {}", installation.origin));
                 let logs = Some(writer.server_logs());
-                let spec = LocalSpec { servers: *servers, data_dir: data_dir.clone(), logs };
-                Ok(Self::Fresh(Box::new(Local::start(&spec, &installation).await?)))
+                let (servers, data_dir, apart) = (*servers, data_dir.clone(), needs.links());
+                let spec = LocalSpec { servers, data_dir, logs, apart };
+                Ok(Self::Fresh(Arc::new(Local::start(&spec, &installation).await?)))
             }
         }
     }
@@ -79,6 +83,11 @@ impl World {
         }
     }
 
+    /// The servers, if they were started for this run.
+    pub fn local(&self) -> Option<Arc<Local>> {
+        if let Self::Fresh(local) = self { Some(Arc::clone(local)) } else { None }
+    }
+
     /// The chroot, empty for none.
     pub fn chroot(&self) -> String {
         if let Self::External(external) = self { external.chroot.clone() } else { String::new() }
@@ -100,7 +109,7 @@ impl World {
     }
 
     /// Which server of our own has ended by itself, if one has.
-    pub fn ended(&mut self) -> Option<String> {
+    pub fn ended(&self) -> Option<String> {
         if let Self::Fresh(local) = self { local.ended() } else { None }
     }
 
@@ -137,8 +146,8 @@ impl World {
 }
 
 /// The kept ensemble, if it is what the run would start by itself.
-fn fitting(servers: usize, data_dir: bool, args: &RunArgs) -> Result<Option<Kept>, Error> {
-    if args.fresh || data_dir || args.install.zookeeper_home.is_some() {
+fn fitting(servers: usize, needs_its_own: bool, args: &RunArgs) -> Result<Option<Kept>, Error> {
+    if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
     }
     let kept = Kept::load(&Kept::state_file())?;

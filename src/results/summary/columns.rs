@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use super::super::wire::{Derived, Latency, StoredCounts, StoredHealth, StoredNotifications, TrialFile};
+use super::super::wire::{
+    Derived, Latency, StoredBroken, StoredCounts, StoredHealth, StoredNotifications, TrialFile,
+};
 use crate::measure::{Measure, Outcome, RequestKind};
 
 /// The text of a cell; `None` when the value was not measured.
@@ -22,10 +24,20 @@ pub struct Column {
 /// Every column, in the order of the file.
 #[must_use]
 pub fn columns() -> Vec<Column> {
-    [identity(), judgement(), derived(), counts(), notifications(), by_name(), latencies(), health()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        identity(),
+        judgement(),
+        broken(),
+        derived(),
+        counts(),
+        notifications(),
+        by_name(),
+        latencies(),
+        health(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn column(name: impl Into<String>, cell: impl Fn(&TrialFile) -> Cell + 'static) -> Column {
@@ -70,6 +82,26 @@ fn judgement() -> Vec<Column> {
         maybe("most_inside", |t| t.most_inside),
         known("errors", |t| t.errors.values().sum::<u64>()),
     ]
+}
+
+fn broken() -> Vec<Column> {
+    let of: [Of<StoredBroken, Option<u64>>; 7] = [
+        ("faults", |b| u64::try_from(b.faults.len()).ok()),
+        ("faults_proved", |b| u64::try_from(b.proved()).ok()),
+        ("longest_gap_us", StoredBroken::longest_gap_us),
+        ("longest_recovery_us", StoredBroken::longest_recovery_us),
+        ("stuck", |b| u64::try_from(b.stuck.len()).ok()),
+        ("orphans", |b| b.orphans),
+        ("stale_writes", |b| Some(b.fencing.stale)),
+    ];
+    let columns = of.into_iter().map(|(name, value)| maybe(name, move |t| value(t.broken.as_ref()?)));
+    let rest = [
+        maybe("stale_writes_rejected", |t| Some(t.broken.as_ref()?.fencing.stale_rejected)),
+        known("zombies", |t| t.excused.zombies),
+        known("uncertain", |t| t.excused.uncertain),
+        known("longest_unsafe_us", |t| t.excused.longest_unsafe_us),
+    ];
+    columns.chain(rest).collect()
 }
 
 fn yes_no_unknown(agrees: Option<bool>) -> &'static str {

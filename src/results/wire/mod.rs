@@ -6,6 +6,7 @@
 //! A field may be added without a new [`SCHEMA_VERSION`], because a reader passes over what it does not
 //! know. To drop a field or to change its meaning takes a new version.
 
+mod broken;
 mod counts;
 mod derived;
 mod evidence;
@@ -19,6 +20,7 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
+pub use broken::{StoredBroken, StoredEnsembleOrder, StoredExcused, StoredFault, StoredFencing, StoredStuck};
 pub use counts::{ByName, StoredCounts, StoredNotifications};
 pub use derived::Derived;
 pub use evidence::{StoredAccounting, StoredHolder, StoredServerCounters, StoredViolation};

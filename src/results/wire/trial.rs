@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::{StoredCompleteness, StoredPhase, StoredSecond, StoredSessions, StoredTally};
 use super::{
-    Derived, Latency, SCHEMA_VERSION, StoredAccounting, StoredCounts, StoredHealth, StoredServerCounters,
-    StoredVerdict, StoredViolation, time,
+    Derived, Latency, SCHEMA_VERSION, StoredAccounting, StoredBroken, StoredCounts, StoredExcused,
+    StoredHealth, StoredServerCounters, StoredVerdict, StoredViolation, time,
 };
 use crate::measure::{Histogram, Measure};
 use crate::record::Trial;
@@ -59,6 +59,12 @@ pub struct TrialFile {
     pub violation_count: u64,
     /// The first of them.
     pub violations: Vec<StoredViolation>,
+    /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
+    #[serde(default)]
+    pub excused: StoredExcused,
+    /// What was broken on purpose, and what became of the lock; `None` when nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<StoredBroken>,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<StoredAccounting>,
     /// The servers' own counters.
@@ -139,6 +145,8 @@ impl From<&Trial> for TrialFile {
             errors: trial.errors.clone(),
             violation_count: trial.violation_count,
             violations: trial.violations.iter().map(Into::into).collect(),
+            excused: (&trial.excused).into(),
+            broken: StoredBroken::of(trial),
             accounting: trial.accounting.iter().map(Into::into).collect(),
             servers: trial.servers.iter().map(Into::into).collect(),
             most_inside: Some(trial.most_inside),

@@ -1,0 +1,98 @@
+//! Finds out whom a fault hits: words such as `holder` have a meaning only at the moment when it fires.
+
+use std::time::Duration;
+
+use rand::Rng;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::site::Site;
+use crate::catalog::fault::Target;
+use crate::clock;
+use crate::ensemble::{Processes, eventually};
+
+/// How long it may take until somebody is what the word says.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// The contenders that a target names at this moment.
+///
+/// # Errors
+/// When nobody was what the word says for 5 s.
+pub async fn contenders(
+    target: &Target,
+    site: &Site<'_>,
+    draw: &mut ChaCha8Rng,
+) -> Result<Vec<usize>, String> {
+    let count = site.contenders.count();
+    let begin = clock::now();
+    let word = match target {
+        Target::Contender(number) if *number < count => return Ok(vec![*number]),
+        Target::Contender(number) => return Err(format!("there is no contender {number}")),
+        Target::Word("any") => return Ok(vec![draw.random_range(0..count.max(1))]),
+        Target::Word("all") | Target::Fixed => return Ok((0..count).collect()),
+        Target::Word(word) => *word,
+        Target::Server(number) => return Err(format!("server {number} is no contender")),
+    };
+    loop {
+        let those = if word == "holder" { site.contenders.inside() } else { site.contenders.waiting() };
+        if let Some(one) = those.choose(draw) {
+            return Ok(vec![*one]);
+        }
+        if clock::now() - begin > clock::micros(PATIENCE) {
+            return Err(format!("there was no {word} for {PATIENCE:?}"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The servers that a target names at this moment.
+///
+/// # Errors
+/// When nobody is what the word says.
+pub async fn servers(
+    target: &Target,
+    processes: &dyn Processes,
+    draw: &mut ChaCha8Rng,
+) -> Result<Vec<usize>, String> {
+    let count = processes.servers();
+    match target {
+        Target::Server(number) if (1..=count).contains(number) => Ok(vec![*number]),
+        Target::Server(number) => Err(format!("there is no server {number}")),
+        Target::Word("leader") => Ok(vec![eventually(PATIENCE, || processes.leader()).await?]),
+        Target::Word("follower") => {
+            let followers = eventually(PATIENCE, || processes.followers()).await?;
+            Ok(followers.choose(draw).copied().into_iter().collect())
+        }
+        Target::Word("any") => Ok(vec![draw.random_range(1..=count)]),
+        _ => Ok((1..=count).collect()),
+    }
+}
+
+/// How outputs call these servers, of which that one led.
+#[must_use]
+pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
+    let role = |server: usize| match leader {
+        Some(leader) if leader == server => " (leader)",
+        Some(_) => " (follower)",
+        None => "",
+    };
+    if matches!(target, Target::Word("all")) {
+        return "all servers".into();
+    }
+    let names = servers.iter().map(|server| format!("server {server}{}", role(*server)));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// How outputs call them.
+#[must_use]
+pub fn name(contenders: &[usize], target: &Target) -> String {
+    let role = match target {
+        Target::Word(word @ ("holder" | "waiter")) => format!(" ({word})"),
+        _ => String::new(),
+    };
+    match contenders {
+        [one] => format!("contender {one}{role}"),
+        many => format!("{} contenders", many.len()),
+    }
+}

@@ -1,0 +1,73 @@
+//! `clock-jump`: a waiter's clock jumps ahead while it waits with a deadline.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, aim, wire};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::catalog::{Param, ParamKind};
+use crate::clock;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "clock-jump",
+    summary: "the clock by which a waiter keeps its acquire deadline jumps ahead",
+    source: "Jepsen's clock nemesis; ZooKeeper's own use of a monotonic clock for timeouts",
+    details: "\
+Inject: the deadline of the acquire that is under way is taken for `by` nearer than it was, as when the clock
+is set.
+Proof: the acquire has ended within 10 s: timed out at the moved deadline, or acquired before it.
+Ends by itself, with that acquire.
+
+A right lock: it times out early and leaves in order: its node goes, the watch that the next one had on it
+fires, and nobody is let in by that alone. Sessions do not notice, because their timeouts are kept by a
+monotonic clock.
+A jump that is shorter than the rest of the deadline changes nothing but the rest. `acquire_timeout` must be
+set.",
+    targets: Targets::Contenders,
+    refuses: &["holder"],
+    default_target: "waiter",
+    ends: Ends::ByItself,
+    needs: Capability::Contenders,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: Some("acquire_timeout"),
+    params: &[Param {
+        name: "by",
+        kind: ParamKind::Duration,
+        default: "1h",
+        doc: "How far the clock jumps.",
+    }],
+};
+
+/// How long the contender may take until it has noticed.
+const NOTICES: Duration = Duration::from_secs(10);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+    let by = wire::time(choice, "by");
+    hit.iter().for_each(|contender| site.contenders.clock_jumps(*contender, by));
+    let begin = clock::now();
+    let waits =
+        || hit.iter().any(|one| site.contenders.waits_since(*one).is_some_and(|since| since <= begin));
+    while waits() && clock::now() - begin < clock::micros(NOTICES) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let proof = if waits() {
+        Proof::NotProved(format!("it still waited after {NOTICES:?}"))
+    } else {
+        Proof::Proved("its acquire has ended".into())
+    };
+    Ok(Active::over(aim::name(&hit, &choice.target), proof))
+}

@@ -1,0 +1,67 @@
+//! `delay`: every request and reply of a contender takes longer.
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, wire};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use crate::catalog::{Param, ParamKind};
+use crate::proxy::Delay;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "delay",
+    summary: "every packet between a contender and its server is late",
+    source: "Toxiproxy's latency toxic; Jepsen's packet delays",
+    details: "\
+Inject: the proxy keeps back what passes, in both directions, by `latency` and by a random time of up to
+`extra`. The order stays, as in a TCP connection.
+Proof: the contender has connections, and they pass through the proxy, which keeps back what passes. How much longer
+round trips become is in the results, as `request_*`.
+Heal: nothing is kept back any more; what waits goes at once.
+
+A right lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
+strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their
+timeout.
+Where it misleads: the proxy delays whole reads of a socket, not packets, so it does not show what a slow
+network does to a single large reply.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "all",
+    ends: Ends::Healed,
+    needs: Capability::Proxies,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[
+        Param {
+            name: "latency",
+            kind: ParamKind::Duration,
+            default: "20ms",
+            doc: "By how much each direction is late.",
+        },
+        Param {
+            name: "extra",
+            kind: ParamKind::Duration,
+            default: "0ms",
+            doc: "A random time of up to this is added to each.",
+        },
+    ],
+};
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+    let seed = draw.random();
+    let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
+    Ok(wire::turn(hit, proxy, "the proxy keeps back what passes", |who| proxy.delay(who, delay)))
+}

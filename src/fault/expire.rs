@@ -1,0 +1,60 @@
+//! `expire`: a contender's session ends while the contender is alive.
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "expire",
+    summary: "another connection takes over a contender's session and closes it",
+    source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
+    details: "\
+Inject: a second connection presents the session's id and password, and closes the session.
+Proof: the server has answered the close, and with it has deleted the session's ephemeral nodes.
+Ends by itself: the contender opens a new session.
+
+A right lock: the nodes go at once, so the next one acquires at once, while the former holder still believes
+that it holds, until its client has connected again and is told. What it does in between is a zombie's work.
+It must not release with the new session what it acquired with the old one.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "holder",
+    ends: Ends::ByItself,
+    needs: Capability::Contenders,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// How long the server may take to close the session.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Closes the session by another connection that has its id and password.
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+    let mut closed = Vec::new();
+    for contender in &hit {
+        let key = site.contenders.session(*contender);
+        let key = key.ok_or_else(|| format!("contender {contender} had no session at that moment"))?;
+        let id = key.id();
+        // Said before: the next one may enter before the answer is here.
+        site.contenders.has_expired(*contender, id);
+        closed.push(format!("0x{id:x}"));
+        site.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
+    }
+    let proof = Proof::Proved(format!("the server has closed session {}", closed.join(", ")));
+    Ok(Active::over(aim::name(&hit, &choice.target), proof))
+}

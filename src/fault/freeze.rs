@@ -1,0 +1,89 @@
+//! `freeze`: a contender stands still together with its session.
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Target, Targets};
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "freeze",
+    summary: "a contender and its session stand still for a while, as in a long garbage collection",
+    source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
+    details: "\
+Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply and no event is
+looked at.
+Proof: nothing of the contender and its client was run for 30 ms. A holder that had let go before it stood still is
+no holder: then another one is chosen.
+Heal: the contender goes on where it stood.
+
+A right lock: shorter than the session timeout it is a long hold or a long wait. Longer, the contender wakes
+up as a zombie: it believes that it holds while the next one holds already. No lock can prevent that; it can
+only let the contender know soon, and give it a fencing token by which whatever the lock protects refuses the
+zombie's work. Entries of a zombie are told apart from violations by the end of its session.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "holder",
+    ends: Ends::Healed,
+    needs: Capability::Contenders,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// What was running when the gate was shut ends within this.
+const SETTLES: Duration = Duration::from_millis(20);
+/// For so long nothing may have run.
+const LOOKS_FOR: Duration = Duration::from_millis(30);
+/// A holder may have left before its gate was shut; then another one is chosen.
+const TRIES: u32 = 100;
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let hit = shut(choice, site, &mut draw).await?;
+    tokio::time::sleep(SETTLES).await;
+    let passed = || -> u64 { hit.iter().map(|one| site.contenders.gate(*one).times_passed()).sum() };
+    let before = passed();
+    tokio::time::sleep(LOOKS_FOR).await;
+    let proof = if passed() == before {
+        Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
+    } else {
+        Proof::NotProved("it went on".into())
+    };
+    let target = aim::name(&hit, &choice.target);
+    let healing = async move {
+        hit.iter().for_each(|contender| site.contenders.gate(*contender).open());
+        Ok(())
+    };
+    Ok(Active::until(target, proof, healing))
+}
+
+/// Shuts the gates of those that the target names, and makes sure that they are still what it says.
+async fn shut(choice: &FaultChoice, site: &Site<'_>, draw: &mut ChaCha8Rng) -> Result<Vec<usize>, String> {
+    for _ in 0..TRIES {
+        let hit = aim::contenders(&choice.target, site, draw).await?;
+        let gates: Vec<_> = hit.iter().map(|contender| site.contenders.gate(*contender)).collect();
+        gates.iter().for_each(|gate| gate.shut());
+        tokio::time::sleep(SETTLES).await;
+        let is_still = match choice.target {
+            Target::Word("holder") => hit.iter().all(|one| site.contenders.inside().contains(one)),
+            Target::Word("waiter") => hit.iter().all(|one| site.contenders.waiting().contains(one)),
+            _ => true,
+        };
+        if is_still {
+            return Ok(hit);
+        }
+        gates.iter().for_each(|gate| gate.open());
+    }
+    Err(format!("{TRIES} times whoever was to stand still had done its part already; hold longer"))
+}

@@ -1,0 +1,50 @@
+//! `kill`: a server's process ends without a warning, and is started again when the fault ends.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::outage::{How, take_down};
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "kill",
+    summary: "a server's process ends at once (SIGKILL), and is started again",
+    source: "Jepsen's kill nemesis; ZooKeeper paper (USENIX ATC 2010), throughput upon failures",
+    details: "\
+Inject: SIGKILL to the server's Java process. It writes nothing more and closes nothing: its sockets break.
+Proof: the process has ended, and the port for contenders no longer accepts connections. Where the leader was
+hit, the others have elected another one.
+Heal: the server is started again with the data that it left; healed when the ensemble is whole.
+
+A right lock: contenders of that server go to another one. While there is no leader nobody acquires and
+nobody releases, but whoever holds goes on to hold: sessions outlast an election, and their timeouts begin
+anew with it. A request under way when the server went has an unknown outcome: a create may have made its
+node, a delete may have removed it.
+Where it misleads: on one host an election takes a few tenths of a second, less than over a real network.
+`all` ends every server, and with one server its only one: nobody serves until they are back.",
+    targets: Targets::Servers,
+    refuses: &[],
+    default_target: "leader",
+    ends: Ends::Healed,
+    needs: Capability::Processes,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
+    take_down(How::Killed, servers, &choice.target, site).await
+}

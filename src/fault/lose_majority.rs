@@ -1,0 +1,60 @@
+//! `lose-majority`: so many servers end that the others cannot decide anything.
+
+use std::time::Duration;
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::Entry;
+use super::active::Active;
+use super::outage::{How, take_down};
+use super::site::Site;
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::ensemble::eventually;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "lose-majority",
+    summary: "a majority of the servers ends at once (SIGKILL), and is started again",
+    source: "Jepsen's kill nemesis, on a majority",
+    details: "\
+Inject: SIGKILL to as many servers as it takes to leave no majority, drawn by the seed.
+Proof: their processes have ended, and the servers that are left say that they do not serve.
+Heal: all are started again; healed when the ensemble serves, with as many followers in step as there should
+be.
+
+A right lock: nobody acquires, nobody releases, and no session ends, because nobody can decide so: whoever
+held before still holds after. Contenders that were disconnected for longer than their session timeout must
+stop to believe that they hold, though their nodes may still be there.
+Where it misleads: session timeouts begin anew when a leader is elected. So a lock whose holder died in the
+meantime is freed only a whole timeout after the ensemble is back.",
+    targets: Targets::Fixed,
+    refuses: &[],
+    default_target: "",
+    ends: Ends::Healed,
+    needs: Capability::Processes,
+    least_servers: 3,
+    stops_service: true,
+    needs_key: None,
+    params: &[],
+};
+
+/// How long it may take until the rest has noticed that it is too few.
+const NOTICES: Duration = Duration::from_secs(60);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let processes = site.processes()?;
+    let active = take_down(How::Killed, processes.majority(draw.random()), &choice.target, site).await?;
+    match eventually(NOTICES, || processes.nobody_serves()).await {
+        Ok(seen) => Ok(Active { proof: Proof::Proved(seen), seen_at: None, ..active }),
+        Err(why) => Ok(Active { proof: Proof::NotProved(why), ..active }),
+    }
+}

@@ -1,0 +1,143 @@
+//! `partition`: the servers fall apart into groups that do not hear of each other.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::Entry;
+use super::active::Active;
+use super::outage::until_whole;
+use super::site::Site;
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::catalog::{Param, ParamKind, ParamValue};
+use crate::ensemble::eventually;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "partition",
+    summary: "the network between the servers falls apart, in one of four shapes",
+    source: "Jepsen's partition nemeses: halves, bridge, one-way",
+    details: "\
+Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says
+which:
+`minority`: the leader is on the smaller side, so the others elect another one and it steps down.
+`majority`: the leader is on the larger side, so it goes on, and the servers of the smaller side stop to
+serve.
+`one-way`: what the leader sends to the others is lost, what they send to it arrives. It looks alive to
+itself only.
+`bridge`: two halves do not hear of each other, but one server, not the leader, hears of both.
+Proof: datagrams do not arrive where nothing may pass.
+Heal: the packets pass again; healed when everything gets everywhere and the ensemble is whole.
+
+A right lock: contenders on the losing side are sent away or time out, and move. As under `isolate`, a leader
+that is about to be deposed may answer reads with the past. Under `one-way` and `bridge` elections may take
+several rounds; nobody acquires meanwhile, which is slow but not wrong.
+Where it misleads: with three servers `minority` is `isolate` of the leader.",
+    targets: Targets::Fixed,
+    refuses: &[],
+    default_target: "",
+    ends: Ends::Healed,
+    needs: Capability::Links,
+    least_servers: 3,
+    stops_service: false,
+    needs_key: None,
+    params: &[Param {
+        name: "shape",
+        kind: ParamKind::OneOf(&["minority", "majority", "one-way", "bridge"]),
+        default: "minority",
+        doc: "The leader on the smaller or on the larger side, deaf in one direction, or halves with a bridge.",
+    }],
+};
+
+/// How long it may take until nothing gets through, or everything.
+const TAKES_EFFECT: Duration = Duration::from_secs(30);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    _: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let (processes, links) = (site.processes()?, site.links()?);
+    let leader = processes.leader().await?;
+    let ways = ways(shape(choice), leader, processes.servers());
+    for (from, to) in &ways {
+        links.cut(*from, *to).await?;
+    }
+    let mut seen = Ok(String::new());
+    for (from, to) in &ways {
+        seen = seen.and(eventually(TAKES_EFFECT, || links.is_cut(*from, *to)).await);
+    }
+    let proof = match seen {
+        Ok(_) => Proof::Proved(format!("nothing gets {}", described(&ways))),
+        Err(why) => Proof::NotProved(why),
+    };
+    let healing = async move {
+        let mut healed = Ok(());
+        for (from, to) in &ways {
+            healed = links.heal(*from, *to).await.and(healed);
+        }
+        healed?;
+        eventually(TAKES_EFFECT, || links.all_reach()).await?;
+        until_whole(processes).await
+    };
+    Ok(Active::until(format!("the network, leader {leader}"), proof, healing))
+}
+
+fn shape(choice: &FaultChoice) -> &str {
+    match choice.params.get("shape") {
+        Some(ParamValue::Word(shape)) => shape,
+        _ => "minority",
+    }
+}
+
+/// From where nothing is to get where.
+fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
+    let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
+    let minority = (servers - 1) / 2;
+    match shape {
+        "one-way" => others.iter().map(|other| (leader, *other)).collect(),
+        "majority" => {
+            let (small, large) = others.split_at(minority);
+            between(small, &[large, &[leader]].concat())
+        }
+        "bridge" => {
+            let (bridge, rest) = (others[0], &others[1..]);
+            debug_assert!(bridge != leader);
+            let (one, other) = rest.split_at(rest.len() / 2);
+            between(&[one, &[leader]].concat(), other)
+        }
+        _ => {
+            let (with_leader, large) = others.split_at(minority - 1);
+            between(&[with_leader, &[leader]].concat(), large)
+        }
+    }
+}
+
+/// Both directions between each of one group and each of the other.
+fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
+    one.iter().flat_map(|a| other.iter().flat_map(|b| [(*a, *b), (*b, *a)])).collect()
+}
+
+fn described(ways: &[(usize, usize)]) -> String {
+    ways.iter().map(|(from, to)| format!("from {from} to {to}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_cuts_off_whom_it_says() {
+        assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
+        assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
+        assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
+        // Of three, the bridge is 1: the leader and 3 do not hear of each other.
+        assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
+        assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
+        assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));
+    }
+}

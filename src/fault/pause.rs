@@ -1,0 +1,77 @@
+//! `pause`: a server's process stands still, and goes on when the fault ends.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::outage::until_whole;
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::ensemble::eventually;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "pause",
+    summary: "a server stands still (SIGSTOP) and goes on (SIGCONT), as in a long garbage collection",
+    source: "Jepsen's pause nemesis",
+    details: "\
+Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.
+Proof: the system says that the process is stopped, and the server does not answer.
+Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, for a stopped process
+cannot even be ended in order.
+
+A right lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of
+their session timeout, and move. A leader is deposed after `syncLimit` ticks. When it goes on it takes itself
+for the leader for up to a tick, and who reads from it then reads the past; its writes find no majority. A
+lock that decides by a read must not be let in by an old list.
+Where it misleads: a pause that is shorter than what the others tolerate shows as waiting only.",
+    targets: Targets::Servers,
+    refuses: &[],
+    default_target: "leader",
+    ends: Ends::Healed,
+    needs: Capability::Processes,
+    least_servers: 1,
+    stops_service: true,
+    needs_key: None,
+    params: &[],
+};
+
+/// How long it may take until a server is seen still.
+const FALLS_SILENT: Duration = Duration::from_secs(20);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let processes = site.processes()?;
+    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let leader = processes.leader().await.ok();
+    for server in &servers {
+        processes.pause(*server).await?;
+    }
+    let mut seen = Vec::new();
+    for server in &servers {
+        seen.push(eventually(FALLS_SILENT, || processes.is_silent(*server)).await);
+    }
+    let proof = match seen.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(seen) => Proof::Proved(seen.join("; ")),
+        Err(why) => Proof::NotProved(why),
+    };
+    let name = aim::server_name(&servers, &choice.target, leader);
+    let healing = async move {
+        let mut resumed = Ok(());
+        for server in &servers {
+            resumed = processes.resume(*server).await.and(resumed);
+        }
+        resumed?;
+        until_whole(processes).await
+    };
+    Ok(Active::until(name, proof, healing))
+}

@@ -1,0 +1,52 @@
+//! `refuse`: a contender's connection breaks, and it finds no other.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, wire};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "refuse",
+    summary: "a contender's connection breaks, and every new one is refused for a while",
+    source: "Toxiproxy, a proxy that is down",
+    details: "\
+Inject: the proxy closes the contender's connection, and each new one as soon as it is made.
+Proof: no connection of the contender is left.
+Heal: connections are let through again.
+
+A right lock: as under `reset` when it is shorter than the session timeout. When it is longer, the ensemble
+ends the session and the next one acquires. The contender knows at once that it is disconnected, which is
+what sets this apart from `stall`: it has the whole timeout to stop its work.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "holder",
+    ends: Ends::Healed,
+    needs: Capability::Proxies,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+    let knobs: Vec<_> = hit.who.iter().map(|who| proxy.refuse(*who)).collect();
+    let gone = wire::eventually(|| hit.who.iter().all(|who| proxy.connections(*who) == 0)).await;
+    let proof = if gone {
+        Proof::Proved("no connection was left".into())
+    } else {
+        Proof::NotProved("a connection stayed".into())
+    };
+    Ok(wire::until_dropped(hit.name, proof, knobs))
+}

@@ -1,0 +1,77 @@
+//! The list of faults: one line each.
+
+use super::{
+    Entry, bandwidth, clock_jump, crash, delay, drop_reply, expire, freeze, isolate, kill, lose_majority,
+    partition, pause, refuse, reset, restart, rolling_restart, slow_consumer, stall, wipe,
+};
+use crate::catalog::fault::FaultCard;
+
+/// Every kind, in the order in which lists show them.
+pub const FAULTS: &[Entry] = &[
+    kill::ENTRY,
+    restart::ENTRY,
+    rolling_restart::ENTRY,
+    pause::ENTRY,
+    wipe::ENTRY,
+    lose_majority::ENTRY,
+    isolate::ENTRY,
+    partition::ENTRY,
+    delay::ENTRY,
+    bandwidth::ENTRY,
+    stall::ENTRY,
+    reset::ENTRY,
+    refuse::ENTRY,
+    drop_reply::ENTRY,
+    crash::ENTRY,
+    freeze::ENTRY,
+    expire::ENTRY,
+    slow_consumer::ENTRY,
+    clock_jump::ENTRY,
+];
+
+/// The descriptions of all kinds.
+#[must_use]
+pub fn cards() -> Vec<FaultCard> {
+    FAULTS.iter().map(|entry| entry.card).collect()
+}
+
+/// The kind of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    FAULTS.iter().find(|entry| entry.card.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::fault::Targets;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own_and_can_be_found_by_it() {
+        for card in cards() {
+            assert_eq!(cards().iter().filter(|other| other.name == card.name).count(), 1, "{}", card.name);
+            assert_eq!(find(card.name).map(|found| found.card.summary), Some(card.summary));
+        }
+    }
+
+    #[test]
+    fn a_kind_hits_one_of_its_own_words_unless_a_scenario_says_otherwise() {
+        for card in cards() {
+            let fixed = card.targets == Targets::Fixed;
+            assert_eq!(fixed, card.default_target.is_empty(), "{}", card.name);
+            assert!(fixed || card.words().contains(&card.default_target), "{}", card.name);
+        }
+    }
+
+    #[test]
+    fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
+        for card in cards() {
+            for part in ["Inject: ", "\nProof: ", "\n\nA right lock: "] {
+                assert!(card.details.contains(part), "{}: {part}", card.name);
+            }
+            let healed = card.ends == crate::catalog::fault::Ends::Healed;
+            assert_eq!(healed, card.details.contains("\nHeal: "), "{}", card.name);
+            assert_eq!(!healed, card.details.contains("\nEnds by itself"), "{}", card.name);
+        }
+    }
+}

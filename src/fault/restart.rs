@@ -1,0 +1,45 @@
+//! `restart`: a server is stopped in order, and is started again when the fault ends.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::outage::{How, take_down};
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "restart",
+    summary: "a server is stopped in order (SIGTERM), and is started again",
+    source: "ZooKeeper's own script, zkServer.sh restart",
+    details: "\
+Inject: SIGTERM to the server's Java process, which ends itself.
+Proof: the process has ended, and the port for contenders no longer accepts connections.
+Heal: the server is started again with its data; healed when the ensemble is whole.
+
+A right lock: as under `kill`. A server that stops in order closes its connections, so its contenders know at
+once and do not wait for a timeout.",
+    targets: Targets::Servers,
+    refuses: &[],
+    default_target: "leader",
+    ends: Ends::Healed,
+    needs: Capability::Processes,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
+    take_down(How::Stopped, servers, &choice.target, site).await
+}

@@ -1,0 +1,65 @@
+//! `rolling-restart`: every server is stopped and started again, one after the other.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::Entry;
+use super::active::Active;
+use super::outage::until_whole;
+use super::site::Site;
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::clock;
+use crate::ensemble::eventually;
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "rolling-restart",
+    summary: "every server is restarted in turn: followers first, the leader last",
+    source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
+    details: "\
+Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the
+ensemble is whole (all servers serve, and as many followers are in step as there should be) before the next
+one.
+Proof: each server was seen down, and the ensemble whole before the next one's turn.
+Ends by itself, when the former leader serves again. How long that takes depends on the servers.
+
+A right lock: nothing is lost. There is one election, at the end; before it only the contenders of the server
+that stops move to another one, up to once for each server. Sessions survive.
+Where it misleads: followers that come back do not get their contenders back, so the load is uneven
+afterwards. With one server it is a restart during which nobody serves.",
+    targets: Targets::Fixed,
+    refuses: &[],
+    default_target: "",
+    ends: Ends::ByItself,
+    needs: Capability::Processes,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// How long it may take until a server is seen down.
+const GOES_DOWN: Duration = Duration::from_secs(20);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(_: &'a FaultChoice, site: &'a Site<'a>, _: ChaCha8Rng) -> Result<Active<'a>, String> {
+    let processes = site.processes()?;
+    let leader = processes.leader().await?;
+    let others = (1..=processes.servers()).filter(|server| *server != leader);
+    let order: Vec<usize> = others.chain([leader]).collect();
+    let mut seen_at = None;
+    for server in &order {
+        processes.stop(*server).await?;
+        eventually(GOES_DOWN, || processes.is_down(*server)).await?;
+        seen_at.get_or_insert_with(clock::now);
+        processes.start(*server).await?;
+        until_whole(processes).await?;
+    }
+    let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+    let seen = format!("servers {} were down one after the other, and served again", order.join(", "));
+    Ok(Active { seen_at, ..Active::over("all servers".into(), Proof::Proved(seen)) })
+}

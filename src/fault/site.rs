@@ -1,0 +1,76 @@
+//! What faults are done to, as they see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::ensemble::{Links, Processes};
+use crate::proxy::Proxy;
+use crate::zk::gate::Gate;
+use crate::zk::{SessionKey, Target};
+
+/// The contenders of a trial, by number.
+pub trait Contenders: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Those that hold a lock at this moment.
+    fn inside(&self) -> Vec<usize>;
+    /// Those that wait for one, the longest first.
+    fn waiting(&self) -> Vec<usize>;
+    /// Since when it has been waiting, if it is.
+    fn waits_since(&self, contender: usize) -> Option<Stamp>;
+    /// What stands before all that one runs.
+    fn gate(&self, contender: usize) -> Arc<Gate>;
+    /// Its session, if it has one.
+    fn session(&self, contender: usize) -> Option<SessionKey>;
+    /// That session of it has been closed by somebody else.
+    fn has_expired(&self, contender: usize, session: i64);
+    /// The clock by which it keeps its deadlines jumps ahead.
+    fn clock_jumps(&self, contender: usize, by: Duration);
+    /// Asks it to die in the middle of what it does.
+    fn crash(&self, contender: usize);
+    /// How often it has died.
+    fn times_died(&self, contender: usize) -> u64;
+    /// Locks acquired by all of them in the measured phase.
+    fn acquired(&self) -> u64;
+}
+
+/// All that a fault may be done to.
+pub struct Site<'a> {
+    /// The contenders.
+    pub contenders: &'a dyn Contenders,
+    /// The ensemble, by another connection than theirs.
+    pub target: &'a Target,
+    /// The servers' processes, where they are ours.
+    pub processes: Option<&'a dyn Processes>,
+    /// The links between servers, where they live apart.
+    pub links: Option<&'a dyn Links>,
+    /// What stands between contenders and servers.
+    pub proxy: Option<&'a Proxy>,
+}
+
+impl<'a> Site<'a> {
+    /// The servers' processes.
+    ///
+    /// # Errors
+    /// When they are not ours.
+    pub fn processes(&self) -> Result<&'a dyn Processes, String> {
+        self.processes.ok_or_else(|| "the ensemble was not started for this run".into())
+    }
+
+    /// The links between servers.
+    ///
+    /// # Errors
+    /// When they cannot be cut.
+    pub fn links(&self) -> Result<&'a dyn Links, String> {
+        self.links.ok_or_else(|| "the servers share one network".into())
+    }
+
+    /// What stands between contenders and servers.
+    ///
+    /// # Errors
+    /// When nothing does.
+    pub fn proxy(&self) -> Result<&'a Proxy, String> {
+        self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
+    }
+}

@@ -1,0 +1,66 @@
+//! `stall`: a contender's connection stays open, but nothing passes.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::site::Site;
+use super::{Entry, wire};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "stall",
+    summary: "a contender's connection stays open, and nothing passes any more",
+    source: "Toxiproxy's timeout toxic; ZooKeeper Programmer's Guide, sessions",
+    details: "\
+Inject: the proxy reads nothing more and passes nothing on, in both directions; new connections stall as
+well.
+Proof: nothing passed in either direction for 50 ms.
+Heal: what waits is passed on, in order.
+
+A right lock: shorter than two thirds of the session timeout it is a long wait. Longer, the ensemble ends the
+session and grants the lock to the next one. The holder hears nothing of that: it must stop to believe that
+it holds by its own clock, before the ensemble gives the lock away. What it does in between is a zombie's
+work, and only a fencing token keeps that from doing harm.
+Where it misleads: after the heal the late requests arrive. A create that arrives with a session that has
+ended is refused; a lock that begins anew after that must not find its old node and believe in it.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "holder",
+    ends: Ends::Healed,
+    needs: Capability::Proxies,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// What was passing when the knob was turned is through within this.
+const SETTLES: Duration = Duration::from_millis(20);
+/// For so long nothing may pass.
+const LOOKS_FOR: Duration = Duration::from_millis(50);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+    let knobs: Vec<_> = hit.who.iter().map(|who| proxy.stall(*who)).collect();
+    let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| proxy.passed(*who)).collect() };
+    tokio::time::sleep(SETTLES).await;
+    let before = passed();
+    tokio::time::sleep(LOOKS_FOR).await;
+    let proof = if passed() == before {
+        Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
+    } else {
+        Proof::NotProved("something passed".into())
+    };
+    Ok(wire::until_dropped(hit.name, proof, knobs))
+}

@@ -1,0 +1,48 @@
+//! `wipe`: a server ends, loses its data, and comes back empty.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::outage::{How, take_down};
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "wipe",
+    summary: "a server ends at once, its data are thrown away, and it comes back empty",
+    source: "ClickHouse's Jepsen tests of Keeper, dropped data",
+    details: "\
+Inject: SIGKILL as under `kill`; then snapshots and transaction logs are deleted. The server's number is
+kept.
+Proof: the process has ended, and the data were deleted.
+Heal: the server is started with nothing and fetches everything from the leader; healed when the ensemble is whole.
+
+A right lock: as under `kill`. The data of a majority are never touched, so nothing that was acknowledged is
+lost.
+Where it misleads: `leader` first brings an election. `all` is refused: an ensemble that has lost all data
+has lost its locks, too, and no lock is right then.",
+    targets: Targets::Servers,
+    refuses: &["all"],
+    default_target: "follower",
+    ends: Ends::Healed,
+    needs: Capability::Processes,
+    least_servers: 3,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
+    take_down(How::Wiped, servers, &choice.target, site).await
+}

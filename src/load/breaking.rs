@@ -1,0 +1,131 @@
+//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::environment::Environment;
+use super::knobs::Knobs;
+use super::shared::Shared;
+use crate::clock::Stamp;
+use crate::ensemble::{Links, Processes};
+use crate::fault::{Contenders, Fired, Schedule, Site, run};
+use crate::record::FaultRecord;
+use crate::zk::SessionKey;
+use crate::zk::gate::Gate;
+
+/// The contenders as faults see them.
+struct Seen<'a> {
+    shared: &'a Shared,
+    /// Locks acquired before the measured phase.
+    before: u64,
+}
+
+impl Seen<'_> {
+    fn knobs(&self, contender: usize) -> &Arc<Knobs> {
+        &self.shared.knobs[contender]
+    }
+}
+
+impl Contenders for Seen<'_> {
+    fn count(&self) -> usize {
+        self.shared.knobs.len()
+    }
+
+    fn inside(&self) -> Vec<usize> {
+        self.shared.scenes.iter().flat_map(super::scene::Scene::all_inside).collect()
+    }
+
+    fn waiting(&self) -> Vec<usize> {
+        let since = |id: usize| self.knobs(id).waiting_since().map(|since| (since, id));
+        let mut waiting: Vec<_> = (0..self.count()).filter_map(since).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn waits_since(&self, contender: usize) -> Option<Stamp> {
+        self.knobs(contender).waiting_since()
+    }
+
+    fn gate(&self, contender: usize) -> Arc<Gate> {
+        Arc::clone(&self.knobs(contender).gate)
+    }
+
+    fn session(&self, contender: usize) -> Option<SessionKey> {
+        self.knobs(contender).session()
+    }
+
+    fn has_expired(&self, contender: usize, session: i64) {
+        self.knobs(contender).has_expired(session);
+    }
+
+    fn clock_jumps(&self, contender: usize, by: Duration) {
+        self.knobs(contender).clock.jump(by);
+    }
+
+    fn crash(&self, contender: usize) {
+        self.knobs(contender).crash();
+    }
+
+    fn times_died(&self, contender: usize) -> u64 {
+        self.knobs(contender).times_died()
+    }
+
+    fn acquired(&self) -> u64 {
+        self.shared.board.acquired.load(Ordering::Acquire) - self.before
+    }
+}
+
+/// Does what the trial's faults say, from the begin of the measured phase until it is told to stop.
+pub async fn break_things(
+    environment: &Environment,
+    shared: &Shared,
+    begin: Stamp,
+    stop: CancellationToken,
+) -> Vec<FaultRecord> {
+    let before = shared.board.acquired.load(Ordering::Acquire);
+    let seen = Seen { shared, before };
+    let site = Site {
+        contenders: &seen,
+        target: &environment.target,
+        processes: environment.local.as_deref().map(|local| local as &dyn Processes),
+        links: environment.local.as_deref().map(|local| local as &dyn Links),
+        proxy: environment.proxy.as_deref(),
+    };
+    let spec = &shared.spec;
+    let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop };
+    let fired = run(&schedule, &site).await;
+    fired.into_iter().enumerate().map(|(place, fired)| record(shared, begin, place + 1, fired)).collect()
+}
+
+fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired) -> FaultRecord {
+    let choice = &shared.spec.faults[fired.fault];
+    let since = |at: Stamp| at as i64 - begin as i64;
+    FaultRecord {
+        number,
+        kind: choice.kind.clone(),
+        label: choice.label.clone(),
+        target: fired.target,
+        asked_us: since(fired.asked),
+        effective_us: fired.effective.map(since),
+        ended_us: fired.ended.map(since),
+        proof: fired.proof,
+        left: fired.left,
+        longest_gap_us: None,
+        recovered_us: None,
+    }
+}
+
+/// Writes down how long nobody got a lock around each fault. To be asked when the load has ended: a gap is known
+/// when it is over.
+pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
+    let stamp = |at: i64| begin.saturating_add_signed(at);
+    for fault in faults {
+        let from = stamp(fault.asked_us);
+        let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
+        fault.longest_gap_us = shared.gaps.longest_between(from, until);
+        fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
+    }
+}

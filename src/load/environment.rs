@@ -1,0 +1,51 @@
+//! Where trials run: the ensemble, and the run's place on it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::workspace::Workspace;
+use crate::ensemble::Local;
+use crate::proxy::Proxy;
+use crate::zk::Target;
+
+/// Where trials run.
+pub struct Environment {
+    /// How to open sessions.
+    pub target: Target,
+    /// The run's root on the ensemble.
+    pub workspace: Workspace,
+    /// The servers' client addresses.
+    pub servers: Vec<String>,
+    /// The top-level node under which the servers keep their metrics of this run, without the slash.
+    pub namespace: String,
+    /// Generator threads.
+    pub threads: usize,
+    /// Whether the servers are ours and of a version that has to be kept awake.
+    pub keep_awake: bool,
+    /// The servers themselves, where they were started for this run.
+    pub local: Option<Arc<Local>>,
+    /// Whether it is kept what each contender does.
+    pub keeps_history: bool,
+    /// What stands between contenders and servers, where something does.
+    pub proxy: Option<Arc<Proxy>>,
+}
+
+impl Environment {
+    /// How contenders open their sessions: through what stands before the servers, if anything does.
+    pub(super) fn for_contenders(&self) -> Target {
+        let Some(proxy) = &self.proxy else { return self.target.clone() };
+        let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
+        Target { connect: format!("{}{chroot}", proxy.connect()), access: self.target.access.clone() }
+    }
+
+    /// The servers' data directories, where they are ours.
+    pub(super) fn data(&self) -> Vec<PathBuf> {
+        self.local.as_ref().map_or_else(Vec::new, |local| local.data())
+    }
+
+    /// Each server by itself.
+    pub(super) fn single_servers(&self) -> impl Iterator<Item = Target> {
+        let access = &self.target.access;
+        self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
+    }
+}

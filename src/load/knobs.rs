@@ -1,0 +1,91 @@
+//! What can be done to one contender from outside while it contends, and what can be seen of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::clock::Stamp;
+use crate::lock::DeadlineClock;
+use crate::zk::SessionKey;
+use crate::zk::gate::Gate;
+
+/// One contender's knobs.
+#[derive(Debug, Default)]
+pub struct Knobs {
+    /// Before all that it runs.
+    pub gate: Arc<Gate>,
+    /// By which it keeps its deadlines.
+    pub clock: DeadlineClock,
+    dies: AtomicBool,
+    dying: Notify,
+    died: AtomicU64,
+    waits_since: AtomicU64,
+    key: Mutex<Option<SessionKey>>,
+    expired: Mutex<Vec<i64>>,
+}
+
+impl Knobs {
+    /// Asks the contender to die in the middle of what it does, and to come back as another process.
+    pub fn crash(&self) {
+        self.dies.store(true, Ordering::SeqCst);
+        self.dying.notify_one();
+    }
+
+    /// Returns when the contender has been asked to die.
+    pub async fn asked_to_die(&self) {
+        while !self.dies.swap(false, Ordering::SeqCst) {
+            self.dying.notified().await;
+        }
+    }
+
+    /// It has died.
+    pub fn has_died(&self) {
+        self.set_session(None);
+        self.died.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often it has died.
+    #[must_use]
+    pub fn times_died(&self) -> u64 {
+        self.died.load(Ordering::SeqCst)
+    }
+
+    /// It has another session now, or none.
+    pub fn set_session(&self, key: Option<SessionKey>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionKey> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// That session of it has been closed by somebody else.
+    pub fn has_expired(&self, session: i64) {
+        self.expired.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+
+    /// Whether that session was closed by somebody else.
+    #[must_use]
+    pub fn was_expired(&self, session: i64) -> bool {
+        self.expired.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
+    }
+
+    /// It waits for the lock from now on.
+    pub fn waits(&self, since: Stamp) {
+        self.waits_since.store(since.max(1), Ordering::Release);
+    }
+
+    /// It waits no longer.
+    pub fn waits_no_longer(&self) {
+        self.waits_since.store(0, Ordering::Release);
+    }
+
+    /// Since when it has been waiting, if it is.
+    #[must_use]
+    pub fn waiting_since(&self) -> Option<Stamp> {
+        Some(self.waits_since.load(Ordering::Acquire)).filter(|since| *since > 0)
+    }
+}

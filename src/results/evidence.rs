@@ -1,0 +1,107 @@
+//! From a stored trial back to the record that checks judge.
+//!
+//! A directory keeps what checks need and what people read; what only the run itself needed is not in it.
+
+use std::collections::BTreeMap;
+
+use super::wire::{StoredCounts, StoredHolder, StoredViolation, TrialFile};
+use crate::measure::{Counts, Histogram, Measure, Outcome};
+use crate::record::{Completeness, Health, Holder, Sessions, Tally, Trial, Violation};
+
+impl TrialFile {
+    /// The trial as far as its exclusion can be judged by it: who and how many, outcomes, violations, histograms,
+    /// completeness, health. Phases, timeline, requests, notifications, accounting and servers are left empty.
+    ///
+    /// # Errors
+    /// The part of the evidence that the directory does not have.
+    pub fn evidence(&self) -> Result<Trial, String> {
+        Ok(Trial {
+            index: self.index,
+            strategy: self.strategy.clone(),
+            label: self.label.clone(),
+            params: self.params.clone(),
+            contenders: self.contenders,
+            locks: self.locks,
+            repetition: self.repetition,
+            load: if self.load == "batch" { "batch" } else { "closed" },
+            started_at: self.started_at,
+            measured_us: self.measured_us,
+            phases: Vec::new(),
+            histograms: self.by_measure(),
+            measured: counts("measured", &self.measured)?,
+            whole: counts("whole", &self.whole)?,
+            timeline: Vec::new(),
+            tallies: self
+                .tallies
+                .iter()
+                .map(|tally| Tally { acquired: tally.acquired, longest_wait_us: tally.longest_wait_us })
+                .collect(),
+            most_inside: self.most_inside.ok_or("`most_inside`")?,
+            sessions: Sessions { expired: self.sessions.expired, ..Sessions::default() },
+            errors: self.errors.clone(),
+            violations: self.violations.iter().map(Violation::from).collect(),
+            violation_count: self.violation_count,
+            excused: (&self.excused).into(),
+            ensemble_order: self
+                .broken
+                .as_ref()
+                .and_then(|broken| broken.ensemble_order.as_ref())
+                .map(Into::into),
+            fencing: self.broken.as_ref().map(|broken| (&broken.fencing).into()).unwrap_or_default(),
+            faults: self.broken.iter().flat_map(|broken| broken.faults.iter().map(Into::into)).collect(),
+            stuck: self.broken.iter().flat_map(|broken| broken.stuck.iter().map(Into::into)).collect(),
+            history: Vec::new(),
+            deletions: BTreeMap::new(),
+            orphans: self.broken.as_ref().and_then(|broken| broken.orphans),
+            accounting: Vec::new(),
+            servers: Vec::new(),
+            health: Health { invalid: self.health.invalid.clone(), ..Health::default() },
+            completeness: self.how_complete(),
+            exclusion: (&self.exclusion).into(),
+        })
+    }
+
+    fn by_measure(&self) -> BTreeMap<Measure, Histogram> {
+        let named = |measure: Measure| Some((measure, self.histogram(measure)?.clone()));
+        Measure::all().into_iter().filter_map(named).collect()
+    }
+
+    fn how_complete(&self) -> Completeness {
+        if self.completeness.complete {
+            return Completeness::Complete;
+        }
+        Completeness::Partial(self.completeness.why.clone().unwrap_or_else(|| "why is not stored".to_owned()))
+    }
+}
+
+fn counts(span: &str, stored: &StoredCounts) -> Result<Counts, String> {
+    let mut counts = Counts { releases: stored.releases, overtaken: stored.overtaken, ..Counts::default() };
+    for outcome in Outcome::ALL {
+        let name = outcome.name();
+        let count = stored.outcomes.get(name).ok_or_else(|| format!("`{span}.outcomes.{name}`"))?;
+        counts.outcomes.add(outcome, *count);
+    }
+    Ok(counts)
+}
+
+impl From<&StoredViolation> for Violation {
+    fn from(stored: &StoredViolation) -> Self {
+        Self {
+            lock: stored.lock,
+            inside: (&stored.inside).into(),
+            entered: (&stored.entered).into(),
+            at: stored.noticed_us,
+        }
+    }
+}
+
+impl From<&StoredHolder> for Holder {
+    fn from(stored: &StoredHolder) -> Self {
+        Self {
+            contender: stored.contender,
+            sequence: stored.sequence,
+            czxid: stored.czxid,
+            entered_us: stored.entered_us,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The `[[fault]]` tables, read against the cards of the faults that exist.
+//!
+//! Values only: what does not go together is `fault_rules`' business.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::fields::Section;
+use super::keys::{Keys, Places};
+use super::nearest::{did_you_mean, listed};
+use super::params::{Given, default_value, given_value};
+use super::read::{Sink, Value, expect_text, shortened, wrong_type};
+use super::values;
+use crate::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
+use crate::catalog::{Param, Params};
+
+/// A fault as far as it could be read.
+pub(super) struct Asked<'c> {
+    pub(super) card: &'c FaultCard,
+    /// Where its kind stands: a place to point at for what is not there.
+    pub(super) span: Range<usize>,
+    pub(super) places: Places,
+    pub(super) said: Said,
+    given: Given,
+}
+
+/// The keys that every kind has. `None` is a mistake that was reported, or a key that is absent.
+pub(super) struct Said {
+    pub(super) word: Option<&'static str>,
+    pub(super) server: Option<usize>,
+    pub(super) contender: Option<usize>,
+    pub(super) at: Option<Duration>,
+    pub(super) after_acquisitions: Option<u64>,
+    pub(super) duration: Option<Duration>,
+    pub(super) times: Option<u32>,
+    pub(super) every: Option<Duration>,
+    pub(super) jitter: Option<Duration>,
+}
+
+impl Said {
+    fn read(keys: &mut Keys<'_, '_, '_>, card: Option<&FaultCard>) -> Self {
+        Self {
+            word: keys.read("target", |value, _, sink| word(card?, value, sink)),
+            server: keys.read("server", values::count).and_then(|count| usize::try_from(count).ok()),
+            contender: keys.read("contender", values::count).and_then(|count| usize::try_from(count).ok()),
+            at: keys.read("at", values::duration),
+            after_acquisitions: keys.read("after_acquisitions", values::count),
+            duration: keys.read("duration", values::duration),
+            times: keys.read("times", values::count).and_then(|count| u32::try_from(count).ok()),
+            every: keys.read("every", values::duration),
+            jitter: keys.read("jitter", values::duration),
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Whom it hits, by what could be read.
+    pub(super) fn target(&self) -> Target {
+        match (self.card.targets, self.said.server, self.said.contender) {
+            (Targets::Fixed, _, _) => Target::Fixed,
+            (Targets::Servers, Some(number), _) => Target::Server(number),
+            (Targets::Contenders, _, Some(number)) => Target::Contender(number),
+            _ => Target::Word(self.said.word.unwrap_or(self.card.default_target)),
+        }
+    }
+
+    /// The fault, if nothing is missing.
+    pub(super) fn choice(&self) -> Option<FaultChoice> {
+        let start = match self.said.at {
+            Some(at) => Start::At(at),
+            None => Start::AfterAcquisitions(self.said.after_acquisitions?),
+        };
+        Some(FaultChoice {
+            kind: self.card.name.to_owned(),
+            target: self.target(),
+            start,
+            duration: self.said.duration,
+            times: self.said.times?,
+            every: self.said.every.unwrap_or_default(),
+            jitter: self.said.jitter?,
+            params: self.params(),
+            label: self.label(),
+        })
+    }
+
+    fn params(&self) -> Params {
+        let value = |param| self.given.get(param).cloned();
+        let params = self.card.params.iter();
+        params
+            .filter_map(|param| {
+                Some((param.name.to_owned(), value(param.name).or_else(|| default_value(param))?))
+            })
+            .collect()
+    }
+
+    /// Kind, target and what was set, in the order of the card.
+    pub(super) fn label(&self) -> String {
+        let target = self.target().to_string();
+        let set =
+            self.card.params.iter().filter_map(|param| {
+                self.given.get(param.name).map(|value| format!("{}={value}", param.name))
+            });
+        let parts = [self.card.name.to_owned(), target].into_iter().chain(set);
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Reads the list: every fault whose kind could be read.
+pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<Asked<'c>> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().filter_map(|item| fault(item, cards, sink)).collect(),
+        DeValue::Table(_) => {
+            let help = "write its header with two brackets: [[fault]]";
+            sink.error(value.span(), "`fault` is one table, but a list of them is expected", help);
+            fault(value, cards, sink).into_iter().collect()
+        }
+        _ => {
+            wrong_type(value, "a list of faults", "write `[[fault]]` and, under it, kind = \"kill\"", sink);
+            Vec::new()
+        }
+    }
+}
+
+fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<Asked<'c>> {
+    let DeValue::Table(entries) = item.get_ref() else {
+        let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
+        wrong_type(item, "a fault", help, sink);
+        return None;
+    };
+    let mut places = Places::new();
+    let mut keys = Keys::new(entries, Section::Fault, sink, &mut places);
+    let found = kind(&mut keys, item, cards, sink);
+    let card = found.as_ref().map(|(card, _)| *card);
+    keys.know(card.iter().flat_map(|card| card.params).map(|param| param.name));
+    let said = Said::read(&mut keys, card);
+    // Without its kind nobody can tell which other keys it takes.
+    let (card, span) = found?;
+    let given = given(&mut keys, card, sink);
+    keys.finish_beside(|key| owners(key, cards));
+    Some(Asked { card, span, places, said, given })
+}
+
+/// The kind's card, and where it is named.
+fn kind<'c>(
+    keys: &mut Keys<'_, '_, '_>,
+    item: &Value<'_>,
+    cards: &'c [FaultCard],
+    sink: &Sink<'_>,
+) -> Option<(&'c FaultCard, Range<usize>)> {
+    let names = || cards.iter().map(|card| card.name);
+    let all = format!("the faults are {}", listed(names()));
+    let Some(entry) = keys.take("kind") else {
+        sink.missing(item.span(), "the fault has no `kind`", all);
+        return None;
+    };
+    let name = expect_text(entry.value, "a fault's name", "write it in quotes", sink)?;
+    let found = cards.iter().find(|card| card.name == name);
+    if found.is_none() {
+        let message = format!("unknown fault `{}`", shortened(name));
+        sink.error(entry.value.span(), message, did_you_mean(name, names(), &all));
+    }
+    found.map(|card| (card, entry.value.span()))
+}
+
+/// One of the words for the kind's targets. Where the kind has none, that is said by the rules.
+fn word(card: &FaultCard, value: &Value<'_>, sink: &Sink<'_>) -> Option<&'static str> {
+    let words = card.words();
+    let number = match card.targets {
+        Targets::Servers => "server = 1",
+        Targets::Contenders => "contender = 0",
+        Targets::Fixed => return None,
+    };
+    let all = listed(words.iter().copied());
+    let help =
+        format!("write one of these words in quotes, or name one of the {} by {number}", card.targets.noun());
+    let text = expect_text(value, &format!("one of {all}"), &help, sink)?;
+    let found = words.iter().copied().find(|word| *word == text);
+    if found.is_none() {
+        let otherwise = format!("`{}` hits {}: {help}", card.name, card.targets.noun());
+        let message = format!("`{}` is not one of {all}", shortened(text));
+        sink.error(value.span(), message, did_you_mean(text, words, &otherwise));
+    }
+    found
+}
+
+/// The parameters that were set.
+fn given(keys: &mut Keys<'_, '_, '_>, card: &FaultCard, sink: &Sink<'_>) -> Given {
+    let set = |param: &Param| {
+        let entry = keys.take(param.name)?;
+        Some((param.name, given_value(param, entry.value, sink)?))
+    };
+    card.params.iter().filter_map(set).collect()
+}
+
+/// What to do about a key that is a parameter of other kinds.
+fn owners(key: &str, cards: &[FaultCard]) -> Option<String> {
+    let takes = |card: &&FaultCard| card.params.iter().any(|param| param.name == key);
+    let owners: Vec<_> = cards.iter().filter(takes).map(|card| card.name).collect();
+    (!owners.is_empty()).then(|| format!("it is a parameter of {}", listed(owners)))
+}
