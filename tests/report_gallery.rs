@@ -1,6 +1,8 @@
 //! Draws every chart from hand-made data, for people to look at:
 //! `REPORT_GALLERY=<directory> cargo test --test report_gallery -- --ignored`.
 
+#![allow(clippy::unwrap_used)] // what cannot be drawn may stop it at once
+
 #[path = "support/views.rs"]
 mod views;
 
@@ -93,4 +95,118 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
     views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
     views::cell(&mut view, 4, 50).repetitions[0].violations = 9;
     gallery("bars", &view).unwrap();
+}
+
+/// Labels of faults, short and long.
+const FAULTS: [&str; 12] = [
+    "kill leader",
+    "crash holder",
+    "expire any",
+    "freeze waiter",
+    "restart follower",
+    "delay any latency=20ms jitter=5ms",
+    "partition leader direction=both",
+    "drop-reply holder request=create times=3",
+    "kill all",
+    "black-hole holder",
+    "freeze leader",
+    "slow-disk follower latency=50ms",
+];
+
+/// Each repetition has one of the faults in turn, so that every tile tells of a trial with one fault.
+fn spread(view: &mut View, faults: &[&str]) {
+    let mut broken: Vec<_> = Vec::new();
+    for cell in &view.cells {
+        for (at, label) in faults.iter().enumerate() {
+            let mut repetition = cell.repetitions[0].clone();
+            let us =
+                8_000 * (1 + cell.strategy as u64 * 7 + cell.contenders as u64) * 3_u64.pow(at as u32 % 6);
+            (repetition.number, repetition.broken) =
+                (at as u32 + 1, Some(views::broken(&[views::fault(label, us)])));
+            broken.push((cell.strategy, cell.contenders, repetition));
+        }
+    }
+    for cell in &mut view.cells {
+        let own = |(s, n, _): &&(usize, usize, _)| *s == cell.strategy && *n == cell.contenders;
+        cell.repetitions = broken.iter().filter(own).map(|(_, _, one)| one.clone()).collect();
+    }
+}
+
+/// So many locks, some with long labels.
+fn locks(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|at| match at {
+            0..5 => views::FIVE[at].to_owned(),
+            _ => format!("{} (while_holding=relist version={at})", views::FIVE[at % 5]),
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "makes pictures to look at"]
+fn one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
+    for count in [1, 3, 20] {
+        for faults in [1, 4, 12] {
+            let labels = locks(count);
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            let counts: &[usize] = if count == 3 { &[4, 20] } else { &[20] };
+            let mut apart = views::view(&labels, counts);
+            spread(&mut apart, &FAULTS[..faults]);
+            gallery(&format!("faults-{count}-{faults}-apart"), &apart).unwrap();
+            let mut together = views::view(&labels, counts);
+            views::break_all(&mut together, &FAULTS[..faults]);
+            gallery(&format!("faults-{count}-{faults}-together"), &together).unwrap();
+        }
+    }
+}
+
+#[test]
+#[ignore = "makes pictures to look at"]
+fn everything_that_can_go_wrong_under_faults() {
+    for faults in [6, 12] {
+        wrong(faults);
+    }
+}
+
+fn wrong(faults: usize) {
+    let labels = locks(8);
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut view = views::view(&labels, &[4, 20]);
+    spread(&mut view, &FAULTS[..faults]);
+    for (cell, at) in view.cells.iter_mut().zip(0..) {
+        let Some(repetition) = cell.repetitions.get_mut(at % 6) else { continue };
+        let broken = repetition.broken.as_mut().unwrap();
+        match at % 5 {
+            0 => repetition.violations = 1_234,
+            1 => broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into(); 17],
+            2 => broken.faults[0].recovered_us = None,
+            3 => broken.faults[0].unproved = Some("the server still answered".into()),
+            _ => {
+                repetition.violations = 3;
+                broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into()];
+            }
+        }
+    }
+    for repetition in &mut views::cell(&mut view, 2, 20).repetitions {
+        repetition.invalid = Some("timer lag 40 ms".into());
+    }
+    views::cell(&mut view, 3, 4).repetitions.truncate(2);
+    gallery(&format!("faults-wrong-{faults}"), &view).unwrap();
+}
+
+#[test]
+#[ignore = "makes pictures to look at"]
+fn faults_without_any_figure() {
+    let mut view = views::view(&views::FIVE, &[20]);
+    for cell in &mut view.cells {
+        let mut nothing = views::unmeasured();
+        let undone = zklockbench::report::view::Fault {
+            unproved: Some("no such server".into()),
+            ended_us: None,
+            ..views::fault("kill leader", 0)
+        };
+        nothing.broken = Some(views::broken(&[undone]));
+        cell.repetitions = vec![nothing];
+    }
+    gallery("faults-none", &view).unwrap();
 }

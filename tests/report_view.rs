@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerInfo, Sessions,
-    Tally, Trial, Violation,
+    Accounting, Completeness, EnsembleInfo, Excused, FencingCounts, Health, Holder, HostInfo, Run,
+    RunOutcome, ServerInfo, Sessions, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
 use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
@@ -68,6 +68,14 @@ fn trial(index: usize, label: &str, contenders: usize) -> Trial {
         timeline: vec![Second { acquisitions: 20, ..Second::default() }; 3],
         tallies: vec![Tally { acquired: 25, longest_wait_us: 1_000 }; 2],
         most_inside: 2,
+        excused: Excused::default(),
+        ensemble_order: None,
+        fencing: FencingCounts::default(),
+        faults: Vec::new(),
+        history: Vec::new(),
+        deletions: BTreeMap::new(),
+        stuck: Vec::new(),
+        orphans: None,
         sessions: Sessions::default(),
         errors: BTreeMap::new(),
         violations: Vec::new(),

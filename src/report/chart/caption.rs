@@ -9,10 +9,21 @@ use crate::report::view::Cell;
 pub(super) fn of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
     let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
     let violated = by_strategy(&cells, |cell| cell.violations() > 0);
-    let doubtful = by_strategy(&cells, |cell| cell.repetitions.iter().any(|one| !one.is_sound()));
     if !violated.is_empty() {
         said.push("Red cross: the lock let two contenders in at once.".to_owned());
     }
+    let mut caption = of_doubts(view, said, shown);
+    caption.extend(violated.iter().map(|(strategy, cells)| {
+        let count: u64 = cells.iter().map(|cell| cell.violations()).sum();
+        format!("Violated: {}: {count} violations", named(view, *strategy, cells))
+    }));
+    caption
+}
+
+/// The same for a chart that marks violations in its own way.
+pub(super) fn of_doubts(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
+    let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let doubtful = by_strategy(&cells, |cell| cell.repetitions.iter().any(|one| !one.is_sound()));
     if !doubtful.is_empty() {
         said.push(
             "Hollow: invalid or partial trials; no median counts them if a sound one exists.".to_owned(),
@@ -21,10 +32,6 @@ pub(super) fn of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bo
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));
     let mut caption = vec![said.join(" ")];
     caption.extend(doubtful.iter().map(|(strategy, cells)| doubt(view, *strategy, cells)));
-    caption.extend(violated.iter().map(|(strategy, cells)| {
-        let count: u64 = cells.iter().map(|cell| cell.violations()).sum();
-        format!("Violated: {}: {count} violations", named(view, *strategy, cells))
-    }));
     caption
 }
 

@@ -3,7 +3,7 @@
 //! Their colours are none of the strategies' and differ in lightness from one kind to the next.
 
 use super::font;
-use super::look::{INK, PAPER};
+use super::look::{INK, PAPER, ink_on};
 use super::picture::{Anchor, Colour, Picture, Point};
 use super::plot::SMALL;
 use super::sheet::WIDTH;
@@ -71,15 +71,11 @@ pub(super) fn bar(
         picture.line(vec![(to, row - HALF), (to, row + HALF)], PAPER, 1.0);
         let share = format!("{:.0} %", 100.0 * amount / total);
         if to - from > font::width(&share, SMALL) + 6.0 {
-            let ink = if is_dark(colour(*kind)) { PAPER } else { INK };
-            picture.text((f64::midpoint(from, to), row), share, (SMALL, ink, Anchor::Middle));
+            let style = (SMALL, ink_on(colour(*kind)), Anchor::Middle);
+            picture.text((f64::midpoint(from, to), row), share, style);
         }
         from = to;
     }
-}
-
-fn is_dark((red, green, blue): Colour) -> bool {
-    u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300
 }
 
 fn colour(kind: RequestKind) -> Colour {

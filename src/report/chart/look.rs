@@ -10,6 +10,8 @@ use super::picture::{Colour, Picture, Point};
 
 /// Text.
 pub(super) const INK: Colour = (51, 51, 51);
+/// Text on a colour that is neither light nor dark.
+pub(super) const BLACK: Colour = (0, 0, 0);
 /// Lesser text.
 pub(super) const FAINT_INK: Colour = (95, 95, 95);
 /// Axis lines and reference lines.
@@ -138,6 +140,19 @@ fn corners((x, y): Point, radius: f64, (count, turn, depth): (u32, f64, f64)) ->
         (x + reach * angle.cos(), y + reach * angle.sin())
     };
     (0..steps).map(corner).collect()
+}
+
+/// The colour of a text that can be read on that colour.
+pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
+    let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
+    if is_dark { PAPER } else { INK }
+}
+
+/// The colour that lies between two, that part of the way from the first to the second.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
+    (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
 /// Cuts a line into the strokes of a dash pattern.

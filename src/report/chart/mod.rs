@@ -6,7 +6,11 @@ mod bars;
 mod by_contenders;
 mod caption;
 mod fan_out;
+mod fault_names;
+mod faults;
 mod font;
+mod heat;
+mod heat_key;
 mod keys;
 mod kinds;
 mod look;
@@ -17,6 +21,7 @@ mod picture;
 mod plot;
 mod requests;
 mod series;
+mod shade;
 mod sheet;
 mod throughput;
 
@@ -70,14 +75,19 @@ fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
         let name = format!("{}-by-percentile", measure.name());
         (at(&name, percentile::count(view, measure)), percentile::draw(view, measure))
     };
-    vec![
+    let mut charts = vec![
         percentile(Measure::Wait),
         percentile(Measure::Handoff),
         ("throughput".to_owned(), throughput::draw(view)),
         ("fan-out".to_owned(), fan_out::draw(view)),
         ("requests".to_owned(), requests::draw(view)),
         (at("throughput-over-time", over_time::count(view)), over_time::draw(view)),
-    ]
+    ];
+    // Nobody misses a chart of faults where there was to be none.
+    if view.has_faults() {
+        charts.push(("faults".to_owned(), faults::draw(view)));
+    }
+    charts
 }
 
 fn write(picture: &Picture, dir: &Path, name: &str) -> Result<[PathBuf; 2], Error> {

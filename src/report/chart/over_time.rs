@@ -3,6 +3,7 @@
 use super::axis::Axis;
 use super::look::Mark;
 use super::series::{self as lines, Series, mark_of};
+use super::shade::Shade;
 use super::sheet::Sheet;
 use super::{Picture, caption};
 use crate::report::View;
@@ -27,13 +28,16 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     if cells().any(|cell| cell.repetitions.len() > 1) {
         said.push("Each second: the median over the repetitions.".to_owned());
     }
+    let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
+    let x = Axis::from_zero("seconds since the measured phase began", end);
+    let shade = Shade::of(cells(), x.ticks.last().map_or(end, |tick| tick.0));
+    said.extend(shade.said());
     let said = caption::of(view, said, |cell| cell.contenders == contenders && lasted(cell));
     let title = format!("Throughput over time, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
-    let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
-    let plot = sheet.plot(Axis::from_zero("seconds since the measured phase began", end), y, &keys);
+    let plot = sheet.plot_on((x, y), &keys, |picture, plot| shade.draw(picture, plot));
     lines::draw(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
 }

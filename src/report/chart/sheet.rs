@@ -83,6 +83,16 @@ impl Sheet {
 
     /// Draws axes, grid and keys, and gives the rectangle within them.
     pub fn plot(&mut self, x: Axis, y: Axis, keys: &[Key]) -> Plot {
+        self.plot_on((x, y), keys, |_, _| ())
+    }
+
+    /// The same, with something drawn below the grid.
+    pub fn plot_on(
+        &mut self,
+        (x, y): (Axis, Axis),
+        keys: &[Key],
+        ground: impl FnOnce(&mut Picture, &Plot),
+    ) -> Plot {
         let labels = y.ticks.iter().map(|(_, label)| font::width(label, MEDIUM));
         let plot = Plot {
             left: MARGIN + labels.fold(0.0, f64::max) + 10.0,
@@ -92,6 +102,7 @@ impl Sheet {
             x,
             y,
         };
+        ground(&mut self.picture, &plot);
         self.rows(&plot);
         self.columns(&plot);
         keys::draw(&mut self.picture, &plot, keys);

@@ -2,9 +2,8 @@
 
 use crate::measure::{Histogram, Measure};
 use crate::report::View;
-use crate::report::view::{Cell, Repetition, Spread};
+use crate::report::view::{Cell, Repetition, Spread, verdict_word};
 use crate::units::{format_micros, number};
-use crate::verdict::Verdict;
 
 /// One column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,17 +105,10 @@ fn percentile(samples: Option<&Histogram>, quantile: f64) -> String {
     })
 }
 
-/// The verdict in a word. Trials whose figures do not count leave it unknown. A single contender has nobody
-/// to exclude, so there is no verdict on it.
+/// The verdict in a word.
 fn verdict(cell: &Cell) -> &'static str {
-    match cell.repetitions.iter().map(|one| one.verdict.clone()).reduce(Verdict::and) {
-        Some(Verdict::Violated(_)) => "VIOLATED",
-        _ if cell.violations() > 0 => "VIOLATED",
-        _ if cell.contenders < 2 => NOT_MEASURED,
-        Some(Verdict::Held) if cell.repetitions.iter().all(Repetition::is_sound) => "held",
-        Some(_) => "unknown",
-        None => NOT_MEASURED,
-    }
+    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
+    verdict_word(&trials, cell.contenders).unwrap_or(NOT_MEASURED)
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.

@@ -28,7 +28,7 @@ impl Grid {
             column("servers", true),
             column("agree", false),
         ];
-        Self { columns, rows: view.accounting().into_iter().map(row).collect() }
+        Self { columns, labels: 1, rows: view.accounting().into_iter().map(row).collect() }
     }
 
     /// Client against servers in short: a row for each strategy and contender count.
@@ -48,7 +48,7 @@ impl Grid {
             column("notifications", true),
             column("agree", false),
         ];
-        Self { columns, rows: view.cross_checks().into_iter().map(row).collect() }
+        Self { columns, labels: 1, rows: view.cross_checks().into_iter().map(row).collect() }
     }
 }
 

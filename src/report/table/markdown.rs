@@ -1,6 +1,6 @@
 //! The same tables as Markdown, for READMEs and CI summaries.
 
-use super::{Grid, headline, legend};
+use super::{Grid, faults_legend, headline, legend};
 use crate::report::View;
 
 /// The main table, what must be said of it, and the three-way check folded away.
@@ -12,6 +12,9 @@ pub fn markdown(view: &View) -> String {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
         said.extend([table(&Grid::of(view)), legend(view)]);
+    }
+    if view.has_faults() {
+        said.extend([table(&Grid::faults(view)), escaped(&faults_legend(view))]);
     }
     let notes: Vec<String> = view.notes().iter().map(|note| format!("- {}", escaped(note))).collect();
     if !notes.is_empty() {

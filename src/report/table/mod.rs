@@ -2,19 +2,23 @@
 
 mod columns;
 mod counts;
+mod faults;
 mod markdown;
 mod terminal;
 
 pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 
-use columns::{COLUMNS, COUNT, Column};
+use columns::{COLUMNS, Column};
 
 use super::View;
 
 /// Rows of texts below headings.
 struct Grid {
     columns: Vec<Column>,
+    /// How many columns at the left name what a row is about: these are not repeated from row to row, and wrapped
+    /// where there is no room.
+    labels: usize,
     rows: Vec<Vec<String>>,
 }
 
@@ -22,7 +26,7 @@ impl Grid {
     /// The main table: one row for each strategy and contender count.
     fn of(view: &View) -> Self {
         let rows = view.cells.iter().map(|cell| columns::row(view, cell).to_vec()).collect();
-        Self { columns: COLUMNS.to_vec(), rows }.without_idle_columns()
+        Self { columns: COLUMNS.to_vec(), labels: 1, rows }.without_idle_columns()
     }
 
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
@@ -32,7 +36,7 @@ impl Grid {
             let column = self.columns[at];
             column.spare > 0 && (same(columns::NOT_MEASURED) || column.heading == "reps" && same("1"))
         };
-        let kept: Vec<usize> = (0..COUNT).filter(|at| !idle(*at)).collect();
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| !idle(*at)).collect();
         self.only(&kept)
     }
 
@@ -48,6 +52,7 @@ impl Grid {
         let pick = |row: &Vec<String>| kept.iter().map(|at| row[*at].clone()).collect();
         Self {
             columns: kept.iter().map(|at| self.columns[*at]).collect(),
+            labels: self.labels,
             rows: self.rows.iter().map(pick).collect(),
         }
     }
@@ -60,6 +65,12 @@ fn legend(view: &View) -> String {
     format!(
         "{figures}acq: acquisition; fan-out: notifications caused by a release, per release; -: not measured."
     )
+}
+
+/// What the figures of the table of faults are.
+fn faults_legend(view: &View) -> String {
+    let several = view.fault_sets().iter().any(|set| set.single().is_none());
+    [faults::LEGEND, if several { faults::SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
 
 /// The first line: what ran, and the verdict with its first reason.

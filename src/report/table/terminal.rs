@@ -4,7 +4,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
 };
 
-use super::{Grid, headline, legend};
+use super::{Grid, faults_legend, headline, legend};
 use crate::report::View;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
@@ -26,16 +26,25 @@ pub fn terminal(view: &View, style: Style) -> String {
     if view.cells.is_empty() {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
-        let (table, left_out) = fitted(Grid::of(view), style);
-        said.extend([table, String::new(), legend(view)]);
-        if !left_out.is_empty() {
-            said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+        said.extend(explained(Grid::of(view), legend(view), style));
+        if view.has_faults() {
+            said.extend(explained(Grid::faults(view), faults_legend(view), style));
         }
-        said.push(String::new());
         said.push(cross_check(view, style));
     }
     said.extend(view.notes().into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
+}
+
+/// A table, what its figures are, and what had to be left out of it.
+fn explained(grid: Grid, legend: String, style: Style) -> Vec<String> {
+    let (table, left_out) = fitted(grid, style);
+    let mut said = vec![table, String::new(), legend];
+    if !left_out.is_empty() {
+        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+    }
+    said.push(String::new());
+    said
 }
 
 /// What the client counted against what the servers did, or why that is not shown.
@@ -88,12 +97,12 @@ fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
     table.set_header(
         grid.columns.iter().map(|column| Cell::new(column.heading).add_attribute(Attribute::Bold)),
     );
-    let mut last = "";
+    let mut last: &[String] = &[];
     for row in &grid.rows {
         // A strategy is named once, above all its contender counts.
-        let repeated = row[0] == last;
-        last = &row[0];
-        let shown = row.iter().enumerate().map(|(at, text)| if at == 0 && repeated { "" } else { text });
+        let same = row.iter().zip(last).take(grid.labels).take_while(|(text, above)| text == above).count();
+        last = row;
+        let shown = row.iter().enumerate().map(|(at, text)| if at < same { "" } else { text });
         table.add_row(shown.map(coloured));
     }
     for (column, look) in table.column_iter_mut().zip(&grid.columns) {
@@ -101,15 +110,15 @@ fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
         column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
     }
     if let Some(width) = width {
-        wrap_first(&mut table, width);
+        wrap_labels(&mut table, width, grid.labels);
     }
     table.trim_fmt()
 }
 
-/// Wraps the first column, whose labels are the longest, and leaves the others whole.
-fn wrap_first(table: &mut Table, width: u16) {
+/// Wraps the columns at the left, whose labels are the longest, and leaves the others whole.
+fn wrap_labels(table: &mut Table, width: u16, labels: usize) {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for column in table.column_iter_mut().skip(1) {
+    for column in table.column_iter_mut().skip(labels) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
 }

@@ -4,16 +4,28 @@
 
 mod accounting;
 mod accounting_line;
+mod broken;
 mod cell;
+mod fault_notes;
+mod fault_set;
+mod fault_words;
+mod judged;
 mod notes;
 mod of;
+mod of_broken;
 mod place;
 mod repetition;
+mod under_fault;
 
 pub use accounting::{AccountingRow, CrossCheck};
 pub use accounting_line::AccountingLine;
+pub use broken::{Broken, Fault};
 pub use cell::{Cell, Spread};
+pub use fault_set::FaultSet;
+pub use fault_words::{gap_word, recovery_word};
+pub use judged::verdict_word;
 pub use repetition::Repetition;
+pub use under_fault::{FaultFigures, Recovery, TrialFigures, UnderFault};
 
 use crate::verdict::Verdict;
 

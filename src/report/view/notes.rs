@@ -4,12 +4,13 @@ use super::{Cell, Repetition, View};
 use crate::units::contenders;
 
 impl View {
-    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, and counts on
-    /// which client, cost model and servers disagree.
+    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
+    /// left behind, and counts on which client, cost model and servers disagree.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());
+        notes.extend(self.fault_notes());
         notes.extend(self.disagreements());
         notes
     }

@@ -1,5 +1,6 @@
 //! From the stored run to the view.
 
+use super::of_broken::broken;
 use super::place::place;
 use super::{AccountingLine, Cell, Repetition, View};
 use crate::measure::{Measure, RequestKind};
@@ -72,6 +73,7 @@ fn repetition(trial: &TrialFile) -> Repetition {
         first_violation: first_violation(trial),
         verdict: (&trial.exclusion).into(),
         accounting: trial.accounting.iter().map(accounting).collect(),
+        broken: broken(trial),
         ..Repetition::unmeasured(trial.index, trial.repetition)
     }
 }

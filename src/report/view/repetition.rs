@@ -1,6 +1,7 @@
 //! One trial as the renderers see it.
 
 use super::accounting_line::AccountingLine;
+use super::broken::Broken;
 use crate::measure::{Histogram, Measure, RequestKind};
 use crate::verdict::Verdict;
 
@@ -43,6 +44,8 @@ pub struct Repetition {
     pub verdict: Verdict,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<AccountingLine>,
+    /// What was broken on purpose, and what followed; `None` when nothing was.
+    pub broken: Option<Broken>,
 }
 
 impl Repetition {
@@ -68,6 +71,7 @@ impl Repetition {
             first_violation: None,
             verdict: Verdict::Unknown(Vec::new()),
             accounting: Vec::new(),
+            broken: None,
         }
     }
 

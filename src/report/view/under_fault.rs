@@ -1,0 +1,148 @@
+//! What became of one lock under one fault: the rows behind the table and the heat map.
+//!
+//! A trial may have several faults. How long nobody got the lock is known fault by fault and stands with the
+//! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
+
+use super::{Broken, Cell, Fault, FaultSet, Repetition, View, verdict_word};
+
+/// One strategy at one contender count under one fault, or under several together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnderFault<'a> {
+    /// The cell that it is a part of.
+    pub cell: &'a Cell,
+    /// Position in [`View::fault_sets`].
+    pub set: usize,
+    /// What is known fault by fault; `None` of several together.
+    pub faults: Option<FaultFigures>,
+    /// What is known of the trials that had just these faults; `None` when there is none.
+    pub trials: Option<TrialFigures>,
+}
+
+/// What is known fault by fault. Times are those of proved faults of the repetitions that count, for what an
+/// unproved one did not do cannot be put down to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FaultFigures {
+    /// Faults that fired.
+    pub fired: usize,
+    /// Of those, the ones whose effect was seen.
+    pub proved: usize,
+    /// The longest time between two acquisitions around any of them, in microseconds; `None` when every one was
+    /// too short to be noted.
+    pub longest_gap_us: Option<u64>,
+    /// How soon the lock was acquired again; `None` when no effect was seen.
+    pub recovery: Option<Recovery>,
+}
+
+/// From a fault's effect to the next acquisition, in microseconds. Infinite where none followed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recovery {
+    /// The median.
+    pub median_us: f64,
+    /// The longest.
+    pub longest_us: f64,
+}
+
+/// What is known of trials as a whole: sums over all repetitions, also those whose figures do not count, so that
+/// nothing bad is hidden.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TrialFigures {
+    /// Whether the lock excluded, in a word; `None` of a single contender.
+    pub verdict: Option<&'static str>,
+    /// Violations.
+    pub violations: u64,
+    /// See [`Broken::zombies`].
+    pub zombies: u64,
+    /// The longest of all; see [`Broken::longest_unsafe_us`].
+    pub longest_unsafe_us: u64,
+    /// See [`Broken::uncertain`].
+    pub uncertain: u64,
+    /// See [`Broken::stuck`].
+    pub stuck: usize,
+    /// See [`Broken::orphans`]; `None` when one of the trials could not be asked.
+    pub orphans: Option<u64>,
+    /// See [`Broken::sessions_lost`].
+    pub sessions_lost: u64,
+    /// See [`Broken::holds_lost`].
+    pub holds_lost: u64,
+    /// See [`Broken::waits_lost`].
+    pub waits_lost: u64,
+    /// See [`Broken::stale_writes`].
+    pub stale_writes: u64,
+    /// See [`Broken::stale_rejected`].
+    pub stale_rejected: u64,
+}
+
+impl View {
+    /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
+    #[must_use]
+    pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
+        let sets = self.fault_sets();
+        let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
+        pairs
+            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
+            .filter_map(|(cell, set)| UnderFault::of(cell, (set, &sets[set])))
+            .collect()
+    }
+}
+
+impl<'a> UnderFault<'a> {
+    /// `None` when no trial of the cell had that fault.
+    fn of(cell: &'a Cell, (set, named): (usize, &FaultSet)) -> Option<Self> {
+        let faults = named.single().and_then(|label| FaultFigures::of(cell, label));
+        let trials = TrialFigures::of(cell, named);
+        (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
+    }
+}
+
+impl FaultFigures {
+    fn of(cell: &Cell, label: &str) -> Option<Self> {
+        let fired: Vec<&Fault> = cell.repetitions.iter().flat_map(|one| faults(one, label)).collect();
+        let counting: Vec<&Fault> = cell.counting().flat_map(|one| faults(one, label)).collect();
+        let seen = || counting.iter().filter(|fault| fault.unproved.is_none());
+        (!fired.is_empty()).then(|| Self {
+            fired: fired.len(),
+            proved: fired.iter().filter(|fault| fault.unproved.is_none()).count(),
+            longest_gap_us: seen().filter_map(|fault| fault.longest_gap_us).max(),
+            recovery: Recovery::of(seen().map(|fault| fault.recovered_us)),
+        })
+    }
+}
+
+fn faults<'a>(repetition: &'a Repetition, label: &str) -> impl Iterator<Item = &'a Fault> {
+    repetition.broken.iter().flat_map(|broken| &broken.faults).filter(move |fault| fault.label == label)
+}
+
+impl Recovery {
+    #[allow(clippy::cast_precision_loss)]
+    fn of(times: impl Iterator<Item = Option<u64>>) -> Option<Self> {
+        let mut sorted: Vec<f64> = times.map(|time| time.map_or(f64::INFINITY, |us| us as f64)).collect();
+        sorted.sort_by(f64::total_cmp);
+        let half = sorted.len() / 2;
+        let longest_us = *sorted.last()?;
+        let lower = if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1] };
+        Some(Self { median_us: f64::midpoint(lower, sorted[half]), longest_us })
+    }
+}
+
+impl TrialFigures {
+    fn of(cell: &Cell, set: &FaultSet) -> Option<Self> {
+        let had = |one: &&Repetition| one.broken.as_ref().is_some_and(|broken| set.is_of(broken));
+        let trials: Vec<&Repetition> = cell.repetitions.iter().filter(had).collect();
+        let all = || trials.iter().filter_map(|one| one.broken.as_ref());
+        let sum = |of: fn(&Broken) -> u64| all().map(of).sum();
+        (!trials.is_empty()).then(|| Self {
+            verdict: verdict_word(&trials, cell.contenders),
+            violations: trials.iter().map(|one| one.violations).sum(),
+            zombies: sum(|broken| broken.zombies),
+            longest_unsafe_us: all().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0),
+            uncertain: sum(|broken| broken.uncertain),
+            stuck: all().map(|broken| broken.stuck.len()).sum(),
+            orphans: all().map(|broken| broken.orphans).sum(),
+            sessions_lost: sum(|broken| broken.sessions_lost),
+            holds_lost: sum(|broken| broken.holds_lost),
+            waits_lost: sum(|broken| broken.waits_lost),
+            stale_writes: sum(|broken| broken.stale_writes),
+            stale_rejected: sum(|broken| broken.stale_rejected),
+        })
+    }
+}
