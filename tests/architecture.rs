@@ -84,6 +84,11 @@ fn every_strategy_is_in_the_registry() {
 }
 
 #[test]
+fn every_fault_is_in_the_registry() {
+    assert_kept(registered::faults);
+}
+
+#[test]
 fn every_chart_is_drawn() {
     assert_kept(registered::charts);
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use program::{Bench, stderr, stdout};
-use zklockbench::lock;
+use zklockbench::{fault, lock};
 
 const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders = [0]\nhold = \"20 parsecs\"\nhodl = 1\n\
                       duration = \"1s\"\n";
@@ -93,11 +93,53 @@ fn an_unknown_strategy_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn every_fault_has_one_line_and_a_description_for_people_and_for_programs() {
+    let bench = Bench::new();
+    let text = stdout(&bench.output(&["faults"]));
+    assert_eq!(text.lines().count(), 1 + fault::cards().len());
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&bench.output(&["faults", "--json"]))).unwrap();
+    for (card, value) in fault::cards().iter().zip(json.as_array().unwrap()) {
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{} ", card.name)));
+        assert!(line.unwrap_or_default().contains(card.summary), "{}", card.name);
+        assert_eq!((&value["name"], &value["details"]), (&card.name.into(), &card.details.into()));
+    }
+    let one = stdout(&bench.output(&["faults", "partition"]));
+    for part in ["Source: Jepsen", "Servers: at least 3", "Parameter shape (minority or majority or"] {
+        assert!(one.contains(part), "{part} is missing in:\n{one}");
+    }
+}
+
+#[test]
+fn an_unknown_fault_is_answered_with_the_nearest() {
+    let bench = Bench::new();
+    let output = bench.output(&["faults", "kil"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("did you mean `kill`"), "{}", stderr(&output));
+}
+
+#[test]
+fn on_somebody_elses_ensemble_nothing_is_broken_unasked() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"5s\"\n\
+         [[fault]]\nkind = \"reset\"\nat = \"1s\"\n",
+    );
+    let scenario = scenario.to_str().unwrap();
+    let output = bench.output(&["run", scenario, "--connect", "127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--allow-faults"), "{}", stderr(&output));
+    assert!(bench.results().is_empty());
+    let output = bench.output(&["validate", scenario, "--set", "fault=[]"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
 fn the_schema_is_json_and_knows_the_strategies() {
     let bench = Bench::new();
     let text = stdout(&bench.output(&["schema"]));
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
-    assert!(text.contains("curator-mutex"));
+    assert!(text.contains("curator-mutex") && text.contains("drop-reply"));
 }
 
 #[test]

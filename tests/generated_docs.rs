@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use zklockbench::error::Exit;
 use zklockbench::scenario::default_value;
-use zklockbench::{lock, report, results, scenario};
+use zklockbench::{fault, lock, report, results, scenario};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -41,21 +41,32 @@ fn the_page_on_locks_is_fresh() {
 }
 
 #[test]
-fn the_page_on_scenarios_is_fresh() {
-    assert_fresh("docs/scenario.md", &scenario::reference(&lock::cards()));
+fn the_page_on_faults_is_fresh() {
+    assert_fresh("docs/faults.md", &fault::reference());
 }
 
 #[test]
-fn the_readme_lists_every_lock_and_every_exit_code() {
+fn the_page_on_scenarios_is_fresh() {
+    assert_fresh("docs/scenario.md", &scenario::reference(&lock::cards(), &fault::cards()));
+}
+
+#[test]
+fn the_readme_lists_every_lock_fault_and_exit_code() {
     let locks: String = lock::cards()
         .iter()
         .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.source))
         .collect();
     let locks = format!("| strategy | how | source |\n|---|---|---|\n{locks}");
+    let faults: String = fault::cards()
+        .iter()
+        .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.targets.noun()))
+        .collect();
+    let faults = format!("| fault | what | hits |\n|---|---|---|\n{faults}");
     let exits: String =
         Exit::ALL.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", *exit as u8)).collect();
     let exits = format!("| code | meaning |\n|---:|---|\n{exits}");
     assert_fresh("README.md", &with_part("README.md", "strategies", &locks));
+    assert_fresh("README.md", &with_part("README.md", "faults", &faults));
     assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
 }
 
@@ -69,9 +80,10 @@ fn the_readme_shows_the_example_run_as_the_report_renders_it() {
 
 #[test]
 fn every_parameter_has_a_default_of_its_own_kind() {
-    for card in lock::cards() {
-        for param in card.params {
-            assert!(default_value(param).is_some(), "{}: {}", card.name, param.name);
+    let locks = lock::cards().into_iter().map(|card| (card.name, card.params));
+    for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
+        for param in params {
+            assert!(default_value(param).is_some(), "{name}: {}", param.name);
         }
     }
 }

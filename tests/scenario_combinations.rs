@@ -195,7 +195,8 @@ fn a_parameter_that_means_nothing_beside_the_others_is_a_mistake() {
 fn a_parameter_that_means_nothing_is_not_in_force() {
     let strategies =
         "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
-    let parsed = parse("x.toml", &decided(strategies), &DECIDES).unwrap_or_else(|errors| panic!("{errors}"));
+    let parsed =
+        parse("x.toml", &decided(strategies), &DECIDES, &[]).unwrap_or_else(|errors| panic!("{errors}"));
     let names = |at: usize| parsed.scenario.strategies[at].params.keys().cloned().collect::<Vec<_>>();
     assert_eq!((names(0), names(1)), (vec!["policy".into()], vec!["pause".into(), "policy".into()]));
     assert_eq!(names(2), ["pause", "policy", "times"]);

@@ -15,7 +15,7 @@ use zklockbench::scenario::{Distribution, EnsembleChoice, Load, Order, Parsed, P
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 
 fn parsed(lines: &str) -> Parsed {
-    parse("x.toml", &format!("{HEAD}{lines}"), &CARDS).unwrap_or_else(|errors| panic!("{errors}"))
+    parse("x.toml", &format!("{HEAD}{lines}"), &CARDS, &[]).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 fn plan(lines: &str) -> Plan {
@@ -55,7 +55,7 @@ fn what_is_not_said_has_the_documented_default() {
 fn a_strategy_carries_its_defaults_and_is_labelled_with_what_was_set() {
     let text = "name = \"x\"\ncontenders = 1\nacquisitions = 1\npoll_interval = \"200ms\"\n\
                 strategies = [\"polling\", { name = \"polling\", poll_interval = \"50ms\", look_first = true }]\n";
-    let strategies = parse("x.toml", text, &CARDS).unwrap().scenario.strategies;
+    let strategies = parse("x.toml", text, &CARDS, &[]).unwrap().scenario.strategies;
     assert_eq!(strategies[0].label, "polling");
     assert_eq!(strategies[0].params["poll_interval"], ParamValue::Duration(Duration::from_millis(200)));
     assert_eq!(strategies[0].params["look_first"], ParamValue::Bool(false));
@@ -211,7 +211,7 @@ fn a_read_ratio_reaches_every_trial_unscaled() {
 fn a_depth_reaches_every_trial_and_is_one_unless_said() {
     let depths = |lines: &str| {
         let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
-        let plan = Plan::of(&parse("x.toml", &text, &CARDS).unwrap().scenario);
+        let plan = Plan::of(&parse("x.toml", &text, &CARDS, &[]).unwrap().scenario);
         plan.trials.iter().map(|trial| trial.depth).collect::<BTreeSet<_>>()
     };
     assert_eq!(depths("contenders = [1, 2]\n"), BTreeSet::from([1]));

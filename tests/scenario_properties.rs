@@ -7,6 +7,7 @@ mod cards;
 
 use cards::CARDS;
 use proptest::prelude::*;
+use zklockbench::fault;
 use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
 
 const WORDS: &[&str] = &[
@@ -46,6 +47,19 @@ const WORDS: &[&str] = &[
     "\"naïve\"",
     "[ensemble]",
     "[[strategies]]",
+    "[[fault]]",
+    "[fault]",
+    "fault",
+    "kind",
+    "target",
+    "contender",
+    "at",
+    "after_acquisitions",
+    "times",
+    "every",
+    "jitter",
+    "latency",
+    "shape",
 ];
 
 const VALUES: &[&str] = &[
@@ -90,6 +104,14 @@ const VALUES: &[&str] = &[
     "\"://,/\"",
     "20ms",
     "[[[[",
+    "\"kill\"",
+    "\"partition\"",
+    "\"delay\"",
+    "\"leader\"",
+    "\"holder\"",
+    "[{ kind = \"kill\", at = \"1s\", duration = \"1s\" }]",
+    "[{ kind = \"crash\", after_acquisitions = 3, times = 1000, every = \"7d\" }, 5]",
+    "{ kind = \"stall\" }",
 ];
 
 const VALID: &str = r#"name = "valid"
@@ -103,7 +125,15 @@ warm_up = "1s"
 acquire_timeout = "30s"
 
 [ensemble]
-servers = 1
+servers = 3
+
+[[fault]]
+kind = "delay"
+at = "1s"
+duration = "500ms"
+times = 3
+every = "1s"
+latency = "5ms"
 "#;
 
 fn in_bounds(diagnostics: &Diagnostics, text: &str) {
@@ -120,7 +150,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
 
 /// Reads a text and does with it everything that `validate` would.
 fn check(text: &str) {
-    match parse("random.toml", text, &CARDS) {
+    match parse("random.toml", text, &CARDS, &fault::cards()) {
         Err(errors) => {
             assert!(!errors.is_empty(), "refused without a reason");
             in_bounds(&errors, text);
@@ -141,6 +171,7 @@ fn line() -> impl Strategy<Value = String> {
         1 => pick(WORDS).prop_map(|word| format!("{word}\n")),
         1 => "[\\PC]{0,12}\n",
         1 => Just("[ensemble]\r\n".to_owned()),
+        1 => Just("[[fault]]\n".to_owned()),
     ]
 }
 
@@ -153,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn valid_files_with_one_line_replaced_or_added(at in 0usize..12, line in line(), replace: bool) {
+    fn valid_files_with_one_line_replaced_or_added(at in 0usize..20, line in line(), replace: bool) {
         let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
         if replace {
             lines[at] = line;

@@ -8,14 +8,15 @@ mod cards;
 use cards::CARDS;
 use serde_json::{Value, json};
 use zklockbench::catalog::LockCard;
-use zklockbench::lock;
-use zklockbench::scenario::fields::{ENSEMBLE, FIELDS, Section};
+use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, Section};
 use zklockbench::scenario::{reference, schema};
+use zklockbench::{fault, lock};
 
 fn shipped() -> Vec<(String, Value)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
-    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let paths = walkdir::WalkDir::new(directory).into_iter().map(|entry| entry.unwrap().into_path());
     paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
             let value: toml::Value = toml::from_str(&text).unwrap();
@@ -29,7 +30,7 @@ fn complaints(file: &Value) -> Vec<String> {
 }
 
 fn complaints_of(cards: &[LockCard], file: &Value) -> Vec<String> {
-    let validator = jsonschema::draft202012::new(&schema(cards)).unwrap();
+    let validator = jsonschema::draft202012::new(&schema(cards, &fault::cards())).unwrap();
     validator.iter_errors(file).map(|error| error.to_string()).collect()
 }
 
@@ -43,7 +44,7 @@ fn file(extra: Value) -> Value {
 
 #[test]
 fn the_schema_is_itself_a_valid_schema() {
-    assert!(jsonschema::draft202012::meta::is_valid(&schema(&CARDS)));
+    assert!(jsonschema::draft202012::meta::is_valid(&schema(&CARDS, &fault::cards())));
 }
 
 #[test]
@@ -57,14 +58,20 @@ fn every_shipped_scenario_validates() {
 
 #[test]
 fn every_field_is_in_the_schema_with_its_meaning_and_a_default_that_validates() {
-    let schema = schema(&CARDS);
+    let schema = schema(&CARDS, &fault::cards());
+    let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
     for field in FIELDS {
         let properties = match field.section {
             Section::Top => &schema["properties"],
             Section::Ensemble => &schema["properties"][ENSEMBLE]["properties"],
+            Section::Fault => {
+                let knows = |one: &&Value| one["properties"][field.name].is_object();
+                &faults.iter().find(knows).unwrap()["properties"]
+            }
         };
         let property = &properties[field.name];
-        assert_eq!(property["description"], field.doc);
+        // A fault's kind is described by the fault.
+        assert!(property["description"] == field.doc || field.name == "kind", "{}", field.name);
         let default = &property["default"];
         assert!(!default.is_null() || !matches!(field.need, zklockbench::scenario::fields::Need::Default(_)));
         if field.section == Section::Top && !default.is_null() {
@@ -110,7 +117,7 @@ fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
 
 #[test]
 fn the_reference_names_every_key_shape_strategy_and_parameter() {
-    let page = reference(&CARDS);
+    let page = reference(&CARDS, &fault::cards());
     for field in FIELDS {
         assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);
     }

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use zklockbench::lock;
 use zklockbench::scenario::{Parsed, Plan, parse};
+use zklockbench::{fault, lock};
 
 fn shipped() -> Vec<(String, String)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
-    let mut files: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+    let mut files: Vec<_> = walkdir::WalkDir::new(directory)
+        .into_iter()
+        .map(|entry| entry.unwrap().into_path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .map(|path| {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -23,7 +23,8 @@ fn shipped() -> Vec<(String, String)> {
 }
 
 fn parsed(name: &str, text: &str) -> Parsed {
-    parse(&format!("{name}.toml"), text, &lock::cards()).unwrap_or_else(|errors| panic!("{errors}"))
+    parse(&format!("{name}.toml"), text, &lock::cards(), &fault::cards())
+        .unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]

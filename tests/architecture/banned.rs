@@ -37,13 +37,23 @@ const BANS: &[Ban] = &[
     ),
     ban(
         "std::time::SystemTime::now",
-        &["src/load/trial.rs", "src/ensemble/", "src/cli/"],
-        "wall time is for labels only",
+        &["src/clock.rs", "src/load/trial.rs", "src/ensemble/", "src/cli/"],
+        "wall time is for labels, and for what other programs have written down",
     ),
     // Whether a server accepts connections is asked without a session.
-    ban("TcpStream", &["src/zk/", "src/ensemble/", "src/load/servers.rs"], SESSION),
+    ban("TcpStream", &["src/zk/", "src/ensemble/", "src/load/servers.rs", "src/proxy/"], SESSION),
     // The nodes around a trial are made and removed outside the measured phase.
-    ban("zookeeper_client", &["src/zk/", "src/load/workspace.rs", "src/load/leftovers.rs"], SESSION),
+    ban(
+        "zookeeper_client",
+        &[
+            "src/zk/",
+            "src/load/workspace.rs",
+            "src/load/leftovers.rs",
+            "src/load/orphans.rs",
+            "src/load/progress.rs",
+        ],
+        SESSION,
+    ),
     nowhere("todo!"),
     nowhere("unimplemented!"),
     nowhere("dbg!"),

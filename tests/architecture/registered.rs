@@ -1,5 +1,5 @@
-//! What is written must also be listed: a file in its folder, a strategy in the registry, a chart among
-//! those drawn, a command where commands are dispatched.
+//! What is written must also be listed: a file in its folder, a strategy or a fault in its registry, a chart
+//! among those drawn, a command where commands are dispatched.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -11,6 +11,7 @@ use crate::source::Source;
 use crate::violation::Violation;
 
 const REGISTRY: &str = "src/lock/registry.rs";
+const FAULTS: &str = "src/fault/registry.rs";
 const CHARTS: &str = "src/report/chart/mod.rs";
 const DISPATCH: &str = "src/cli/mod.rs";
 
@@ -43,6 +44,12 @@ pub fn strategies(tree: &[Source]) -> Vec<Violation> {
         _ => false,
     };
     unlisted(tree, "src/lock/", REGISTRY, "strategy", is_one)
+}
+
+/// Files with a constant `CARD` that the registry does not name.
+pub fn faults(tree: &[Source]) -> Vec<Violation> {
+    let is_one = |item: &Item| matches!(item, Item::Const(constant) if constant.ident == "CARD");
+    unlisted(tree, "src/fault/", FAULTS, "fault", is_one)
 }
 
 /// Files with a function that draws a view, or says why it can not, and that the list of charts does not name.
@@ -144,6 +151,19 @@ mod tests {
             (REGISTRY, "use super::{no_lock, polling};\npub const ALL: &[Entry] = &[polling::ENTRY];\n"),
         ]);
         assert_eq!(places(&strategies(&tree)), [("src/lock/no_lock.rs", 3)]);
+    }
+
+    #[test]
+    fn a_fault_that_is_imported_but_not_listed_is_found() {
+        let card = "//! Doc.\n\npub const CARD: FaultCard = FaultCard {};\n";
+        let tree = tree(&[
+            ("src/fault/kill.rs", card),
+            ("src/fault/pause.rs", card),
+            ("src/fault/reference.rs", "pub fn reference() {}\n"),
+            ("src/lock/polling.rs", card),
+            (FAULTS, "use super::{kill, pause};\npub const FAULTS: &[FaultCard] = &[kill::CARD];\n"),
+        ]);
+        assert_eq!(places(&faults(&tree)), [("src/fault/pause.rs", 3)]);
     }
 
     #[test]

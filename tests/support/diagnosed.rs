@@ -1,6 +1,7 @@
 //! `line:column message => help` of every error of a file, in the order of the file.
 
 use zklockbench::catalog::LockCard;
+use zklockbench::fault;
 use zklockbench::scenario::parse;
 
 /// A file of five lines in which nothing is wrong.
@@ -13,7 +14,7 @@ warm_up = "1s"
 
 /// The file has exactly these errors.
 pub fn file(cards: &[LockCard], text: &str, expected: &[&str]) {
-    let errors = match parse("a.toml", text, cards) {
+    let errors = match parse("a.toml", text, cards, &fault::cards()) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.machine(),
     };

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Phase, Run, RunOutcome, ServerCounters,
-    ServerInfo, Sessions, Tally, Trial, Violation,
+    Accounting, Completeness, EnsembleInfo, Excused, FencingCounts, Health, Holder, HostInfo, Phase, Run,
+    RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial, Violation,
 };
 use zklockbench::verdict::Verdict;
 
@@ -81,6 +81,14 @@ pub fn trial(index: usize) -> Trial {
             .into(),
         tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567 }).into(),
         most_inside: 1,
+        excused: Excused::default(),
+        ensemble_order: None,
+        fencing: FencingCounts::default(),
+        faults: Vec::new(),
+        history: Vec::new(),
+        deletions: BTreeMap::new(),
+        stuck: Vec::new(),
+        orphans: None,
         sessions: Sessions {
             opened: 3,
             connect_us: 30_000,

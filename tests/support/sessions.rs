@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zklockbench::clock;
-use zklockbench::lock::{Patience, WaitGauge};
+use zklockbench::lock::{DeadlineClock, Patience, WaitGauge};
 use zklockbench::measure::Sheet;
 use zklockbench::zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -147,6 +147,7 @@ fn observed(trace: Option<Trace>) -> Observed {
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),
+        clock: DeadlineClock::default(),
         cancel: CancellationToken::new(),
         gauge: WaitGauge::default(),
     }

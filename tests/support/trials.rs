@@ -2,16 +2,19 @@
 
 #![allow(dead_code)] // each test binary uses a part
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use zklockbench::ensemble::External;
+use zklockbench::ensemble::{External, Local};
 use zklockbench::load::{Environment, Workspace, run_trial};
+use zklockbench::lock::Entry;
+use zklockbench::proxy::Proxy;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::zk::{Access, Target};
-use zklockbench::{check, lock};
+use zklockbench::{check, fault, lock};
 
 /// A name that no other test of this process uses.
 pub fn unique(name: &str) -> String {
@@ -25,29 +28,61 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 /// The trials of a scenario.
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
-    let parsed = parse("test.toml", &text, &lock::cards()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let parsed = parse("test.toml", &text, &lock::cards(), &fault::cards())
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Plan::of(&parsed.scenario).trials
 }
 
 /// Runs every trial of a scenario, judged, and removes what it made.
 pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
+    run_all(connect, plan(lines)).await
+}
+
+/// Runs these trials, judged, and removes what they made.
+pub async fn run_all(connect: &str, plan: Vec<TrialSpec>) -> Vec<Trial> {
+    run_on(connect, None, plan).await
+}
+
+/// The same on servers that may be broken, with a proxy before them.
+pub async fn run_broken(local: &Arc<Local>, plan: Vec<TrialSpec>) -> Vec<Trial> {
+    run_on(&local.connect(), Some(Arc::clone(local)), plan).await
+}
+
+async fn run_on(connect: &str, local: Option<Arc<Local>>, plan: Vec<TrialSpec>) -> Vec<Trial> {
+    run_by(connect, local, plan, |spec| *lock::find(&spec.strategy.name).unwrap()).await
+}
+
+/// Trials of a lock that no scenario can name.
+pub async fn run_of(local: &Arc<Local>, plan: Vec<TrialSpec>, entry: Entry) -> Vec<Trial> {
+    run_by(&local.connect(), Some(Arc::clone(local)), plan, |_| entry).await
+}
+
+async fn run_by(
+    connect: &str,
+    local: Option<Arc<Local>>,
+    plan: Vec<TrialSpec>,
+    entry: impl Fn(&TrialSpec) -> Entry,
+) -> Vec<Trial> {
     let _alone = ALONE.lock().await;
-    let plan = plan(lines);
     let target = Target { connect: connect.into(), access: Access::default() };
     let workspace = Workspace::create(target.clone(), &unique("test")).await.unwrap();
+    let servers = External::parse(connect).unwrap().addresses;
     let environment = Environment {
         target,
         workspace,
-        servers: External::parse(connect).unwrap().addresses,
+        proxy: local.as_ref().map(|_| Arc::new(Proxy::before(&servers).unwrap())),
+        servers,
         namespace: "zklockbench".into(),
         threads: 1,
         keep_awake: true,
+        keeps_history: false,
+        local,
     };
     let mut trials = Vec::new();
     for spec in &plan {
-        let entry = lock::find(&spec.strategy.name).unwrap();
+        let entry = entry(spec);
         let mut trial =
-            run_trial(&environment, spec, entry, &CancellationToken::new(), &|_| {}).await.unwrap();
+            run_trial(&environment, spec, &entry, &CancellationToken::new(), &|_| {}).await.unwrap();
         trial.exclusion = check::exclusion(&trial);
         trials.push(trial);
     }

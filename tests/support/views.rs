@@ -3,7 +3,7 @@
 
 use zklockbench::measure::{Histogram, RequestKind, new_histogram};
 use zklockbench::report::View;
-use zklockbench::report::view::{AccountingLine, Cell, Repetition};
+use zklockbench::report::view::{AccountingLine, Broken, Cell, Fault, Repetition};
 use zklockbench::verdict::Verdict;
 
 /// Five strategies as the suite ships them.
@@ -123,4 +123,38 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
 /// A trial in which nothing was measured.
 pub fn unmeasured() -> Repetition {
     Repetition::unmeasured(0, 1)
+}
+
+/// A proved fault of that label, asked for at 3 s and undone at 5 s, after which the lock was acquired again soon.
+pub fn fault(label: &str, recovered_us: u64) -> Fault {
+    Fault {
+        number: 1,
+        label: label.into(),
+        target: "contender 3 (holder)".into(),
+        asked_us: 3_000_000,
+        ended_us: Some(5_000_000),
+        unproved: None,
+        left: None,
+        longest_gap_us: Some(recovered_us + 1_000),
+        recovered_us: Some(recovered_us),
+    }
+}
+
+/// A trial with these faults, in which nothing went wrong.
+pub fn broken(faults: &[Fault]) -> Broken {
+    let number = |(at, fault): (usize, &Fault)| Fault { number: at + 1, ..fault.clone() };
+    Broken { faults: faults.iter().enumerate().map(number).collect(), orphans: Some(0), ..Broken::default() }
+}
+
+/// Gives every repetition of a view these faults, the recovery a little longer from one to the next.
+pub fn break_all(view: &mut View, labels: &[&str]) {
+    let mut longer = 20_000_u64;
+    for repetition in view.cells.iter_mut().flat_map(|cell| &mut cell.repetitions) {
+        longer = longer * 9 / 8 % 7_000_000 + 1_000;
+        let mut faults: Vec<Fault> = labels.iter().map(|label| fault(label, longer)).collect();
+        for (fault, at) in faults.iter_mut().zip(0_i64..) {
+            (fault.asked_us, fault.ended_us) = ((2 + 2 * at) * 1_000_000, Some((3 + 2 * at) * 1_000_000));
+        }
+        repetition.broken = Some(broken(&faults));
+    }
 }

@@ -1,0 +1,161 @@
+//! What becomes of a lock when its contenders are broken on purpose: they die, stand still, or lose their sessions.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+#![allow(clippy::print_stdout)] // how long things took is worth knowing
+
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/trials.rs"]
+mod trials;
+
+use std::time::Duration;
+
+use zklockbench::catalog::fault::{FaultChoice, Proof, Start, Target};
+use zklockbench::catalog::{Holders, Params};
+use zklockbench::lock::STRATEGIES;
+use zklockbench::record::Trial;
+use zklockbench::verdict::Verdict;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fault(kind: &str, target: &'static str) -> FaultChoice {
+    FaultChoice {
+        kind: kind.into(),
+        target: Target::Word(target),
+        start: Start::At(Duration::from_millis(500)),
+        duration: None,
+        times: 1,
+        every: Duration::ZERO,
+        jitter: Duration::ZERO,
+        params: Params::new(),
+        label: format!("{kind} {target}"),
+    }
+}
+
+/// Four contenders with sessions of 1 s, each holding for some milliseconds, for so many seconds.
+async fn broken(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> Trial {
+    let lines = format!(
+        "strategies = [{strategy}]\ncontenders = 4\nhold = \"40ms\"\nduration = \"{seconds}s\"\n\
+         session_timeout = \"1s\"\n"
+    );
+    let mut plan = trials::plan(&lines);
+    plan[0].faults = faults.to_vec();
+    trials::run_broken(&ensemble::shared_local(), plan).await.remove(0)
+}
+
+fn assert_kept(trial: &Trial) {
+    let name = &trial.label;
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!(trial.stuck, [], "{name}");
+    assert_eq!(trial.orphans, Some(0), "{name}");
+    // And by the servers' own logs, whatever the contenders believed.
+    if let Some(order) = &trial.ensemble_order {
+        assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
+        println!("{name}: {} entries after the deletion of the node before", order.checked);
+    }
+    for fault in &trial.faults {
+        assert!(matches!(fault.proof, Proof::Proved(_)), "{name}: {fault:?}");
+        assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    }
+}
+
+/// The locks that are safe by their own description and let one in at a time, but for the one whose contenders
+/// queue within their process first: who stands still there keeps its neighbours out, too.
+fn mutexes() -> impl Iterator<Item = &'static str> {
+    let is_one = |entry: &&zklockbench::lock::Entry| {
+        let given = entry.card.guarantees;
+        given.exclusive && given.holders == Holders::One && entry.card.name != "local-then-remote"
+    };
+    STRATEGIES.iter().filter(is_one).map(|entry| entry.card.name)
+}
+
+#[tokio::test]
+async fn a_holder_that_dies_is_succeeded_when_its_session_has_timed_out_and_not_before() {
+    for strategy in ["predecessor-watch", "curator-mutex", "ephemeral-node", "baton"] {
+        let trial = broken(&format!("\"{strategy}\""), 4, &[fault("crash", "holder")]).await;
+        assert_kept(&trial);
+        let [crash] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+        assert!(crash.target.starts_with("contender ") && crash.target.ends_with(" (holder)"), "{crash:?}");
+        // The server counts from the session's last heartbeat, which it expects after a third of the timeout.
+        let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
+        assert!(gap > SECOND / 2 && gap < 10 * SECOND, "{strategy}: {gap:?}");
+        println!("{strategy}: a dead holder's lock was free after {gap:?}, sessions of 1 s");
+        assert_eq!(trial.excused.zombies, 0, "who is dead believes nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_turned_away() {
+    for strategy in mutexes() {
+        let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
+        // A poller looks often enough to see that the lock is free while the zombie still believes.
+        let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
+        let trial = broken(&format!("{{ name = \"{strategy}\"{often} }}"), 4, &[freeze]).await;
+        assert_kept(&trial);
+        let (excused, fencing) = (trial.excused, trial.fencing);
+        println!("{strategy}: {excused:?} {fencing:?} {:?}", trial.faults[0]);
+        // Then two were inside, as both believed
+        assert!(excused.zombies > 0, "{strategy}: {excused:?}");
+        assert!(excused.longest_unsafe_us > 100_000, "{strategy}: {excused:?}");
+        // And what the zombie wrote when it went on was refused, where the lock gives its holders a token
+        if fencing.writes > 0 {
+            assert!(fencing.stale > 0, "{strategy}: {fencing:?}");
+            assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
+            assert_eq!(fencing.sound_rejected, 0, "{strategy}: {fencing:?}");
+        }
+        assert_eq!(trial.exclusion, Verdict::Held, "{strategy}: expected, and counted");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_stands_still_for_less_than_its_timeout_keeps_the_lock() {
+    let freeze = FaultChoice { duration: Some(SECOND / 4), ..fault("freeze", "holder") };
+    let trial = broken("\"predecessor-watch\"", 2, &[freeze]).await;
+    assert_kept(&trial);
+    assert_eq!((trial.excused.zombies, trial.fencing.stale, trial.sessions.expired), (0, 0, 0));
+    assert!(trial.faults[0].longest_gap_us.unwrap() > 200_000);
+}
+
+#[tokio::test]
+async fn a_session_that_is_expired_from_outside_frees_the_lock_at_once() {
+    let expire = FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") };
+    for strategy in ["predecessor-watch", "curator-mutex", "kazoo", "ticket"] {
+        let trial = broken(&format!("\"{strategy}\""), 4, std::slice::from_ref(&expire)).await;
+        assert_kept(&trial);
+        assert_eq!(trial.faults.len(), 5);
+        for fault in &trial.faults {
+            println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
+            assert!(fault.recovered_us.unwrap() < 1_500_000, "{strategy}: {fault:?}");
+        }
+        assert!(trial.sessions.rejoined >= 5, "{strategy}: {:?}", trial.sessions);
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_dies_does_not_stop_those_behind_it() {
+    for strategy in ["predecessor-watch", "go-zookeeper", "ahead", "parent-watch"] {
+        let crash = FaultChoice { times: 3, every: SECOND / 2, ..fault("crash", "waiter") };
+        let trial = broken(&format!("\"{strategy}\""), 4, &[crash]).await;
+        assert_kept(&trial);
+        assert_eq!(trial.faults.len(), 3, "{strategy}");
+    }
+}
+
+#[tokio::test]
+async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
+    // Given nobody who ever waits
+    let mut plan = trials::plan(
+        "strategies = [\"no-lock\"]\ncontenders = 2\nhold = \"1ms\"\nduration = \"500ms\"\n\
+         session_timeout = \"2s\"\n",
+    );
+    plan[0].faults = vec![FaultChoice {
+        start: Start::At(Duration::ZERO),
+        target: Target::Contender(7),
+        ..fault("freeze", "any")
+    }];
+    plan[0].contenders = 1;
+    let trial = trials::run_broken(&ensemble::shared_local(), plan).await.remove(0);
+    assert!(matches!(&trial.faults[0].proof, Proof::NotProved(why) if why.contains("no contender 7")));
+    let Verdict::Unknown(why) = &trial.exclusion else { panic!("{:?}", trial.exclusion) };
+    assert!(why.iter().any(|why| why.contains("freeze any")), "{why:?}");
+}

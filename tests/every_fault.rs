@@ -1,0 +1,113 @@
+//! Every kind of fault against real servers: it is done, seen to take effect, undone, and the lock keeps what it
+//! promises: nobody enters before the node of the holder before was deleted, nobody is stuck, nothing is left behind.
+
+#![allow(clippy::unwrap_used)] // what prepares a test may stop it at once
+#![allow(clippy::print_stdout)] // how long things took is worth knowing
+
+#[path = "support/ensemble.rs"]
+mod ensemble;
+#[path = "support/trials.rs"]
+mod trials;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklockbench::catalog::fault::{Capability, Proof};
+use zklockbench::ensemble::{Local, links_capability};
+use zklockbench::fault;
+use zklockbench::record::Trial;
+use zklockbench::verdict::Verdict;
+
+/// What each kind is asked for, beside its name, and how long the measured phase has to be for it.
+const ASKED: &[(&str, &str, u32)] = &[
+    ("kill", "target = \"leader\"\nduration = \"2s\"", 5),
+    ("restart", "target = \"leader\"\nduration = \"2s\"", 5),
+    ("rolling-restart", "", 5),
+    ("pause", "target = \"follower\"\nduration = \"2s\"", 5),
+    ("wipe", "duration = \"2s\"", 5),
+    ("lose-majority", "duration = \"2s\"", 5),
+    ("isolate", "target = \"leader\"\nduration = \"8s\"", 11),
+    ("partition", "shape = \"minority\"\nduration = \"8s\"", 11),
+    ("delay", "latency = \"10ms\"\nduration = \"1s\"", 3),
+    ("bandwidth", "bytes_per_second = 50000\nduration = \"1s\"", 3),
+    ("stall", "target = \"holder\"\nduration = \"5s\"", 7),
+    ("reset", "target = \"all\"", 3),
+    ("refuse", "target = \"holder\"\nduration = \"1s\"", 3),
+    ("drop-reply", "target = \"any\"\nrequest = \"create\"", 3),
+    ("crash", "target = \"holder\"", 6),
+    ("freeze", "target = \"holder\"\nduration = \"5s\"", 7),
+    ("expire", "target = \"holder\"", 3),
+    ("slow-consumer", "lag = \"10ms\"\nduration = \"1s\"", 3),
+    ("clock-jump", "by = \"1h\"", 3),
+];
+
+/// Locks of each way to wait; the kinds take turns with them.
+const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
+
+async fn broken(local: &Arc<Local>, strategy: &str, (kind, asked, seconds): (&str, &str, u32)) -> Trial {
+    let lines = format!(
+        "strategies = [\"{strategy}\"]\ncontenders = 6\nhold = \"20ms\"\nduration = \"{seconds}s\"\n\
+         session_timeout = \"3s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{kind}\"\nat = \"500ms\"\n{asked}\n"
+    );
+    trials::run_broken(local, trials::plan(&lines)).await.remove(0)
+}
+
+fn assert_kept(trial: &Trial) {
+    let [fault] = &trial.faults[..] else { panic!("{}: {:?}", trial.label, trial.faults) };
+    let name = format!("{} under {}", trial.label, fault.label);
+    println!(
+        "{name}: {}; nobody was served for {:?} us at most, {:?} us after its effect somebody was; {:?}",
+        fault.target, fault.longest_gap_us, fault.recovered_us, trial.excused
+    );
+    assert!(matches!(fault.proof, Proof::Proved(_)), "{name}: {fault:?}");
+    assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+    let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
+    assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
+    assert!(matches!(trial.exclusion, Verdict::Held), "{name}: {:?}", trial.exclusion);
+    assert_eq!(trial.fencing.stale_rejected, trial.fencing.stale, "{name}: {:?}", trial.fencing);
+}
+
+#[test]
+fn every_kind_is_asked_for_here() {
+    let asked: Vec<&str> = ASKED.iter().map(|(kind, ..)| *kind).collect();
+    let kinds: Vec<&str> = fault::FAULTS.iter().map(|entry| entry.card.name).collect();
+    assert_eq!(asked, kinds);
+}
+
+#[tokio::test]
+async fn under_every_fault_the_locks_keep_their_promise() {
+    let apart = links_capability();
+    let local = match &apart {
+        Ok(()) => Arc::new(ensemble::start_apart(3).await),
+        Err(why) => {
+            println!("servers can not be cut off from each other here: {why}");
+            ensemble::shared_local()
+        }
+    };
+    for (number, asked) in ASKED.iter().enumerate() {
+        if apart.is_err() && fault::find(asked.0).unwrap().card.needs == Capability::Links {
+            continue;
+        }
+        assert_kept(&broken(&local, LOCKS[number % LOCKS.len()], *asked).await);
+    }
+}
+
+#[tokio::test]
+async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
+    let local = Arc::new(ensemble::start(3).await);
+    for repetition in 0..5 {
+        let lines = "strategies = [\"curator-mutex\"]\ncontenders = 50\nhold = \"1ms\"\nduration = \"6s\"\n\
+                     session_timeout = \"10s\"\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n\
+                     duration = \"2s\"\n";
+        let trial = trials::run_broken(&local, trials::plan(lines)).await.remove(0);
+        assert_kept(&trial);
+        // No error that a user would have to handle, and no session lost: an election is shorter than a timeout.
+        assert!(trial.errors.is_empty(), "{:?}", trial.errors);
+        assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
+        let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
+        println!("repetition {repetition}: nobody was served for {gap:?}");
+        assert!(gap < Duration::from_secs(30), "{gap:?}");
+    }
+}

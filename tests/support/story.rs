@@ -1,0 +1,117 @@
+//! Small histories as one would tell them, judged as the program judges a file.
+//!
+//! The first line names the lock's kind (`mutex`, `semaphore 2`, `read-write`) and perhaps `complete`. Each further
+//! line is `time process/contender operation phase field=value ...`; a session's phase is its state. The first event
+//! is line 2 of the history.
+
+#![allow(dead_code)] // each test binary uses a part
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use zklockbench::check::history::{Breach, Checker, Ending, Finding, Judgement, LockReport};
+use zklockbench::error::Error;
+use zklockbench::results::history::HistoryReader;
+
+/// The JSON lines of a story.
+pub fn lines(story: &str) -> String {
+    let mut told = story.lines().map(str::trim).filter(|line| !line.is_empty());
+    let header = header(told.next().unwrap());
+    std::iter::once(header).chain(told.map(event)).map(|line| format!("{line}\n")).collect()
+}
+
+fn header(line: &str) -> Value {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut lock = json!({ "kind": words[0] });
+    if let Some(leases) = words.get(1).and_then(|word| word.parse::<u32>().ok()) {
+        lock["leases"] = leases.into();
+    }
+    let mut header = json!({ "format": "zklockbench-history", "version": 1, "locks": { "lock": lock } });
+    if words.contains(&"complete") {
+        header["complete"] = true.into();
+    }
+    header
+}
+
+fn event(line: &str) -> Value {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (process, contender) = words[1].split_once('/').unwrap();
+    let mut event = Map::new();
+    event.insert("t_us".into(), value(words[0]));
+    event.insert("process".into(), process.into());
+    event.insert("contender".into(), value(contender));
+    event.insert("op".into(), words[2].into());
+    if words[2] == "session" {
+        event.insert("state".into(), words[3].into());
+    } else {
+        event.insert("lock".into(), "lock".into());
+        event.insert("phase".into(), words[3].into());
+    }
+    for (field, text) in words[4..].iter().map(|word| word.split_once('=').unwrap()) {
+        event.insert(field.into(), value(text));
+    }
+    event.into()
+}
+
+/// A number or a truth value where it is one.
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// Reads and judges a file.
+pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
+    let mut reader = HistoryReader::open(path)?;
+    let mut checker = Checker::new(reader.header());
+    while let Some(line) = reader.next_event()? {
+        let place = line.place;
+        if let Err(what) = line.event().and_then(|event| checker.feed(place, &event)) {
+            return Err(reader.mistake(place.line, &what));
+        }
+    }
+    Ok(checker.conclude(Ending { cut_off_at: reader.cut_off_at(), strict }))
+}
+
+/// A file with that text, in a directory that goes when it is dropped.
+pub fn file(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.jsonl");
+    std::fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+/// Judges text.
+pub fn check_text(text: &[u8]) -> Result<Judgement, Error> {
+    let (_dir, path) = file(text);
+    check(&path, false)
+}
+
+/// Judges a story that makes sense.
+pub fn judged(story: &str) -> Judgement {
+    check_text(lines(story).as_bytes()).unwrap()
+}
+
+/// What is wrong with a story that makes none.
+pub fn refused(story: &str) -> String {
+    let error = check_text(lines(story).as_bytes()).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    error.to_string()
+}
+
+/// What became of the only lock.
+pub fn lock(judgement: &Judgement) -> &LockReport {
+    assert_eq!(judgement.locks.len(), 1, "{judgement:?}");
+    &judgement.locks[0]
+}
+
+/// Violations, zombies and uncertain overlaps of the only lock.
+pub fn overlaps(judgement: &Judgement) -> [u64; 3] {
+    let lock = lock(judgement);
+    [lock.violations.count, lock.zombies.count, lock.uncertain.count]
+}
+
+/// The line numbers of the only finding of a kind.
+pub fn lines_of(judgement: &Judgement, breach: Breach) -> Vec<u64> {
+    let found: Vec<&Finding> = judgement.findings.iter().filter(|finding| finding.breach == breach).collect();
+    assert_eq!(found.len(), 1, "{judgement:?}");
+    found[0].lines.iter().map(|place| place.line).collect()
+}
