@@ -20,12 +20,31 @@ pub fn now() -> Stamp {
 /// have written down. A wall clock that was set meanwhile makes it wrong.
 #[must_use]
 pub fn wall_ms(stamp: Stamp) -> i64 {
-    let since =
-        std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let ago_us = i128::from(now()) - i128::from(stamp);
-    let at = i128::try_from(since.as_micros()).unwrap_or(i128::MAX).saturating_sub(ago_us) / 1_000;
-    i64::try_from(at).unwrap_or(i64::MAX)
+    i64::try_from((wall_ahead_us() + i128::from(stamp)) / 1_000).unwrap_or(i64::MAX)
 }
+
+/// By how much the wall clock is ahead of ours. The clocks are read one after the other, and on a loaded host another
+/// process may run for milliseconds in between: the closest of several readings counts.
+fn wall_ahead_us() -> i128 {
+    let mut closest = (u64::MAX, 0);
+    for _ in 0..READINGS {
+        let before = now();
+        let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let apart = now() - before;
+        if apart < closest.0 {
+            let wall_us = i128::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(0);
+            closest = (apart, wall_us - i128::from(before));
+        }
+        if apart <= CLOSE_US {
+            break;
+        }
+    }
+    closest.1
+}
+
+/// Two clocks that were read within so many microseconds were read at once.
+const CLOSE_US: u64 = 10;
+const READINGS: usize = 100;
 
 /// A duration as whole microseconds, saturating.
 #[must_use]

@@ -115,7 +115,7 @@ const IGNORES_EXPIRY: Entry = Entry { card: card(), build: |config| queue(config
 /// Four contenders for three seconds, in which the holder's session is expired now and then.
 async fn trial(entry: Entry) -> Trial {
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
-                 session_timeout = \"1s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"any\"\nat = \"300ms\"\n\
+                 session_timeout = \"3s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"300ms\"\n\
                  times = 5\nevery = \"400ms\"\n";
     trials::run_of(&ensemble::shared_local(), trials::plan(lines), entry).await.remove(0)
 }
@@ -130,6 +130,7 @@ async fn who_enters_early_is_seen_by_the_others_and_in_the_servers_logs() {
     assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.exclusion);
     let order = trial.ensemble_order.unwrap();
     assert!(order.overlaps > 0 && order.first.unwrap().contains("entered lock 0 while the node"));
+    assert!(order.too_early > 0, "found itself the holder as of its own create: {}", order.checked_by_zxid);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ mod foreign;
 mod orphan;
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "troubles/release.rs"]
+mod release;
 #[path = "support/sessions.rs"]
 mod sessions;
 #[path = "support/trials.rs"]
@@ -26,10 +28,15 @@ mod trials;
 use foreign::Obedient;
 use sessions::Scene;
 
-/// Java's owners, connected by way of that address.
+/// Java's owners, connected by way of that address. They send again for ever what has met a lost connection.
 async fn java_by(connect: &str, scene: &Scene, session_timeout_ms: u32) -> Obedient {
+    java_with(&[connect, &scene.lock, &session_timeout_ms.to_string()]).await
+}
+
+/// The same with these arguments.
+async fn java_with(arguments: &[&str]) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
-    java.args([connect, &scene.lock, &session_timeout_ms.to_string()]);
+    java.args(arguments);
     let java = Obedient::start(java);
     java.says("ready").await;
     java

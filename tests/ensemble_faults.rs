@@ -42,7 +42,7 @@ async fn a_killed_leader_is_replaced_in_a_later_epoch_and_follows_when_it_is_bac
     // When it is killed
     local.kill(first.server).await.unwrap();
     // Then it is seen to be down, and another leads
-    assert!(!local.is_running(first.server));
+    assert!(!local.is_running(first.server).await);
     local.is_down(first.server).await.unwrap();
     assert!(local.serves(first.server).await.is_err() && local.whole().await.is_err());
     let second = another_leads(&local, first).await;
@@ -64,7 +64,7 @@ async fn a_paused_leader_is_silent_and_is_no_leader_any_more_when_it_goes_on() {
     local.pause(first.server).await.unwrap();
     let seen = local.is_silent(first.server).await.unwrap();
     assert!(seen.contains("is stopped") && seen.contains("did not answer"), "{seen}");
-    assert!(local.is_running(first.server) && local.is_down(first.server).await.is_err());
+    assert!(local.is_running(first.server).await && local.is_down(first.server).await.is_err());
     // Then another leads
     let second = another_leads(&local, first).await;
     // And when it goes on, the other still does
@@ -185,7 +185,7 @@ async fn a_server_whose_port_is_taken_is_started_once_it_is_free() {
     let shared = Arc::clone(&local);
     let start = tokio::spawn(async move { shared.start(1).await });
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!start.is_finished() && !local.is_running(1));
+    assert!(!start.is_finished() && !local.is_running(1).await);
     drop(other);
     // Then it runs
     start.await.unwrap().unwrap();

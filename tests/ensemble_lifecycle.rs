@@ -79,7 +79,9 @@ fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
         bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"1s\"\n");
     let output = bench.output(&["run", scenario.to_str().unwrap(), "--zookeeper-home", "/nowhere"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    for part in ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "docker compose"] {
+    for part in
+        ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "--compose docker/compose.3.yaml"]
+    {
         assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
     }
     assert!(bench.results().is_empty());

@@ -20,14 +20,15 @@ async fn alone() -> Option<MutexGuard<'static, ()>> {
     links_capability().inspect_err(|why| eprintln!("skipped: {why}")).ok().map(|()| alone)
 }
 
-/// Which names of a network there are on this machine: its namespaces, and its interface.
-fn names(network: &str) -> Vec<String> {
-    let namespaces = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
-    let interfaces = std::fs::read_dir("/sys/class/net").unwrap().flatten();
-    let names = namespaces.chain(interfaces).map(|entry| entry.file_name().into_string().unwrap());
-    let mut ours: Vec<String> = names.filter(|name| name.split('-').next() == Some(network)).collect();
-    ours.sort();
-    ours
+/// Whether there is an interface of that name on this machine. It leads to the network's namespaces, and ends with
+/// them.
+fn is_there(network: &str) -> bool {
+    std::path::Path::new("/sys/class/net").join(network).exists()
+}
+
+/// The network namespace in which a process lives.
+fn namespace_of(pid: u32) -> std::path::PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap()
 }
 
 /// The name of an ensemble's network. Its number is in the addresses, too.
@@ -46,7 +47,7 @@ async fn an_isolated_leader_is_replaced_and_follows_when_it_is_back() {
     local.isolate(first.server).await.unwrap();
     // Then nothing gets there, its process lives on, and another leads
     local.is_isolated(first.server).await.unwrap();
-    assert!(local.is_running(first.server) && local.serves(first.server).await.is_err());
+    assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;
     // And when it is back, it follows
     local.rejoin(first.server).await.unwrap();
@@ -117,7 +118,7 @@ async fn a_server_that_lives_apart_is_killed_paused_and_started_like_any_other()
     // Given that it cannot be reached, it still starts
     local.isolate(server).await.unwrap();
     local.start(server).await.unwrap();
-    assert!(local.is_running(server) && local.serves(server).await.is_err());
+    assert!(local.is_running(server).await && local.serves(server).await.is_err());
     local.rejoin(server).await.unwrap();
     whole(&local).await;
     local.pause(server).await.unwrap();
@@ -131,18 +132,26 @@ async fn nothing_of_a_network_is_left_after_its_close_or_drop() {
     let Some(_alone) = alone().await else { return };
     let local = ensemble::start_apart(3).await;
     let network = network_of(&local);
-    // A namespace for each server and one for the bridge, and an interface that leads there.
-    assert_eq!(names(&network).len(), 5, "{:?}", names(&network));
+    assert!(is_there(&network));
     local.isolate(1).await.unwrap();
     local.cut(2, 3).await.unwrap();
     local.close();
-    assert_eq!(names(&network), [""; 0]);
+    assert!(!is_there(&network));
     drop(local);
     let local = ensemble::start_apart(1).await;
     let network = network_of(&local);
-    assert_eq!(names(&network).len(), 3, "{:?}", names(&network));
+    assert!(is_there(&network));
     drop(local);
-    assert_eq!(names(&network), [""; 0]);
+    assert!(!is_there(&network));
+}
+
+#[tokio::test]
+async fn each_server_lives_in_a_namespace_of_its_own() {
+    let Some(_alone) = alone().await else { return };
+    let local = ensemble::start_apart(3).await;
+    let pids = local.pids().into_iter().chain([std::process::id()]);
+    let namespaces: std::collections::BTreeSet<_> = pids.map(namespace_of).collect();
+    assert_eq!(namespaces.len(), 4, "{namespaces:?}");
 }
 
 #[tokio::test]
@@ -155,23 +164,21 @@ async fn owner() {
 }
 
 #[tokio::test]
-async fn what_a_killed_run_left_is_removed_by_the_next() {
+async fn of_a_process_that_was_killed_neither_servers_nor_network_are_left() {
     let Some(_alone) = alone().await else { return };
-    // Given what is left of a process that was killed
     let mut owner = Owner::start("owner");
-    let network = owner.told[1].clone();
+    let (network, pids) = (owner.told[1].clone(), owner.told[2..].to_vec());
+    assert!(is_there(&network));
     owner.kill();
-    assert_eq!(names(&network).len(), 5, "{:?}", names(&network));
-    let pids: Vec<u32> = owner.told[2..].iter().map(|pid| pid.parse().unwrap()).collect();
-    until("its servers are gone", || async {
-        if pids.iter().any(|pid| is_alive(*pid)) { Err("one is alive".to_owned()) } else { Ok(()) }
+    let alive = |pid: &String| is_alive(pid.parse().unwrap());
+    until("nothing is left", || async {
+        if is_there(&network) || pids.iter().any(alive) {
+            Err("something is there".to_owned())
+        } else {
+            Ok(())
+        }
     })
     .await;
-    // When another network is made, with fewer servers
-    let local = ensemble::start_apart(1).await;
-    // Then nothing of the old one is there: the new one may have got its number
-    let own = if network_of(&local) == network { 3 } else { 0 };
-    assert_eq!(names(&network).len(), own, "{:?}", names(&network));
     let _ = std::fs::remove_dir_all(&owner.told[0]);
 }
 

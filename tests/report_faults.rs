@@ -233,6 +233,7 @@ fn recorded() -> Trial {
         ended_us: Some(700_000),
         proof: Proof::Proved("its session is gone".into()),
         left: None,
+        elected_us: Some(370_000),
         longest_gap_us: Some(900_000),
         recovered_us: Some(800_000),
     }];
@@ -254,6 +255,7 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
     let view = View::of(&StoredRun { run, trials: vec![TrialFile::from(&recorded())] });
     let row = &rows(&view)[0];
     let figures = [
+        "election",
         "recovery",
         "longest gap",
         "zombies",
@@ -263,7 +265,10 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
         "waits lost",
         "rejected",
     ];
-    assert_eq!(figures.map(|of| row[of].as_str()), ["800 ms", "900 ms", "1", "77 ms", "4", "1", "5", "1"]);
+    assert_eq!(
+        figures.map(|of| row[of].as_str()),
+        ["370 ms", "800 ms", "900 ms", "1", "77 ms", "4", "1", "5", "1"]
+    );
     let notes = view.notes();
     let stuck = notes.iter().find(|note| note.starts_with("stuck: ")).unwrap();
     let said = "contender 1 waited 13 s for lock 0, node n-0000000012, nodes before it: 2, \

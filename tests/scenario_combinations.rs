@@ -63,6 +63,24 @@ data_dir = "/tmp""#,
 }
 
 #[test]
+fn a_compose_file_says_by_itself_how_many_servers_there_are_and_where_their_data_lie() {
+    file(
+        &CARDS,
+        r#"name = "x"
+duration = "60s"
+contenders = 1
+strategies = ["polling"]
+[ensemble]
+compose = "compose.yaml"
+servers = 3
+"#,
+        &[
+            "7:1 `servers` is for servers that are processes of this host, but the file of `compose` says what its containers are => keep either `compose` or `servers`",
+        ],
+    );
+}
+
+#[test]
 fn a_closed_load_ends_in_exactly_one_way() {
     file(
         &CARDS,

@@ -17,7 +17,7 @@ fn a_key_that_is_not_known_is_answered_with_the_one_that_was_meant() {
         &CARDS,
         "zebra = 1",
         &[
-            "6:1 unknown key `zebra` => the keys here are `name`, `description`, `strategies`, `contenders`, `locks`, `hold`, `think`, `read_ratio`, `depth`, `poll_interval`, `load`, `duration`, `acquisitions`, `ramp_up`, `warm_up`, `repetitions`, `order`, `seed`, `session_timeout`, `acquire_timeout`, `time_scale`, `ensemble`, `fault`",
+            "6:1 unknown key `zebra` => the keys here are `name`, `description`, `strategies`, `contenders`, `locks`, `hold`, `think`, `read_ratio`, `depth`, `poll_interval`, `load`, `duration`, `acquisitions`, `ramp_up`, `warm_up`, `repetitions`, `order`, `seed`, `session_timeout`, `acquire_timeout`, `in_doubt`, `time_scale`, `ensemble`, `fault`",
         ],
     );
     added(&CARDS, "servers = 3", &["6:1 unknown key `servers` => `servers` belongs under `[ensemble]`"]);
@@ -45,7 +45,9 @@ servers = 3",
         &CARDS,
         r#"[ensemble]
 colour = "red""#,
-        &["7:1 unknown key `colour` in `[ensemble]` => the keys here are `servers`, `data_dir`, `connect`"],
+        &[
+            "7:1 unknown key `colour` in `[ensemble]` => the keys here are `servers`, `data_dir`, `compose`, `connect`",
+        ],
     );
 }
 

@@ -417,6 +417,22 @@ fn a_batch_has_no_faults() {
 }
 
 #[test]
+fn containers_have_every_fault_but_those_that_drop_what_one_server_sends_to_another() {
+    for card in &fault::cards() {
+        let message = format!(
+            "7:8 `{}` drops what one server sends to another, and Docker cannot: it takes a server off its network altogether => use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut",
+            card.name
+        );
+        let expected: &[&str] = if card.needs == Capability::Links { &[&message] } else { &[] };
+        let text = format!(
+            "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 4\nduration = \"60s\"\nacquire_timeout = \"9s\"\n{}[ensemble]\ncompose = \"compose.yaml\"\n",
+            least(card)
+        );
+        file(&CARDS, &text, expected);
+    }
+}
+
+#[test]
 fn servers_that_the_suite_did_not_start_are_never_disturbed() {
     for card in &fault::cards() {
         let message = format!(
@@ -424,7 +440,7 @@ fn servers_that_the_suite_did_not_start_are_never_disturbed() {
             card.name
         );
         let expected: &[&str] = match card.needs {
-            Capability::Processes | Capability::Links => &[&message],
+            Capability::Processes | Capability::Isolation | Capability::Links => &[&message],
             Capability::Proxies | Capability::Contenders => &[],
         };
         let text = format!(

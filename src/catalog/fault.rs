@@ -105,7 +105,9 @@ impl Ends {
 pub enum Capability {
     /// To end, start and stop servers: an ensemble that the suite has started for the run.
     Processes,
-    /// To cut servers off from each other: servers in network namespaces of their own.
+    /// To take a server off the network: servers in network namespaces of their own, or in containers.
+    Isolation,
+    /// To drop what one server sends to another: servers in network namespaces of their own.
     Links,
     /// To stand between contenders and servers: a proxy of the suite.
     Proxies,
@@ -119,6 +121,7 @@ impl Capability {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Processes => "servers that the suite starts",
+            Self::Isolation => "servers that the suite starts, each in a network namespace or a container",
             Self::Links => "servers that the suite starts, each in a network namespace",
             Self::Proxies => "proxies in front of the servers",
             Self::Contenders => "nothing",
@@ -128,7 +131,7 @@ impl Capability {
     /// Whether it reaches into the servers, which is only done to those that the suite has started itself.
     #[must_use]
     pub fn reaches_servers(self) -> bool {
-        matches!(self, Self::Processes | Self::Links)
+        matches!(self, Self::Processes | Self::Isolation | Self::Links)
     }
 }
 

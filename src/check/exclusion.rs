@@ -15,10 +15,14 @@ pub fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
     }
-    if let Some(order) = trial.ensemble_order.as_ref().filter(|order| order.overlaps > 0) {
+    if let Some(order) = trial.ensemble_order.as_ref().filter(|order| order.is_broken()) {
         let first = order.first.as_deref().unwrap_or_default();
-        let count = order.overlaps;
-        return Verdict::Violated(vec![format!("{}: {count} as the ensemble saw it; {first}", name(trial))]);
+        let (clock, zxids) = (order.overlaps, order.too_early);
+        let what = format!(
+            "{}: {clock} by the servers' clock and {zxids} by their transactions entered too early; {first}",
+            name(trial)
+        );
+        return Verdict::Violated(vec![what]);
     }
     if !trial.stuck.is_empty() {
         let (count, first) = (trial.stuck.len(), trial.stuck[0].contender);
@@ -59,7 +63,15 @@ fn faults(trial: &Trial) -> Vec<String> {
     });
     let uncertain = trial.excused.uncertain;
     let open = (uncertain > 0).then(|| format!("{}: {uncertain} overlaps are uncertain", name(trial)));
-    unproved.chain(left).chain(open).collect()
+    let forgotten = trial.ensemble_order.as_ref().map_or(0, |order| order.forgotten);
+    let lost = (forgotten > 0).then(|| {
+        format!(
+            "{}: the ensemble lost what it had acknowledged: {forgotten} nodes of holders are gone, and no server's \
+             log tells of their end (ZOOKEEPER-4643 is one way)",
+            name(trial)
+        )
+    });
+    unproved.chain(left).chain(open).chain(lost).collect()
 }
 
 /// The verdict on a run: trials with one contender prove nothing and are left out, unless there is nothing

@@ -167,6 +167,9 @@ pub struct TortureArgs {
     /// Where the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Servers in containers instead, brought up from this Compose file
+    #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
+    pub compose: Option<PathBuf>,
 }
 
 /// `check`.
@@ -232,8 +235,11 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// The ensemble
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
-    pub connect: String,
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", required_unless_present = "docker")]
+    pub connect: Option<String>,
+    /// Instead of an ensemble: containers, networks and volumes that killed runs with --compose left on Docker
+    #[arg(long, conflicts_with_all = ["connect", "run_id"])]
+    pub docker: bool,
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,

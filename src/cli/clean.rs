@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CleanArgs;
 use super::output;
+use crate::ensemble::{left_projects, remove_left_projects};
 use crate::error::{Error, Exit};
 use crate::load::{Leftover, leftovers, remove};
 use crate::zk::Target;
@@ -19,7 +20,8 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 }
 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
-    let target = Target { connect: args.connect.clone(), access: args.access.access()? };
+    let Some(connect) = args.connect.clone() else { return clean_docker(args.all) };
+    let target = Target { connect, access: args.access.access()? };
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {
         Some(name) => vec![named(&found, name)?],
@@ -35,6 +37,25 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
         output::note("nothing is left of any run");
     } else if chosen.is_empty() {
         output::note("remove them with --all, or one with --run-id NAME");
+    }
+    Ok(Exit::Held)
+}
+
+/// The next run with --compose would remove the same.
+fn clean_docker(all: bool) -> Result<Exit, Error> {
+    let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
+    for project in &found {
+        let state = match (project.in_use, all) {
+            (true, _) => "under way",
+            (false, true) => "removed",
+            (false, false) => "left behind",
+        };
+        output::data(&format!("{}  {state}", project.name))?;
+    }
+    if found.is_empty() {
+        output::note("nothing is left of any run");
+    } else if !all {
+        output::note("remove what was left behind with --all; the next run with --compose does, too");
     }
     Ok(Exit::Held)
 }

@@ -1,14 +1,12 @@
 //! `faults`: everything that can go wrong on purpose in one line each, or all about one.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 
 use super::args::FaultsArgs;
-use super::output;
+use super::{listing, output};
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::error::{Error, Exit};
 use crate::fault;
-use crate::scenario::nearest;
 
 /// Prints the list, or the one that was named.
 ///
@@ -16,7 +14,7 @@ use crate::scenario::nearest;
 /// A usage error for a name that there is not.
 pub fn execute(args: &FaultsArgs) -> Result<Exit, Error> {
     let cards = match &args.kind {
-        Some(kind) => vec![find(kind)?],
+        Some(kind) => vec![listing::find("fault", kind, fault::cards(), |card| card.name)?],
         None => fault::cards(),
     };
     if args.json {
@@ -30,23 +28,9 @@ pub fn execute(args: &FaultsArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-fn find(kind: &str) -> Result<FaultCard, Error> {
-    fault::find(kind).map(|entry| entry.card).ok_or_else(|| {
-        let names: Vec<&str> = fault::FAULTS.iter().map(|entry| entry.card.name).collect();
-        let hint = nearest(kind, names.iter().copied())
-            .map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
-        Error::usage(format!("there is no fault `{kind}`{hint} There are: {}", names.join(", ")))
-    })
-}
-
 fn list(cards: &[FaultCard]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["FAULT", "WHAT", "HITS", "ENDS"]);
-    for card in cards {
-        table.add_row([card.name, card.summary, card.targets.noun(), card.ends.in_words()]);
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let row = |card: &FaultCard| [card.name, card.summary, card.targets.noun(), card.ends.in_words()];
+    listing::table(["FAULT", "WHAT", "HITS", "ENDS"], cards.iter().map(row))
 }
 
 fn describe(card: &FaultCard) -> String {

@@ -9,9 +9,11 @@ mod ensemble;
 mod faults;
 mod host;
 mod interrupt;
+mod listing;
 mod man;
 mod output;
 mod overrides;
+mod rootless;
 mod run;
 mod scenario_file;
 mod schema;
@@ -41,7 +43,10 @@ pub fn main() -> ExitCode {
     log_if_asked();
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let exit = match parsed {
-        Ok(cli) => conclude(start(cli)),
+        Ok(cli) => {
+            rootless::prepare(&cli.command);
+            conclude(start(cli))
+        }
         Err(error) => {
             let _ = error.print();
             if error.use_stderr() { Exit::Usage } else { Exit::Held }

@@ -17,6 +17,9 @@ pub struct Overrides {
     /// Run against this ensemble instead of a local one
     #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
+    /// Run against servers in containers, brought up from this Compose file and taken down afterwards
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
+    pub compose: Option<PathBuf>,
     /// Servers of the local ensemble: 1, 3 or 5
     #[arg(long, value_name = "N")]
     pub servers: Option<i64>,
@@ -57,7 +60,7 @@ impl Overrides {
             return Ok(None);
         }
         let mut table: Table = text.parse().map_err(|error| Error::usage(format!("{error}")))?;
-        if self.connect.is_some() {
+        if self.connect.is_some() || self.compose.is_some() {
             table.remove("ensemble");
         }
         let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join("."))).collect();
@@ -75,6 +78,7 @@ impl Overrides {
             changes.extend(value.map(|value| (at(path), value)));
         };
         change("ensemble.connect", self.connect.clone().map(Value::from));
+        change("ensemble.compose", self.compose.as_ref().map(|file| file.display().to_string().into()));
         change("ensemble.servers", self.servers.map(Value::from));
         change("ensemble.data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string().into()));
         change("contenders", (!self.contenders.is_empty()).then(|| self.contenders.clone().into()));

@@ -1,14 +1,12 @@
 //! `strategies`: every lock in one line, or all about one.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 
 use super::args::StrategiesArgs;
-use super::output;
+use super::{listing, output};
 use crate::catalog::LockCard;
 use crate::error::{Error, Exit};
 use crate::lock;
-use crate::scenario::nearest;
 
 /// Prints the list, or the one that was named.
 ///
@@ -16,7 +14,7 @@ use crate::scenario::nearest;
 /// A usage error for a name that there is not.
 pub fn execute(args: &StrategiesArgs) -> Result<Exit, Error> {
     let cards = match &args.name {
-        Some(name) => vec![find(name)?],
+        Some(name) => vec![listing::find("strategy", name, lock::cards(), |card| card.name)?],
         None => lock::cards(),
     };
     if args.json {
@@ -30,24 +28,9 @@ pub fn execute(args: &StrategiesArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-fn find(name: &str) -> Result<LockCard, Error> {
-    let cards = lock::cards();
-    let names: Vec<&str> = cards.iter().map(|card| card.name).collect();
-    cards.iter().find(|card| card.name == name).copied().ok_or_else(|| {
-        let hint = nearest(name, names.iter().copied())
-            .map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
-        Error::usage(format!("there is no strategy `{name}`{hint} There are: {}", names.join(", ")))
-    })
-}
-
 fn list(cards: &[LockCard]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["STRATEGY", "HOW", "SOURCE"]);
-    for card in cards {
-        table.add_row([card.name, card.summary, card.source]);
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let row = |card: &LockCard| [card.name, card.summary, card.source];
+    listing::table(["STRATEGY", "HOW", "SOURCE"], cards.iter().map(row))
 }
 
 fn describe(card: &LockCard) -> String {

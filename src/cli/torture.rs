@@ -46,6 +46,9 @@ fn run_args(scenario: &Path, args: &TortureArgs) -> Result<super::args::RunArgs,
     if let Some(directory) = &args.data_dir {
         words.extend(["--data-dir".into(), directory.as_os_str().to_owned()]);
     }
+    if let Some(file) = &args.compose {
+        words.extend(["--compose".into(), file.as_os_str().to_owned()]);
+    }
     match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => Err(Error::usage("this is no run")),

@@ -1,19 +1,32 @@
-//! `validate`: is the file right, what will it run, how long will it take?
+//! `validate`: is the file right, what will it run, how long will it take, and can it be run here?
+
+use serde::Serialize;
 
 use super::args::ValidateArgs;
 use super::output;
+use super::run::capabilities::Needs;
 use super::scenario_file::{ScenarioFile, Unusable};
 use crate::error::{Error, Exit};
 use crate::scenario::Preview;
 
-/// Shows the plan, or every mistake.
+/// What is shown of a file that is right.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    preview: Preview,
+    /// Why this machine cannot run it; not written where it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_here: Option<String>,
+}
+
+/// Shows the plan, or every mistake. A file that is right is so on every machine: what this one cannot do is a
+/// warning.
 ///
 /// # Errors
 /// A usage error when the file cannot be run.
 pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     match ScenarioFile::read(&args.scenario, &args.overrides) {
-        Ok(file) if args.json => output::json(&Preview::of(&file.parsed)),
-        Ok(file) => output::data(&Preview::of(&file.parsed).to_string()),
+        Ok(file) => show(&file, args.json),
         Err(Unusable::Mistakes(mistakes)) if args.json => {
             output::json(&mistakes.machine())?;
             return Ok(Exit::Usage);
@@ -21,4 +34,17 @@ pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
         Err(unusable) => return Err(unusable.report(&args.scenario)),
     }?;
     Ok(Exit::Held)
+}
+
+fn show(file: &ScenarioFile, as_json: bool) -> Result<(), Error> {
+    let preview = Preview::of(&file.parsed);
+    let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
+    if as_json {
+        return output::json(&Shown { preview, not_here });
+    }
+    output::data(&preview.to_string())?;
+    if let Some(why) = not_here {
+        output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));
+    }
+    Ok(())
 }

@@ -164,8 +164,7 @@ fn advice(looked: &[String]) -> String {
          macOS:           brew install zookeeper openjdk\n  \
          elsewhere:       unpack a release of https://zookeeper.apache.org/releases.html and give \
          --zookeeper-home DIR\n  \
-         Docker:          docker compose -f docker/compose.yml up -d --wait, then give \
-         --connect localhost:21811,localhost:21812,localhost:21813",
+         Docker:          give --compose docker/compose.3.yaml instead",
         looked.join("\n")
     )
 }

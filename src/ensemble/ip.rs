@@ -1,15 +1,34 @@
 //! Running `ip` of iproute2, which makes and cuts networks.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
-/// What it said on stdout.
+use super::namespace::live_in;
+
+/// Runs it in our own network namespace; what it said on stdout.
 ///
 /// # Errors
 /// Names the command and what it said, or how to get it.
 pub fn ip(arguments: &[&str]) -> Result<String, String> {
+    run(None, arguments)
+}
+
+/// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
+///
+/// # Errors
+/// As [`ip`]; or when the namespace cannot be entered.
+pub fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
+    run(Some(namespace), arguments)
+}
+
+fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
     let command = || format!("`ip {}`", arguments.join(" "));
     let mut ip = Command::new("ip");
+    if let Some(namespace) = namespace {
+        live_in(&mut ip, namespace)
+            .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
+    }
     // In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
     ip.args(arguments).env("LC_ALL", "C").process_group(0);
     let output = ip.output().map_err(|error| {

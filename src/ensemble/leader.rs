@@ -1,12 +1,13 @@
 //! Who leads. Of two that say so, the one that was elected later.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::local::Local;
-use super::state::{PATIENCE, awake};
+use super::state::{Numbered, PATIENCE};
 use crate::zk::admin::{self, Srvr};
 
 /// A server that leads.
@@ -20,25 +21,37 @@ pub struct Leader {
     pub synced_followers: usize,
 }
 
-/// Asks all that can answer.
-pub async fn of(local: &Local) -> Result<Leader, String> {
-    let awake = awake(local);
-    let looks = awake.iter().map(|(number, address)| async move {
-        let srvr = admin::srvr(address, PATIENCE).await.ok()??;
+impl Leader {
+    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long.
+    pub async fn told_by((server, address): (usize, &str), patience: Duration) -> Option<Self> {
+        let srvr = admin::srvr(address, patience).await.ok()??;
         let synced_followers = match srvr.mode.as_str() {
             "standalone" => 0,
-            "leader" => usize::try_from(admin::mntr(address).await.ok()?.synced_followers()?).ok()?,
+            "leader" => {
+                let mntr = tokio::time::timeout(patience, admin::mntr(address)).await.ok()?.ok()?;
+                usize::try_from(mntr.synced_followers()?).ok()?
+            }
             _ => return None,
         };
-        Some(Leader { server: *number, epoch: srvr.epoch(), synced_followers })
-    });
+        Some(Self { server, epoch: srvr.epoch(), synced_followers })
+    }
+
+    /// Whether it and those in step with it are more than half of so many servers.
+    #[must_use]
+    pub fn is_backed(&self, servers: usize) -> bool {
+        self.synced_followers + 1 >= quorum(servers)
+    }
+}
+
+/// Asks those of so many servers that can answer.
+pub async fn of(awake: &[Numbered], servers: usize) -> Result<Leader, String> {
+    let looks = awake.iter().map(|(number, address)| Leader::told_by((*number, address), PATIENCE));
     let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
-    choose(&told, local.addresses().len())
+    choose(&told, servers)
 }
 
 /// Asks all that can answer whether they follow.
-pub async fn followers(local: &Local) -> Result<Vec<usize>, String> {
-    let awake = awake(local);
+pub async fn followers(awake: &[Numbered]) -> Result<Vec<usize>, String> {
     let looks = awake.iter().map(|(number, address)| async move {
         let srvr: Srvr = admin::srvr(address, PATIENCE).await.ok()??;
         (srvr.mode == "follower").then_some(*number)
@@ -48,7 +61,7 @@ pub async fn followers(local: &Local) -> Result<Vec<usize>, String> {
 }
 
 fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
-    let backed = told.iter().filter(|leader| leader.synced_followers + 1 >= quorum(servers));
+    let backed = told.iter().filter(|leader| leader.is_backed(servers));
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
         [] => "no server says that it leads".to_owned(),
         [told, ..] => format!(

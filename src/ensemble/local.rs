@@ -9,6 +9,7 @@ use super::install::Installation;
 use super::network::Network;
 use super::ports::{Claim, ServerPorts};
 use super::server::{Life, Server, Site};
+use super::state::Numbered;
 use super::{config, placement, ready};
 use crate::error::Error;
 
@@ -31,7 +32,7 @@ pub struct LocalSpec {
     /// Where the servers' logs go; `None` to keep them with the data.
     pub logs: Option<PathBuf>,
     /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
-    /// Root may ask for it, on Linux; see [`links_capability`](super::links_capability).
+    /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
 }
 
@@ -139,6 +140,13 @@ impl Local {
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
         let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
         Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The servers that could answer: that are there and not held still.
+    pub(super) fn awake(&self) -> Vec<Numbered> {
+        let awake =
+            self.each().map(|mut server| server.is_awake().then(|| (server.number, server.address())));
+        awake.flatten().collect()
     }
 
     /// The network of servers that live apart.

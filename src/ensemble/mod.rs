@@ -1,6 +1,7 @@
 //! Real ZooKeeper ensembles: started here as child processes, kept between runs, or somebody else's; and what
 //! can be done to those that were started here, so that faults are real ones.
 
+mod compose;
 mod config;
 mod directory;
 mod ending;
@@ -22,11 +23,14 @@ mod processes;
 mod reach;
 mod ready;
 mod restart;
+mod rootless;
 mod server;
+mod started;
 mod state;
 mod subnet;
 pub mod transactions;
 
+pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use external::{External, namespace_of};
 pub use fact::{Done, Fact, eventually};
 pub use install::{Installation, Places};
@@ -37,3 +41,5 @@ pub use local::{Local, LocalSpec};
 pub use network::links_capability;
 pub use processes::Processes;
 pub use ready::{Role, roles};
+pub use rootless::leave_for_own_network;
+pub use started::Started;

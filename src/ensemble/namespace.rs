@@ -1,8 +1,52 @@
-//! Being in another network namespace: for a moment, to open a socket there, or for life, as a child process.
+//! Network namespaces: making one, and being in another one for a moment, to open a socket there, or for life, as a
+//! child process.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A network namespace without a name. It is there as long as this is held or a process lives in it; so nothing of
+/// it can be left behind, not even by a process that is killed.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// When the system does not allow it.
+    pub fn create() -> io::Result<Self> {
+        // A namespace belongs to a thread. This one ends, and leaves the open file.
+        let made = std::thread::spawn(|| {
+            move_to_a_new_one()?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        made.join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+            .map(Self)
+    }
+
+    /// By which this process and its children can open it, as long as it is held.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)] // rustix marks the call because of flags that are not used here
+fn move_to_a_new_one() -> io::Result<()> {
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+    // SAFETY: it is unsafe to stop sharing open files with the other threads; only the network is left here.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn move_to_a_new_one() -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
 
 /// Does something in that namespace (`None`: in our own) and returns what came of it. A socket that is opened
 /// there stays there, whoever uses it afterwards.
@@ -54,7 +98,7 @@ mod tests {
     #[test]
     fn without_a_namespace_it_is_done_here_and_a_namespace_that_is_gone_is_an_error() {
         assert_eq!(inside(None, || 7).unwrap(), 7);
-        let gone = inside(Some(Path::new("/run/netns/zklb-nowhere")), || 7);
+        let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

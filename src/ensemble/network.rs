@@ -4,97 +4,81 @@
 //! other; Docker's, for one, drops what crosses a bridge that is not its own. A pair of virtual interfaces
 //! leads from the bridge to the suite.
 //!
-//! Killed, a run leaves its namespaces behind; the next network that is made removes them.
+//! The namespaces have no names: they end with the suite and the servers, and the interface ends with the
+//! namespace that it leads to. So a run that is killed leaves nothing of its network behind.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ip::ip;
-use super::namespace::inside;
+use super::ip::{ip, ip_in};
+use super::namespace::{Namespace, inside};
 use super::ports::ServerPorts;
+use super::rootless;
 use super::subnet::{self, Subnet};
 
-/// Begins every name.
-const PREFIX: &str = "zklb";
 /// The last part of the suite's own address.
 const SUITE: u8 = 254;
 /// Every server has an address of its own, so all use the same ports: the usual ones.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
-/// How many numbers are tried when names turn out to be taken.
-const ATTEMPTS: usize = 5;
+/// What `ip` says of a name that somebody else has.
 const TAKEN: &str = "File exists";
 
 /// A network that is removed when dropped.
 #[derive(Debug)]
 pub struct Network {
-    servers: usize,
     subnet: Subnet,
+    hub: PathBuf,
+    servers: Vec<PathBuf>,
+    /// What keeps the namespaces there: of the bridge, then of the servers.
+    held: Mutex<Vec<Namespace>>,
 }
 
 impl Network {
-    /// Makes a network for so many servers, after having removed those whose owners are gone.
+    /// Makes a network for so many servers.
     ///
     /// # Errors
     /// Names the command that failed and what it said. Nothing is left behind then.
     pub fn create(servers: usize) -> Result<Self, String> {
-        remove_stale();
-        let mut skip = 0;
-        loop {
-            let network = Self { servers, subnet: Subnet::claim(skip)? };
-            match network.build() {
-                Err(why) if skip + 1 < ATTEMPTS && why.contains(TAKEN) => skip += 1,
-                built => return built.map(|()| network),
-            }
-        }
+        let held: Vec<Namespace> = (0..=servers)
+            .map(|_| Namespace::create())
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("no network namespace can be made: {error}"))?;
+        let mut paths = held.iter().map(Namespace::path);
+        let hub = paths.next().unwrap_or_default();
+        let servers = paths.collect();
+        let network = Self { subnet: claim(&hub)?, hub, servers, held: Mutex::new(held) };
+        network.build().map(|()| network)
     }
 
     fn build(&self) -> Result<(), String> {
-        let (hub, suite) = (self.hub(), self.hub());
-        ip(&["netns", "add", &hub])?;
-        ip(&["-n", &hub, "link", "add", "name", "hub", "type", "bridge"])?;
-        ip(&["-n", &hub, "link", "set", "hub", "up"])?;
-        ip(&["link", "add", "name", &suite, "type", "veth", "peer", "name", "suite", "netns", &hub])?;
-        ip(&["-n", &hub, "link", "set", "suite", "master", "hub", "up"])?;
+        let suite = self.subnet.interface();
+        ip_in(&self.hub, &["link", "add", "name", "hub", "type", "bridge"])?;
+        ip_in(&self.hub, &["link", "set", "hub", "up"])?;
+        ip_in(&self.hub, &["link", "set", "suite", "master", "hub", "up"])?;
         ip(&["addr", "add", &self.with_mask(SUITE), "dev", &suite])?;
         ip(&["link", "set", &suite, "up"])?;
-        (1..=self.servers).try_for_each(|server| self.build_for(server))
+        (1..=self.servers.len()).try_for_each(|server| self.build_for(server))
     }
 
     fn build_for(&self, server: usize) -> Result<(), String> {
-        let (hub, own, port) = (self.hub(), self.name(server), port(server));
-        ip(&["netns", "add", &own])?;
-        ip(&[
-            "-n", &hub, "link", "add", "name", &port, "type", "veth", "peer", "name", "eth0", "netns", &own,
-        ])?;
-        ip(&["-n", &hub, "link", "set", &port, "master", "hub", "up"])?;
-        ip(&["-n", &own, "addr", "add", &self.with_mask(host(server)), "dev", "eth0"])?;
-        ip(&["-n", &own, "link", "set", "eth0", "up"])?;
-        ip(&["-n", &own, "link", "set", "lo", "up"])?;
-        self.accept_from_unroutable(server)
-    }
-
-    /// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it
-    /// either, and no cut would be in one direction.
-    fn accept_from_unroutable(&self, server: usize) -> Result<(), String> {
-        let switch_off = || -> std::io::Result<()> {
-            for interface in ["all", "eth0"] {
-                let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
-                // Where it is off, the file need not be writable.
-                if std::fs::read_to_string(&path)?.trim() != "0" {
-                    std::fs::write(&path, "0")?;
-                }
-            }
-            Ok(())
-        };
-        let done = inside(Some(&self.namespace(server)), switch_off).and_then(|done| done);
-        done.map_err(|error| format!("cannot switch rp_filter off in {}: {error}", self.name(server)))
+        let (hub, own, port) = (&self.hub, &self.servers[server - 1], port(server));
+        let there = own.display().to_string();
+        let pair = ["link", "add", "name", &port, "type", "veth", "peer", "name", "eth0", "netns", &there];
+        ip_in(hub, &pair)?;
+        ip_in(hub, &["link", "set", &port, "master", "hub", "up"])?;
+        ip_in(own, &["addr", "add", &self.with_mask(host(server)), "dev", "eth0"])?;
+        ip_in(own, &["link", "set", "eth0", "up"])?;
+        ip_in(own, &["link", "set", "lo", "up"])?;
+        accept_from_unroutable(own)
+            .map_err(|error| format!("cannot switch rp_filter off for server {server}: {error}"))
     }
 
     /// Where each server listens.
     #[must_use]
     pub fn ports(&self) -> Vec<ServerPorts> {
         let (client, quorum, election) = PORTS;
-        (1..=self.servers)
+        (1..=self.servers.len())
             .map(|server| ServerPorts { host: self.address(server), client, quorum, election })
             .collect()
     }
@@ -114,7 +98,7 @@ impl Network {
     /// A server's namespace, to be entered.
     #[must_use]
     pub fn namespace(&self, server: usize) -> PathBuf {
-        PathBuf::from("/run/netns").join(self.name(server))
+        self.servers.get(server - 1).cloned().unwrap_or_default()
     }
 
     /// Takes a server off the bridge: nothing reaches it and nothing comes from it.
@@ -122,7 +106,7 @@ impl Network {
     /// # Errors
     /// Names the command that failed and what it said.
     pub fn unplug(&self, server: usize) -> Result<(), String> {
-        ip(&["-n", &self.hub(), "link", "set", &port(server), "down"]).map(drop)
+        ip_in(&self.hub, &["link", "set", &port(server), "down"]).map(drop)
     }
 
     /// Puts a server back on the bridge.
@@ -130,7 +114,7 @@ impl Network {
     /// # Errors
     /// As [`Network::unplug`].
     pub fn plug(&self, server: usize) -> Result<(), String> {
-        ip(&["-n", &self.hub(), "link", "set", &port(server), "up"]).map(drop)
+        ip_in(&self.hub, &["link", "set", &port(server), "up"]).map(drop)
     }
 
     /// Lets nothing more go from one server to another. What comes the other way still arrives.
@@ -138,8 +122,8 @@ impl Network {
     /// # Errors
     /// As [`Network::unplug`].
     pub fn block(&self, from: usize, to: usize) -> Result<(), String> {
-        let (own, to) = (self.name(from), self.address(to).to_string());
-        ip(&["-n", &own, "route", "replace", "blackhole", &to]).map(drop)
+        let to = self.address(to).to_string();
+        ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
     }
 
     /// Lets everything go from one server to another again.
@@ -147,8 +131,8 @@ impl Network {
     /// # Errors
     /// As [`Network::unplug`]; not when nothing was blocked.
     pub fn unblock(&self, from: usize, to: usize) -> Result<(), String> {
-        let (own, to) = (self.name(from), self.address(to).to_string());
-        match ip(&["-n", &own, "route", "del", "blackhole", &to]) {
+        let to = self.address(to).to_string();
+        match ip_in(&self.namespace(from), &["route", "del", "blackhole", &to]) {
             Err(why) if !why.contains("No such process") => Err(why),
             _ => Ok(()),
         }
@@ -159,21 +143,21 @@ impl Network {
     /// # Errors
     /// As [`Network::unplug`].
     pub fn unblock_all(&self, from: usize) -> Result<(), String> {
-        ip(&["-n", &self.name(from), "-4", "route", "flush", "type", "blackhole"]).map(drop)
+        ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
     }
 
-    /// Removes all of it. The number stays ours until dropped, so doing it twice does no harm.
+    /// Removes all of it. Doing it twice does no harm.
     pub fn remove(&self) {
-        remove(self.subnet.number);
+        let held: Vec<Namespace> = self.held().drain(..).collect();
+        // The interface first: it would otherwise go some time after its namespace. Only who still has the
+        // namespaces has it: by now another one may bear its name.
+        if !held.is_empty() {
+            let _ = ip(&["link", "del", &self.subnet.interface()]);
+        }
     }
 
-    /// The namespace of the bridge; and, in the suite's own, the interface that leads to it.
-    fn hub(&self) -> String {
-        format!("{PREFIX}{}", self.subnet.number)
-    }
-
-    fn name(&self, server: usize) -> String {
-        format!("{PREFIX}{}-{server}", self.subnet.number)
+    fn held(&self) -> MutexGuard<'_, Vec<Namespace>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with_mask(&self, host: u8) -> String {
@@ -197,14 +181,39 @@ pub fn links_capability() -> Result<(), String> {
             "servers can be cut off from each other on Linux only: it takes network namespaces".into()
         );
     }
-    if !rustix::process::geteuid().is_root() {
-        return Err(
-            "only root may make network namespaces: run it as root. (A user namespace, as `unshare --user \
-                    --map-root-user --net --pid` makes one, is not used.)"
-                .into(),
-        );
-    }
+    rootless::is_allowed()?;
     Network::create(1).map(drop)
+}
+
+/// Finds a number that nobody uses. The pair of interfaces between suite and bridge is what claims it: two cannot
+/// bear one name.
+fn claim(hub: &Path) -> Result<Subnet, String> {
+    let there = hub.display().to_string();
+    for subnet in subnet::free()? {
+        let own = subnet.interface();
+        let pair = ["link", "add", "name", &own, "type", "veth", "peer", "name", "suite", "netns", &there];
+        match ip(&pair) {
+            Err(why) if why.contains(TAKEN) => {}
+            made => return made.map(|_| subnet),
+        }
+    }
+    Err("every range of addresses for servers is in use (see `ip route`)".into())
+}
+
+/// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it
+/// either, and no cut would be in one direction.
+fn accept_from_unroutable(namespace: &Path) -> std::io::Result<()> {
+    let switch_off = || -> std::io::Result<()> {
+        for interface in ["all", "eth0"] {
+            let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
+            // Where it is off, the file need not be writable.
+            if std::fs::read_to_string(&path)?.trim() != "0" {
+                std::fs::write(&path, "0")?;
+            }
+        }
+        Ok(())
+    };
+    inside(Some(namespace), switch_off).and_then(|done| done)
 }
 
 /// A server's end of the line on the bridge.
@@ -215,51 +224,4 @@ fn port(server: usize) -> String {
 /// The last part of a server's address.
 fn host(server: usize) -> u8 {
     u8::try_from(server).unwrap_or(u8::MAX)
-}
-
-/// Removes the networks whose owners are gone. What cannot be removed stays, and its number is passed over.
-fn remove_stale() {
-    let mut numbers: Vec<u8> = names().iter().filter_map(|name| number_of(name)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    for number in numbers {
-        if let Some(_ours_meanwhile) = subnet::lock(number) {
-            remove(number);
-        }
-    }
-}
-
-fn remove(number: u8) {
-    // The interface first: it would otherwise go some time after its namespace.
-    let _ = ip(&["link", "del", &format!("{PREFIX}{number}")]);
-    for name in names().iter().filter(|name| number_of(name) == Some(number)) {
-        let _ = ip(&["netns", "del", name]);
-    }
-}
-
-/// The names of all namespaces on this machine.
-fn names() -> Vec<String> {
-    let told = ip(&["netns", "list"]).unwrap_or_default();
-    told.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
-}
-
-/// The number of the network to which a namespace belongs, if it is one of ours.
-fn number_of(name: &str) -> Option<u8> {
-    let rest = name.strip_prefix(PREFIX)?;
-    let (number, server) = rest.split_once('-').unwrap_or((rest, "0"));
-    server.parse::<u8>().ok().and(number.parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_that_the_suite_gives_are_taken_for_its_own() {
-        assert_eq!(number_of("zklb7"), Some(7));
-        assert_eq!(number_of("zklb7-3"), Some(7));
-        for foreign in ["zklb", "zklb-3", "zklbx", "zklb7-x", "zklb999", "docker", "7"] {
-            assert_eq!(number_of(foreign), None, "{foreign}");
-        }
-    }
 }

@@ -1,18 +1,15 @@
 //! Holding a server still, like a very long garbage collection, and letting it go on.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
 use super::fact::{Done, Fact, eventually};
 use super::local::Local;
-use crate::zk::admin;
+use super::state::answers_nothing;
 
 /// How long a signal may take to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long a silent server is listened to. One that runs answers within a millisecond or two.
-const SILENCE: Duration = Duration::from_millis(300);
 
 /// Stops a server's process and waits until it stands.
 ///
@@ -43,13 +40,7 @@ pub async fn resume(local: &Local, number: usize) -> Done {
 pub async fn is_silent(local: &Local, number: usize) -> Fact {
     let stands = stands(local, number)?;
     let address = local.server(number)?.address();
-    match admin::ruok(&address, SILENCE).await {
-        Err(error) if error.kind() == ErrorKind::TimedOut => {
-            Ok(format!("{stands}; {address} is open and did not answer within {SILENCE:?}"))
-        }
-        Err(error) => Err(format!("server {number} is not merely silent: {error}")),
-        Ok(()) => Err(format!("server {number} answers")),
-    }
+    Ok(format!("{stands}; {}", answers_nothing(&(number, address)).await?))
 }
 
 /// Whether the system says that the process is stopped.

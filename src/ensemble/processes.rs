@@ -39,7 +39,7 @@ pub trait Processes: Send + Sync {
     async fn wipe(&self, server: usize) -> Done;
 
     /// Whether a server's process is there, be it held still.
-    fn is_running(&self, server: usize) -> bool;
+    async fn is_running(&self, server: usize) -> bool;
 
     /// A server's process is gone, and its client port refuses.
     async fn is_down(&self, server: usize) -> Fact;
@@ -113,16 +113,17 @@ impl Processes for Local {
         restart::wipe(self, server)
     }
 
-    fn is_running(&self, server: usize) -> bool {
+    async fn is_running(&self, server: usize) -> bool {
         self.server(server).is_ok_and(|mut server| server.is_running())
     }
 
     async fn is_down(&self, server: usize) -> Fact {
-        state::is_down(self, server)
+        restart::is_down(self, server)
     }
 
     async fn serves(&self, server: usize) -> Fact {
-        state::serves(self, server).await
+        let address = self.server(server)?.address();
+        state::serves(&(server, address)).await
     }
 
     async fn is_silent(&self, server: usize) -> Fact {
@@ -130,18 +131,18 @@ impl Processes for Local {
     }
 
     async fn nobody_serves(&self) -> Fact {
-        state::nobody_serves(self).await
+        state::nobody_serves(&self.awake(), self.servers()).await
     }
 
     async fn whole(&self) -> Fact {
-        state::whole(self).await
+        state::whole(&self.addresses()).await
     }
 
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        leader::of(self).await
+        leader::of(&self.awake(), self.servers()).await
     }
 
     async fn followers(&self) -> Result<Vec<usize>, String> {
-        leader::followers(self).await
+        leader::followers(&self.awake()).await
     }
 }

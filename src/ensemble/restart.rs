@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::ending;
-use super::fact::{Done, eventually};
+use super::fact::{Done, Fact, eventually};
 use super::local::{Local, TAKEN, tail};
 use super::namespace::inside;
 use super::ports;
@@ -98,11 +98,23 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
+/// Its process is gone, and its port refuses.
+pub fn is_down(local: &Local, number: usize) -> Fact {
+    let mut server = local.server(number)?;
+    if server.is_running() {
+        return Err(format!("the process of server {number} is there"));
+    }
+    match accepts(&server) {
+        Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+        Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
+    }
+}
+
 /// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
 ///
 /// # Errors
 /// Why not: when it refuses, that it does.
-pub fn accepts(server: &super::server::Server) -> Done {
+fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);
     inside(server.namespace.as_deref(), connect)

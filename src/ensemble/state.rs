@@ -6,29 +6,20 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::fact::Fact;
-use super::local::Local;
-use super::{ready, restart};
+use super::ready;
 use crate::zk::admin;
 
 /// How long a server is waited for that may not answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a silent server is listened to. One that runs answers within a millisecond or two.
+const SILENCE: Duration = Duration::from_millis(300);
 
-/// Its process is gone, and its port refuses.
-pub fn is_down(local: &Local, number: usize) -> Fact {
-    let mut server = local.server(number)?;
-    if server.is_running() {
-        return Err(format!("the process of server {number} is there"));
-    }
-    match restart::accepts(&server) {
-        Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
-        Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
-    }
-}
+/// A server's number and where its clients find it.
+pub type Numbered = (usize, String);
 
 /// It says that it leads, follows, or stands alone.
-pub async fn serves(local: &Local, number: usize) -> Fact {
-    let address = local.server(number)?.address();
-    let answer = admin::mntr(&address).await.map_err(|error| format!("server {number}: {error}"))?;
+pub async fn serves((number, address): &Numbered) -> Fact {
+    let answer = admin::mntr(address).await.map_err(|error| format!("server {number}: {error}"))?;
     match answer.state() {
         Some(state @ ("leader" | "follower" | "standalone")) => {
             Ok(format!("server {number} serves ({state})"))
@@ -37,9 +28,8 @@ pub async fn serves(local: &Local, number: usize) -> Fact {
     }
 }
 
-/// Nobody serves, as each says of itself or cannot say at all.
-pub async fn nobody_serves(local: &Local) -> Fact {
-    let awake: Vec<(usize, String)> = awake(local);
+/// Nobody of so many servers serves, as each that is awake says of itself or cannot say at all.
+pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     let looks = awake.iter().map(|(number, address)| async move {
         match admin::srvr(address, PATIENCE).await {
             Ok(None) => Ok(format!("server {number} says that it does not serve")),
@@ -51,7 +41,7 @@ pub async fn nobody_serves(local: &Local) -> Fact {
         }
     });
     let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let others = local.addresses().len() - awake.len();
+    let others = servers - awake.len();
     if others > 0 {
         seen.push(format!("{others} are down or held still"));
     }
@@ -59,17 +49,21 @@ pub async fn nobody_serves(local: &Local) -> Fact {
 }
 
 /// The whole ensemble serves.
-pub async fn whole(local: &Local) -> Fact {
-    let addresses = local.addresses();
-    let roles = ready::roles(&addresses).await;
+pub async fn whole(addresses: &[String]) -> Fact {
+    let roles = ready::roles(addresses).await;
     let states: Vec<String> =
         roles.iter().map(|role| format!("{}: {}", role.address, role.describe())).collect();
     let states = states.join("; ");
     if ready::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
 }
 
-/// Numbers and addresses of the servers that could answer: that are there and not held still.
-pub fn awake(local: &Local) -> Vec<(usize, String)> {
-    let awake = local.each().map(|mut server| server.is_awake().then(|| (server.number, server.address())));
-    awake.flatten().collect()
+/// Its port is open, and it does not answer. That alone is what a busy machine looks like, too.
+pub async fn answers_nothing((number, address): &Numbered) -> Fact {
+    match admin::ruok(address, SILENCE).await {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            Ok(format!("{address} is open and did not answer within {SILENCE:?}"))
+        }
+        Err(error) => Err(format!("server {number} is not merely silent: {error}")),
+        Ok(()) => Err(format!("server {number} answers")),
+    }
 }

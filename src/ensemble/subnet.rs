@@ -1,63 +1,60 @@
-//! A number and a range of addresses for the network of one ensemble: nobody else's, as long as its owner lives.
-//!
-//! The number is in every name that the network has on this machine. Whoever holds the lock on it owns them all;
-//! names whose lock nobody holds are what a killed run left.
+//! A number and a range of addresses for the network of one ensemble.
 
-use std::fs::{File, OpenOptions};
 use std::net::Ipv4Addr;
-use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
 use super::ip::ip;
 
-/// Where the locks lie. Beside `/run/netns`, where the names are, and not where a variable may point.
-const LOCKS: &str = "/run/zklockbench-networks";
+/// Begins the name of every interface.
+const PREFIX: &str = "zklb";
 /// The third part of an address, so that no two networks overlap.
 const NUMBERS: std::ops::Range<u8> = 0..250;
 /// The first two parts: of private ranges that few use, then of the range reserved for benchmarks.
 const BASES: [[u8; 2]; 3] = [[10, 213], [172, 29], [198, 18]];
 
-/// A number that is ours until dropped, and the addresses that go with it.
+/// A number, and the addresses that go with it.
 #[derive(Debug)]
 pub struct Subnet {
-    /// In all names of this network.
-    pub number: u8,
+    number: u8,
     base: [u8; 2],
-    _lock: File,
 }
 
 impl Subnet {
-    /// Claims a number that nobody has claimed, with addresses that collide with no route of this machine.
-    /// `skip` of them are passed over first.
-    ///
-    /// # Errors
-    /// When the routes cannot be read, no lock can be made, or everything is taken.
-    pub fn claim(skip: usize) -> Result<Self, String> {
-        let routes = routes()?;
-        std::fs::create_dir_all(LOCKS).map_err(|error| format!("cannot make {LOCKS}: {error}"))?;
-        let mine = NUMBERS.filter_map(|number| {
-            let base = free_base(number, &routes)?;
-            Some(Self { number, base, _lock: lock(number)? })
-        });
-        mine.into_iter().nth(skip).ok_or_else(|| {
-            format!("no free range of addresses among {BASES:?} (see `ip route`), or {LOCKS} is not writable")
-        })
-    }
-
     /// An address of it; servers have their numbers.
     #[must_use]
     pub fn address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
+
+    /// What the suite's interface is called. Whoever has made it owns the number.
+    #[must_use]
+    pub fn interface(&self) -> String {
+        format!("{PREFIX}{}", self.number)
+    }
 }
 
-/// The lock on a number, if nobody has it.
-pub fn lock(number: u8) -> Option<File> {
-    let path = Path::new(LOCKS).join(number.to_string());
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock)
+/// Every number, with addresses that collide with no route of this machine.
+///
+/// # Errors
+/// When the routes cannot be read.
+pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
+    let routes = routes()?;
+    Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))
+}
+
+/// The first address of a range that collides with no route of this machine. It is claimed by nobody, and drawn at
+/// random, so that two who ask at once hardly get the same.
+#[must_use]
+pub fn any_free() -> Option<Ipv4Addr> {
+    // Where routes cannot be read, whoever makes a network there says whether its addresses collide.
+    let routes = routes().unwrap_or_default();
+    let first = rand::random_range(NUMBERS);
+    let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
+    base.into_iter().find_map(|number| {
+        let [a, b] = free_base(number, &routes)?;
+        Some(Ipv4Addr::new(a, b, number, 0))
+    })
 }
 
 /// First address and number of leading bits.

@@ -10,15 +10,17 @@ use super::site::Site;
 use crate::catalog::fault::Target;
 use crate::clock;
 use crate::ensemble::{Processes, eventually};
+use crate::zk::SessionKey;
 
-/// How long it may take until somebody is what the word says.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take until somebody is what the word says, or has what is to be broken. Another fault may just have
+/// ended all sessions, or made the servers elect.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The contenders that a target names at this moment.
 ///
 /// # Errors
-/// When nobody was what the word says for 5 s.
+/// When nobody was what the word says for 30 s.
 pub async fn contenders(
     target: &Target,
     site: &Site<'_>,
@@ -46,6 +48,18 @@ pub async fn contenders(
     }
 }
 
+/// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
+///
+/// # Errors
+/// When it had none for 30 s.
+pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, String> {
+    let look = || async {
+        let key = site.contenders.session(contender);
+        key.ok_or_else(|| format!("contender {contender} had no session"))
+    };
+    eventually(PATIENCE, look).await
+}
+
 /// The servers that a target names at this moment.
 ///
 /// # Errors
@@ -59,7 +73,7 @@ pub async fn servers(
     match target {
         Target::Server(number) if (1..=count).contains(number) => Ok(vec![*number]),
         Target::Server(number) => Err(format!("there is no server {number}")),
-        Target::Word("leader") => Ok(vec![eventually(PATIENCE, || processes.leader()).await?]),
+        Target::Word("leader") => Ok(vec![leader(processes).await?]),
         Target::Word("follower") => {
             let followers = eventually(PATIENCE, || processes.followers()).await?;
             Ok(followers.choose(draw).copied().into_iter().collect())
@@ -67,6 +81,14 @@ pub async fn servers(
         Target::Word("any") => Ok(vec![draw.random_range(1..=count)]),
         _ => Ok((1..=count).collect()),
     }
+}
+
+/// The server that leads. While servers elect, the next one that does.
+///
+/// # Errors
+/// When none did for 30 s.
+pub async fn leader(processes: &dyn Processes) -> Result<usize, String> {
+    eventually(PATIENCE, || processes.leader()).await
 }
 
 /// How outputs call these servers, of which that one led.

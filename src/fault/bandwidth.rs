@@ -52,5 +52,6 @@ async fn inject<'a>(
         Some(ParamValue::Count(rate)) => *rate,
         _ => 1,
     };
-    Ok(wire::turn(hit, proxy, "the proxy passes on no more than that", |who| proxy.bandwidth(who, rate)))
+    Ok(wire::turn(hit, proxy, "the proxy passes on no more than that", |who| proxy.bandwidth(who, rate))
+        .await)
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
+use super::seen::{proof, until};
 use super::site::Site;
 use super::{Entry, aim, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
 use crate::catalog::{Param, ParamKind};
 use crate::clock;
 
@@ -61,13 +62,7 @@ async fn inject<'a>(
     let begin = clock::now();
     let waits =
         || hit.iter().any(|one| site.contenders.waits_since(*one).is_some_and(|since| since <= begin));
-    while waits() && clock::now() - begin < clock::micros(NOTICES) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let proof = if waits() {
-        Proof::NotProved(format!("it still waited after {NOTICES:?}"))
-    } else {
-        Proof::Proved("its acquire has ended".into())
-    };
+    let noticed = until(NOTICES, || !waits(), "it still waited").await;
+    let proof = proof(noticed.map(|()| "its acquire has ended".to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }

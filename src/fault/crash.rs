@@ -1,10 +1,10 @@
 //! `crash`: a contender is gone, and its session is not closed.
 
 use super::active::Active;
-use super::site::Site;
+use super::seen::{proof, until};
+use super::site::{Doing, Site};
 use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use crate::clock;
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Target, Targets};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ Where it misleads: an election in the meantime begins the timeout anew.",
 };
 
 /// A contender that is between two turns dies when the next one begins.
-const AT_MOST: Duration = Duration::from_secs(10);
+const AT_MOST: Duration = Duration::from_secs(30);
 
 /// Description and deed.
 pub const ENTRY: Entry =
@@ -48,18 +48,16 @@ async fn inject<'a>(
 ) -> Result<Active<'a>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
     let before: Vec<u64> = hit.iter().map(|contender| site.contenders.times_died(*contender)).collect();
-    hit.iter().for_each(|contender| site.contenders.crash(*contender));
-    let begin = clock::now();
-    let lives = || hit.iter().zip(&before).any(|(one, before)| site.contenders.times_died(*one) == *before);
-    while lives() && clock::now() - begin < clock::micros(AT_MOST) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let proof = if lives() {
-        Proof::NotProved(format!("it had not died within {AT_MOST:?}"))
-    } else {
-        Proof::Proved(
-            "its connection was closed without a word, and it came back with another session".into(),
-        )
+    // Whoever has let go before it died is no holder any more: it dies in its next hold.
+    let doing = match choice.target {
+        Target::Word("holder") => Doing::Holding,
+        Target::Word("waiter") => Doing::Waiting,
+        _ => Doing::Anything,
     };
+    hit.iter().for_each(|contender| site.contenders.crash(*contender, doing));
+    let lives = || hit.iter().zip(&before).any(|(one, before)| site.contenders.times_died(*one) == *before);
+    let died = until(AT_MOST, || !lives(), "it had not died").await;
+    let seen = "its connection was closed without a word, and it came back with another session";
+    let proof = proof(died.map(|()| seen.to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }

@@ -63,5 +63,5 @@ async fn inject<'a>(
     let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
     let seed = draw.random();
     let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
-    Ok(wire::turn(hit, proxy, "the proxy keeps back what passes", |who| proxy.delay(who, delay)))
+    Ok(wire::turn(hit, proxy, "the proxy keeps back what passes", |who| proxy.delay(who, delay)).await)
 }

@@ -19,8 +19,9 @@ pub const CARD: FaultCard = FaultCard {
     source: "Curator's CreateBuilder.withProtection; ZooKeeper's recipes page, recoverable errors",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes it on, keeps its reply
-and then closes the connection. `list` is a request for children with or without a watch; `watch` is any read
-that sets one.
+and then closes the connection. What the server refuses is passed on, and the next one waited for. `join` is a
+create or a multi and `release` a delete or a multi, whichever comes first: with them one scenario hits every
+lock. `list` is a request for children with or without a watch; `watch` is any read that sets one.
 Proof: the reply has arrived in the proxy and says that the request succeeded; the connection is gone.
 Ends by itself, with that one request. When the contender sends none within 30 s it is not proved.
 
@@ -36,16 +37,19 @@ either all of it has happened or nothing. After a `list` or a `watch` it looks a
     least_servers: 1,
     stops_service: false,
     needs_key: None,
-    params: &[Param {
-        name: "request",
-        kind: ParamKind::OneOf(&["create", "delete", "multi", "list", "watch"]),
-        default: "create",
-        doc: "Which request loses its reply.",
-    }],
+    params: &[Param { doc: "Which request loses its reply.", ..REQUEST }],
+};
+
+/// Which request is hit.
+pub const REQUEST: Param = Param {
+    name: "request",
+    kind: ParamKind::OneOf(&["create", "delete", "multi", "join", "release", "list", "watch"]),
+    default: "create",
+    doc: "",
 };
 
 /// How long the contender may take until it sends such a request.
-const WAITS_FOR: Duration = Duration::from_secs(30);
+pub const WAITS_FOR: Duration = Duration::from_secs(30);
 
 /// Description and deed.
 pub const ENTRY: Entry =
@@ -61,19 +65,19 @@ async fn inject<'a>(
     let [Who::Session(session)] = hit.who[..] else { return Err("it takes one contender".into()) };
     let loss = proxy.drop_reply(session, kinds);
     let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
-        Ok(struck) if struck.error == 0 => {
-            Proof::Proved(format!("the server had done it by transaction 0x{:x}", struck.zxid))
-        }
-        Ok(struck) => Proof::NotProved(format!("the server had refused it: error {}", struck.error)),
+        Ok(struck) => Proof::Proved(format!("the server had done it by transaction 0x{:x}", struck.zxid)),
         Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
     };
     Ok(Active::over(hit.name, proof))
 }
 
-fn kinds(choice: &FaultChoice) -> &'static [RequestKind] {
+/// The requests that a fault with the parameter [`REQUEST`] hits.
+pub fn kinds(choice: &FaultChoice) -> &'static [RequestKind] {
     match choice.params.get("request") {
         Some(ParamValue::Word(word)) if word == "delete" => &[RequestKind::Delete],
         Some(ParamValue::Word(word)) if word == "multi" => &[RequestKind::Multi],
+        Some(ParamValue::Word(word)) if word == "join" => &[RequestKind::Create, RequestKind::Multi],
+        Some(ParamValue::Word(word)) if word == "release" => &[RequestKind::Delete, RequestKind::Multi],
         Some(ParamValue::Word(word)) if word == "list" => {
             &[RequestKind::GetChildren, RequestKind::GetChildrenWatch]
         }

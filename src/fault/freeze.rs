@@ -1,10 +1,13 @@
 //! `freeze`: a contender stands still together with its session.
 
 use super::active::Active;
+use super::seen::stands_still;
 use super::site::Site;
 use super::{Entry, aim};
 use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Target, Targets};
+use crate::zk::gate::Gate;
 use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Description.
@@ -50,30 +53,46 @@ async fn inject<'a>(
     site: &'a Site<'a>,
     mut draw: ChaCha8Rng,
 ) -> Result<Active<'a>, String> {
-    let hit = shut(choice, site, &mut draw).await?;
-    tokio::time::sleep(SETTLES).await;
-    let passed = || -> u64 { hit.iter().map(|one| site.contenders.gate(*one).times_passed()).sum() };
-    let before = passed();
-    tokio::time::sleep(LOOKS_FOR).await;
-    let proof = if passed() == before {
+    let (hit, gates) = shut(choice, site, &mut draw).await?;
+    let passed = || -> u64 { gates.0.iter().map(|gate| gate.times_passed()).sum() };
+    let proof = if stands_still(passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("it went on".into())
     };
     let target = aim::name(&hit, &choice.target);
     let healing = async move {
-        hit.iter().for_each(|contender| site.contenders.gate(*contender).open());
+        drop(gates);
         Ok(())
     };
     Ok(Active::until(target, proof, healing))
 }
 
+/// Gates that are shut as long as this lives, however it ends.
+struct Shut(Vec<Arc<Gate>>);
+
+impl Shut {
+    fn these(gates: Vec<Arc<Gate>>) -> Self {
+        gates.iter().for_each(|gate| gate.shut());
+        Self(gates)
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|gate| gate.open());
+    }
+}
+
 /// Shuts the gates of those that the target names, and makes sure that they are still what it says.
-async fn shut(choice: &FaultChoice, site: &Site<'_>, draw: &mut ChaCha8Rng) -> Result<Vec<usize>, String> {
+async fn shut(
+    choice: &FaultChoice,
+    site: &Site<'_>,
+    draw: &mut ChaCha8Rng,
+) -> Result<(Vec<usize>, Shut), String> {
     for _ in 0..TRIES {
         let hit = aim::contenders(&choice.target, site, draw).await?;
-        let gates: Vec<_> = hit.iter().map(|contender| site.contenders.gate(*contender)).collect();
-        gates.iter().for_each(|gate| gate.shut());
+        let gates = Shut::these(hit.iter().map(|contender| site.contenders.gate(*contender)).collect());
         tokio::time::sleep(SETTLES).await;
         let is_still = match choice.target {
             Target::Word("holder") => hit.iter().all(|one| site.contenders.inside().contains(one)),
@@ -81,9 +100,8 @@ async fn shut(choice: &FaultChoice, site: &Site<'_>, draw: &mut ChaCha8Rng) -> R
             _ => true,
         };
         if is_still {
-            return Ok(hit);
+            return Ok((hit, gates));
         }
-        gates.iter().for_each(|gate| gate.open());
     }
     Err(format!("{TRIES} times whoever was to stand still had done its part already; hold longer"))
 }

@@ -1,4 +1,4 @@
-//! `isolate`: a server is cut off from all other servers.
+//! `isolate`: a server is cut off from everything.
 
 use std::time::Duration;
 
@@ -6,31 +6,35 @@ use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
 use super::outage::until_whole;
+use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
 use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
 use crate::ensemble::eventually;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "isolate",
-    summary: "a server is cut off from the other servers, but not from its contenders",
+    summary: "a server is cut off from everything: the other servers, and its contenders",
     source: "Jepsen's partition nemesis, one node split off",
     details: "\
 Inject: the server's network link is set down: nothing gets to it or from it any more, neither the other servers' nor
-the contenders'. No connection is closed: each side finds out by itself.
-Proof: datagrams between it and every other server, and this suite, do not arrive, in either direction.
-Heal: the link is set up; healed when everything gets everywhere and the ensemble is whole.
+the contenders'. No connection is closed: each side finds out by itself. A server in a container is disconnected from
+its network by Docker, which also closes the contenders' connections to it, because they pass through Docker.
+Proof: datagrams between it and every other server, and this suite, do not arrive, in either direction; of a container,
+connections are tried instead.
+Heal: the link is set up, or the container connected again under its old address; healed when everything gets everywhere and the ensemble is whole.
 
-A right lock: for a moment there are two servers that take themselves for the leader, of which one only can
-commit. The other serves reads of the past for up to a tick before it steps down and sends its contenders
-away. Nobody must be let in by what it says: the fencing token of a later holder is always the larger one.
-Where it misleads: with `all` no server reaches another one and nobody serves.",
+A right lock: its contenders move to another server once they have found out. An isolated leader takes itself
+for one until it has missed its followers for syncLimit ticks, and commits nothing; the others elect a new one. A
+holder that was on its side keeps its session if it gets to another server in time.
+Where it misleads: nobody can ask the isolated server, so nobody is let in by what it says of the past: that
+needs `partition`. With `all` no server reaches another one and nobody serves.",
     targets: Targets::Servers,
     refuses: &[],
     default_target: "leader",
     ends: Ends::Healed,
-    needs: Capability::Links,
+    needs: Capability::Isolation,
     least_servers: 3,
     stops_service: false,
     needs_key: None,
@@ -52,26 +56,13 @@ async fn inject<'a>(
     let (processes, links) = (site.processes()?, site.links()?);
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    for server in &servers {
-        links.isolate(*server).await?;
-    }
-    let mut seen = Vec::new();
-    for server in &servers {
-        seen.push(eventually(TAKES_EFFECT, || links.is_isolated(*server)).await);
-    }
-    let proof = match seen.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(seen) => Proof::Proved(seen.join("; ")),
-        Err(why) => Proof::NotProved(why),
-    };
+    let isolate = |server| links.isolate(server);
+    let seen = do_and_see(&servers, isolate, TAKES_EFFECT, |server| links.is_isolated(server)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
     let healing = async move {
-        let mut joined = Ok(());
-        for server in &servers {
-            joined = links.rejoin(*server).await.and(joined);
-        }
-        joined?;
+        do_each(&servers, |server| links.rejoin(server)).await?;
         eventually(TAKES_EFFECT, || links.all_reach()).await?;
         until_whole(processes).await
     };
-    Ok(Active::until(name, proof, healing))
+    Ok(Active::until(name, proof(seen), healing))
 }

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Entry;
 use super::active::Active;
 use super::outage::{How, take_down};
+use super::seen::proof;
 use super::site::Site;
 use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
 use crate::ensemble::eventually;
@@ -53,8 +54,10 @@ async fn inject<'a>(
 ) -> Result<Active<'a>, String> {
     let processes = site.processes()?;
     let active = take_down(How::Killed, processes.majority(draw.random()), &choice.target, site).await?;
-    match eventually(NOTICES, || processes.nobody_serves()).await {
-        Ok(seen) => Ok(Active { proof: Proof::Proved(seen), seen_at: None, ..active }),
-        Err(why) => Ok(Active { proof: Proof::NotProved(why), ..active }),
+    if matches!(active.proof, Proof::NotProved(_)) {
+        return Ok(active);
     }
+    let seen = eventually(NOTICES, || processes.nobody_serves()).await;
+    let seen_at = active.seen_at.filter(|_| seen.is_err());
+    Ok(Active { proof: proof(seen), seen_at, ..active })
 }

@@ -4,11 +4,15 @@
 
 mod active;
 mod aim;
+mod amends;
 mod bandwidth;
+mod burst;
 mod clock_jump;
 mod crash;
 mod delay;
+mod door;
 mod drop_reply;
+mod drop_request;
 mod entry;
 mod expire;
 mod freeze;
@@ -25,6 +29,7 @@ mod reset;
 mod restart;
 mod rolling_restart;
 mod schedule;
+mod seen;
 mod site;
 mod slow_consumer;
 mod stall;
@@ -32,8 +37,9 @@ mod wipe;
 mod wire;
 
 pub use active::Active;
+pub use door::Door;
 pub use entry::Entry;
 pub use reference::reference;
 pub use registry::{FAULTS, cards, find};
-pub use schedule::{Fired, Schedule, run};
-pub use site::{Contenders, Site};
+pub use schedule::{Fired, News, Schedule, run};
+pub use site::{Contenders, Doing, Site};

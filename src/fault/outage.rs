@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use super::active::Active;
 use super::aim;
+use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
-use crate::catalog::fault::{Proof, Target};
+use crate::catalog::fault::Target;
 use crate::clock;
-use crate::ensemble::{Processes, eventually};
+use crate::ensemble::{Leader, Processes, eventually};
 
 /// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 /// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
-const COMES_BACK: Duration = Duration::from_secs(60);
+pub const COMES_BACK: Duration = Duration::from_secs(60);
 
 /// How servers go down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,31 +36,42 @@ pub async fn take_down<'a>(
 ) -> Result<Active<'a>, String> {
     let processes = site.processes()?;
     let before = processes.leader_and_epoch().await.ok();
-    for server in &servers {
-        match how {
-            How::Stopped => processes.stop(*server).await?,
-            How::Killed | How::Wiped => processes.kill(*server).await?,
-        }
-    }
-    let mut seen = Vec::new();
-    for server in &servers {
-        seen.push(eventually(GOES_DOWN, || processes.is_down(*server)).await?);
-    }
-    let seen_at = clock::now();
-    if how == How::Wiped {
-        for server in &servers {
-            processes.wipe(*server).await?;
-        }
-        seen.push("its data are gone".into());
-    }
-    let leader_fell = before.filter(|leader| servers.contains(&leader.server));
-    if let Some(before) = leader_fell.filter(|_| keeps_a_majority(processes, &servers)) {
-        let later = eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
-        seen.push(later);
-    }
     let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
+    let fallen = see_down(how, &servers, processes).await;
+    let seen_at = fallen.is_ok().then(clock::now);
+    let seen = match fallen {
+        Ok(seen) => see_consequences(seen, (how, &servers), before, processes).await,
+        why => why,
+    };
     let healing = bring_back(processes, servers);
-    Ok(Active { seen_at: Some(seen_at), ..Active::until(name, Proof::Proved(seen.join("; ")), healing) })
+    Ok(Active { seen_at, ..Active::until(name, proof(seen), healing) })
+}
+
+async fn see_down(how: How, servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
+    let take_down = |server| match how {
+        How::Stopped => processes.stop(server),
+        How::Killed | How::Wiped => processes.kill(server),
+    };
+    do_and_see(servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await
+}
+
+/// Throws the data away, where they are to go; where the leader fell, sees another one.
+async fn see_consequences(
+    mut seen: String,
+    (how, servers): (How, &[usize]),
+    before: Option<Leader>,
+    processes: &dyn Processes,
+) -> Result<String, String> {
+    if how == How::Wiped {
+        do_each(servers, |server| processes.wipe(server)).await?;
+        seen += "; its data are gone";
+    }
+    let fell = before.filter(|leader| servers.contains(&leader.server));
+    if let Some(before) = fell.filter(|_| keeps_a_majority(processes, servers)) {
+        seen += "; ";
+        seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
+    }
+    Ok(seen)
 }
 
 fn keeps_a_majority(processes: &dyn Processes, down: &[usize]) -> bool {
@@ -67,7 +79,7 @@ fn keeps_a_majority(processes: &dyn Processes, down: &[usize]) -> bool {
 }
 
 /// A leader of a later election than that.
-pub async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
+async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
     let leader = processes.leader_and_epoch().await?;
     if leader.epoch > epoch {
         return Ok(format!("server {} leads since epoch {}", leader.server, leader.epoch));
@@ -75,11 +87,22 @@ pub async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String,
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Starts servers again and waits until the ensemble is whole.
-async fn bring_back(processes: &dyn Processes, servers: Vec<usize>) -> Result<(), String> {
-    for server in &servers {
-        processes.start(*server).await?;
+/// Those of the servers whose processes are there, be they held still.
+pub async fn those_that_run(servers: &[usize], processes: &dyn Processes) -> Vec<usize> {
+    let mut there = Vec::new();
+    for server in servers {
+        if processes.is_running(*server).await {
+            there.push(*server);
+        }
     }
+    there
+}
+
+/// Starts those of them again that are down, and waits until the ensemble is whole.
+pub async fn bring_back(processes: &dyn Processes, servers: Vec<usize>) -> Result<(), String> {
+    let there = those_that_run(&servers, processes).await;
+    let down: Vec<usize> = servers.into_iter().filter(|server| !there.contains(server)).collect();
+    do_each(&down, |server| processes.start(server)).await?;
     until_whole(processes).await
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
-use super::outage::until_whole;
+use super::outage::{those_that_run, until_whole};
+use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
 use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use crate::ensemble::eventually;
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -53,25 +53,14 @@ async fn inject<'a>(
     let processes = site.processes()?;
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    for server in &servers {
-        processes.pause(*server).await?;
-    }
-    let mut seen = Vec::new();
-    for server in &servers {
-        seen.push(eventually(FALLS_SILENT, || processes.is_silent(*server)).await);
-    }
-    let proof = match seen.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(seen) => Proof::Proved(seen.join("; ")),
-        Err(why) => Proof::NotProved(why),
-    };
+    let pause = |server| processes.pause(server);
+    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| processes.is_silent(server)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
     let healing = async move {
-        let mut resumed = Ok(());
-        for server in &servers {
-            resumed = processes.resume(*server).await.and(resumed);
-        }
-        resumed?;
+        // One that was ended meanwhile has nothing to go on with; whether it is back is seen next.
+        let there = those_that_run(&servers, processes).await;
+        do_each(&there, |server| processes.resume(server)).await?;
         until_whole(processes).await
     };
-    Ok(Active::until(name, proof, healing))
+    Ok(Active::until(name, proof(seen), healing))
 }

@@ -1,11 +1,14 @@
 //! `refuse`: a contender's connection breaks, and it finds no other.
 
+use std::time::Duration;
+
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
+use super::seen::{proof, until};
 use super::site::Site;
 use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -31,6 +34,9 @@ what sets this apart from `stall`: it has the whole timeout to stop its work.",
     params: &[],
 };
 
+/// How long it may take until the connections are gone.
+const TAKES_EFFECT: Duration = Duration::from_secs(5);
+
 /// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
@@ -42,11 +48,8 @@ async fn inject<'a>(
 ) -> Result<Active<'a>, String> {
     let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
     let knobs: Vec<_> = hit.who.iter().map(|who| proxy.refuse(*who)).collect();
-    let gone = wire::eventually(|| hit.who.iter().all(|who| proxy.connections(*who) == 0)).await;
-    let proof = if gone {
-        Proof::Proved("no connection was left".into())
-    } else {
-        Proof::NotProved("a connection stayed".into())
-    };
+    let gone = || hit.who.iter().all(|who| proxy.connections(*who) == 0);
+    let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
+    let proof = proof(gone.map(|()| "no connection was left".to_owned()));
     Ok(wire::until_dropped(hit.name, proof, knobs))
 }

@@ -1,8 +1,9 @@
 //! The list of faults: one line each.
 
 use super::{
-    Entry, bandwidth, clock_jump, crash, delay, drop_reply, expire, freeze, isolate, kill, lose_majority,
-    partition, pause, refuse, reset, restart, rolling_restart, slow_consumer, stall, wipe,
+    Entry, bandwidth, burst, clock_jump, crash, delay, drop_reply, drop_request, expire, freeze, isolate,
+    kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart, slow_consumer, stall,
+    wipe,
 };
 use crate::catalog::fault::FaultCard;
 
@@ -22,11 +23,13 @@ pub const FAULTS: &[Entry] = &[
     reset::ENTRY,
     refuse::ENTRY,
     drop_reply::ENTRY,
+    drop_request::ENTRY,
     crash::ENTRY,
     freeze::ENTRY,
     expire::ENTRY,
     slow_consumer::ENTRY,
     clock_jump::ENTRY,
+    burst::ENTRY,
 ];
 
 /// The descriptions of all kinds.

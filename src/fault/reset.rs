@@ -3,9 +3,11 @@
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
+use super::seen::proof;
 use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use super::{Entry, aim, wire};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use crate::ensemble::eventually;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -40,11 +42,13 @@ async fn inject<'a>(
     mut draw: ChaCha8Rng,
 ) -> Result<Active<'a>, String> {
     let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
-    let reset: usize = hit.who.iter().map(|who| proxy.reset(*who)).sum();
-    let proof = if reset > 0 {
-        Proof::Proved(format!("{reset} connections were reset"))
-    } else {
-        Proof::NotProved("it had no connection at that moment".into())
+    // While servers are down there may be no connection to be reset.
+    let reset = || async {
+        match hit.who.iter().map(|who| proxy.reset(*who)).sum::<usize>() {
+            0 => Err("it had no connection".to_owned()),
+            reset => Ok(format!("{reset} connections were reset")),
+        }
     };
+    let proof = proof(eventually(aim::PATIENCE, reset).await);
     Ok(Active::over(hit.name, proof))
 }

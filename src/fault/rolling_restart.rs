@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::Entry;
 use super::active::Active;
-use super::outage::until_whole;
+use super::outage::{bring_back, until_whole};
+use super::seen::proof;
 use super::site::Site;
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use crate::clock;
-use crate::ensemble::eventually;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use crate::clock::{self, Stamp};
+use crate::ensemble::{Processes, eventually};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -48,11 +49,22 @@ pub const ENTRY: Entry =
 
 async fn inject<'a>(_: &'a FaultChoice, site: &'a Site<'a>, _: ChaCha8Rng) -> Result<Active<'a>, String> {
     let processes = site.processes()?;
-    let leader = processes.leader().await?;
+    let leader = aim::leader(processes).await?;
     let others = (1..=processes.servers()).filter(|server| *server != leader);
     let order: Vec<usize> = others.chain([leader]).collect();
     let mut seen_at = None;
-    for server in &order {
+    let seen = roll(&order, processes, &mut seen_at).await;
+    // One that stayed down on the way is started, too.
+    let healing = bring_back(processes, order);
+    Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
+}
+
+async fn roll(
+    order: &[usize],
+    processes: &dyn Processes,
+    seen_at: &mut Option<Stamp>,
+) -> Result<String, String> {
+    for server in order {
         processes.stop(*server).await?;
         eventually(GOES_DOWN, || processes.is_down(*server)).await?;
         seen_at.get_or_insert_with(clock::now);
@@ -60,6 +72,5 @@ async fn inject<'a>(_: &'a FaultChoice, site: &'a Site<'a>, _: ChaCha8Rng) -> Re
         until_whole(processes).await?;
     }
     let order: Vec<String> = order.iter().map(ToString::to_string).collect();
-    let seen = format!("servers {} were down one after the other, and served again", order.join(", "));
-    Ok(Active { seen_at, ..Active::over("all servers".into(), Proof::Proved(seen)) })
+    Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))
 }

@@ -1,5 +1,8 @@
 //! Fires the faults of a trial when their time has come, heals them when it is over, and tells what became of
 //! them. However the trial ends, each fault that has fired is healed before this returns.
+//!
+//! Nothing in here limits how long doing or undoing takes: that would end it in the middle. Each wait of a fault has
+//! a limit of its own. Only an interrupt cuts a fault short while it is being done, and then amends are made.
 
 use std::time::Duration;
 
@@ -8,13 +11,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use super::registry;
+use super::active::Active;
 use super::site::Site;
+use super::{Entry, amends, registry};
 use crate::catalog::fault::{FaultChoice, Proof, Start};
 use crate::clock::{self, Stamp};
 
-/// How long doing or undoing a fault may take. A server that starts again on a slow host takes a while.
-const AT_MOST: Duration = Duration::from_secs(240);
 /// How closely acquisitions are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -28,6 +30,21 @@ pub struct Schedule<'a> {
     pub begin: Stamp,
     /// Ends it: nothing more fires, and what has fired is healed.
     pub stop: CancellationToken,
+    /// Ends it soon: what is being done at that moment is not waited for, but cut short and undone.
+    pub interrupt: CancellationToken,
+    /// Hears what happens, when it happens.
+    pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
+}
+
+/// What has happened to a fault.
+#[derive(Debug, Clone, Copy)]
+pub enum News<'a> {
+    /// It has been done to that target, and its effect was seen or not.
+    Done(&'a str, &'a Proof),
+    /// It has been undone.
+    Undone,
+    /// It could not be undone, and why.
+    Left(&'a str),
 }
 
 /// One fault that has fired.
@@ -54,54 +71,91 @@ pub async fn run(schedule: &Schedule<'_>, site: &Site<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
         (0..choice.times).map(move |time| fire(schedule, site, (fault, choice), time))
     });
-    let mut fired: Vec<Fired> = join_all(firings).await.into_iter().flatten().collect();
+    let mut shots: Vec<Shot<'_>> = join_all(firings).await.into_iter().flatten().collect();
+    // When nobody else starts servers any more.
+    for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
+        let healed = amends::make(shot.entry.card.needs, site).await;
+        shot.ended(schedule, healed);
+    }
+    let mut fired: Vec<Fired> = shots.into_iter().map(|shot| shot.fired).collect();
     fired.sort_by_key(|one| one.asked);
     fired
 }
 
-async fn fire(
-    schedule: &Schedule<'_>,
+/// A fault from its firing on.
+struct Shot<'a> {
+    choice: &'a FaultChoice,
+    entry: &'static Entry,
+    fired: Fired,
+    is_cut_short: bool,
+}
+
+async fn fire<'a>(
+    schedule: &Schedule<'a>,
     site: &Site<'_>,
-    (fault, choice): (usize, &FaultChoice),
+    (fault, choice): (usize, &'a FaultChoice),
     time: u32,
-) -> Option<Fired> {
+) -> Option<Shot<'a>> {
     let mut draw = ChaCha8Rng::seed_from_u64(schedule.seed ^ ((fault as u64) << 32) ^ u64::from(time));
     let put_off = choice.every * time + choice.jitter.mul_f64(draw.random::<f64>());
     schedule.stop.run_until_cancelled(due(schedule.begin, choice.start, put_off, site)).await?;
-    let asked = clock::now();
-    let mut fired = Fired {
-        fault,
-        target: "nobody".into(),
-        asked,
-        effective: None,
-        ended: None,
-        proof: Proof::NotProved("it was not done".into()),
-        left: None,
-    };
     let entry = registry::find(&choice.kind)?;
-    let injected = tokio::time::timeout(AT_MOST, (entry.inject)(choice, site, draw)).await;
-    let active = match injected.unwrap_or_else(|_| Err(format!("not done within {AT_MOST:?}"))) {
-        Ok(active) => active,
-        Err(why) => {
-            fired.proof = Proof::NotProved(why);
-            return Some(fired);
+    let mut shot = Shot::at(fault, choice, entry);
+    match schedule.interrupt.run_until_cancelled((entry.inject)(choice, site, draw)).await {
+        Some(Ok(active)) => shot.lasts(schedule, active).await,
+        Some(Err(why)) => shot.failed(schedule, why),
+        None => {
+            shot.is_cut_short = true;
+            shot.failed(schedule, "the run was interrupted while it was being done".into());
         }
-    };
-    let effective = active.seen_at.unwrap_or_else(clock::now);
-    fired.effective = matches!(active.proof, Proof::Proved(_)).then_some(effective);
-    fired.target = active.target;
-    fired.proof = active.proof;
-    if let Some(duration) = choice.duration {
-        // From its effect on: it may have taken a while until somebody was what the target says.
-        let left = Duration::from_micros((effective + clock::micros(duration)).saturating_sub(clock::now()));
-        schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;
     }
-    match tokio::time::timeout(AT_MOST, active.healing).await {
-        Ok(Ok(())) => fired.ended = Some(clock::now()),
-        Ok(Err(why)) => fired.left = Some(why),
-        Err(_) => fired.left = Some(format!("not undone within {AT_MOST:?}")),
+    Some(shot)
+}
+
+impl<'a> Shot<'a> {
+    fn at(fault: usize, choice: &'a FaultChoice, entry: &'static Entry) -> Self {
+        let fired = Fired {
+            fault,
+            target: "nobody".into(),
+            asked: clock::now(),
+            effective: None,
+            ended: None,
+            proof: Proof::NotProved("it was not done".into()),
+            left: None,
+        };
+        Self { choice, entry, fired, is_cut_short: false }
     }
-    Some(fired)
+
+    /// Lets it last as long as it should, and undoes it.
+    async fn lasts(&mut self, schedule: &Schedule<'_>, active: Active<'_>) {
+        let effective = active.seen_at.unwrap_or_else(clock::now);
+        self.fired.effective = matches!(active.proof, Proof::Proved(_)).then_some(effective);
+        self.fired.target = active.target;
+        self.fired.proof = active.proof;
+        (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
+        if let Some(duration) = self.choice.duration {
+            // From its effect on: it may have taken a while until somebody was what the target says.
+            let end = effective + clock::micros(duration);
+            let left = Duration::from_micros(end.saturating_sub(clock::now()));
+            schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;
+        }
+        let healed = active.healing.await;
+        self.ended(schedule, healed);
+    }
+
+    fn failed(&mut self, schedule: &Schedule<'_>, why: String) {
+        self.fired.proof = Proof::NotProved(why);
+        (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
+    }
+
+    fn ended(&mut self, schedule: &Schedule<'_>, healed: Result<(), String>) {
+        match &healed {
+            Ok(()) => (schedule.tell)(self.choice, News::Undone),
+            Err(why) => (schedule.tell)(self.choice, News::Left(why)),
+        }
+        self.fired.ended = healed.is_ok().then(clock::now);
+        self.fired.left = healed.err();
+    }
 }
 
 /// Returns when a fault is due.

@@ -3,11 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::door::Door;
 use crate::clock::Stamp;
 use crate::ensemble::{Links, Processes};
 use crate::proxy::Proxy;
 use crate::zk::gate::Gate;
 use crate::zk::{SessionKey, Target};
+
+/// What a contender that is to die has to be doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Whatever it does.
+    Anything,
+    /// It waits for the lock.
+    Waiting,
+    /// It holds the lock.
+    Holding,
+}
 
 /// The contenders of a trial, by number.
 pub trait Contenders: Send + Sync {
@@ -21,14 +33,16 @@ pub trait Contenders: Send + Sync {
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
     /// What stands before all that one runs.
     fn gate(&self, contender: usize) -> Arc<Gate>;
+    /// The door through which one comes to ask for the lock.
+    fn door(&self, contender: usize) -> Arc<Door>;
     /// Its session, if it has one.
     fn session(&self, contender: usize) -> Option<SessionKey>;
     /// That session of it has been closed by somebody else.
     fn has_expired(&self, contender: usize, session: i64);
     /// The clock by which it keeps its deadlines jumps ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Asks it to die in the middle of what it does.
-    fn crash(&self, contender: usize);
+    /// Asks it to die in the middle of what it does, once it does that.
+    fn crash(&self, contender: usize, doing: Doing);
     /// How often it has died.
     fn times_died(&self, contender: usize) -> u64;
     /// Locks acquired by all of them in the measured phase.

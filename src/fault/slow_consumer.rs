@@ -48,5 +48,5 @@ async fn inject<'a>(
 ) -> Result<Active<'a>, String> {
     let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
     let lag = wire::time(choice, "lag");
-    Ok(wire::turn(hit, proxy, "the proxy reads late", |who| proxy.slow_reader(who, lag)))
+    Ok(wire::turn(hit, proxy, "the proxy reads late", |who| proxy.slow_reader(who, lag)).await)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
+use super::seen::stands_still;
 use super::site::Site;
 use super::{Entry, wire};
 use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
@@ -37,8 +38,6 @@ ended is refused; a lock that begins anew after that must not find its old node 
     params: &[],
 };
 
-/// What was passing when the knob was turned is through within this.
-const SETTLES: Duration = Duration::from_millis(20);
 /// For so long nothing may pass.
 const LOOKS_FOR: Duration = Duration::from_millis(50);
 
@@ -54,10 +53,7 @@ async fn inject<'a>(
     let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
     let knobs: Vec<_> = hit.who.iter().map(|who| proxy.stall(*who)).collect();
     let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| proxy.passed(*who)).collect() };
-    tokio::time::sleep(SETTLES).await;
-    let before = passed();
-    tokio::time::sleep(LOOKS_FOR).await;
-    let proof = if passed() == before {
+    let proof = if stands_still(passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("something passed".into())

@@ -7,15 +7,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
 use super::aim;
+use super::seen::proof;
 use super::site::Site;
 use crate::catalog::ParamValue;
 use crate::catalog::fault::{FaultChoice, Proof, Target};
-use crate::clock;
+use crate::ensemble::eventually;
 use crate::proxy::{Knob, Proxy, Who};
-
-/// How long it may take until there is something to be seen.
-const TAKES_EFFECT: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Whose connections are hit, and how outputs call them.
 pub struct Hit {
@@ -32,24 +29,24 @@ pub async fn aim_at(choice: &FaultChoice, site: &Site<'_>, draw: &mut ChaCha8Rng
     if choice.target == Target::Word("all") {
         return Ok(Hit { who: vec![Who::All], name });
     }
-    let session = |contender: &usize| {
-        let key = site.contenders.session(*contender);
-        key.map(|key| Who::Session(key.id()))
-            .ok_or_else(|| format!("contender {contender} had no session then"))
-    };
-    Ok(Hit { who: hit.iter().map(session).collect::<Result<_, _>>()?, name })
+    let mut who = Vec::new();
+    for contender in hit {
+        who.push(Who::Session(aim::session(contender, site).await?.id()));
+    }
+    Ok(Hit { who, name })
 }
 
-/// Turns a knob for each of them, until it is healed. Proved when connections of theirs pass by it.
-pub fn turn<'a>(hit: Hit, proxy: &Proxy, what: &str, knob: impl Fn(Who) -> Knob) -> Active<'a> {
+/// Turns a knob for each of them, until it is healed. Proved once connections of theirs pass by it: while servers are
+/// down there may be none.
+pub async fn turn<'a>(hit: Hit, proxy: &Proxy, what: &str, knob: impl Fn(Who) -> Knob) -> Active<'a> {
     let knobs: Vec<Knob> = hit.who.iter().map(|who| knob(*who)).collect();
-    let connections: usize = hit.who.iter().map(|who| proxy.connections(*who)).sum();
-    let proof = if connections > 0 {
-        Proof::Proved(format!("{what} on {connections} connections"))
-    } else {
-        Proof::NotProved("it had no connection at that moment".into())
+    let passing = || async {
+        let connections: usize = hit.who.iter().map(|who| proxy.connections(*who)).sum();
+        let proof = || format!("{what} on {connections} connections");
+        if connections > 0 { Ok(proof()) } else { Err("it had no connection".to_owned()) }
     };
-    until_dropped(hit.name, proof, knobs)
+    let seen = eventually(aim::PATIENCE, passing).await;
+    until_dropped(hit.name, proof(seen), knobs)
 }
 
 /// In effect as long as these knobs are turned.
@@ -58,18 +55,6 @@ pub fn until_dropped<'a>(name: String, proof: Proof, knobs: Vec<Knob>) -> Active
         drop(knobs);
         Ok(())
     })
-}
-
-/// Looks until it is so, for 5 s at most; whether it was.
-pub async fn eventually(is_so: impl Fn() -> bool) -> bool {
-    let begin = clock::now();
-    while !is_so() {
-        if clock::now() - begin > clock::micros(TAKES_EFFECT) {
-            return false;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    true
 }
 
 /// A parameter that is a time.

@@ -129,6 +129,7 @@ impl Books {
     #[must_use]
     pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
         let _ = (session.take_lag_us(), session.take_busy_us());
+        session.forget_zxid();
         let called = clock::now();
         self.note(called, Some(session.id()), Deed::Asks(self.in_force(mode)));
         Attempt { intended, called, arrival: self.scene().arrive(), mode }
@@ -147,10 +148,11 @@ impl Books {
         }
         if self.shared.has_faults() {
             self.shared.gaps.acquired(acquired);
-            self.note_grant(held, acquired);
+            self.note_grant(held, (attempt.mode, acquired), session.known_zxid());
         }
         let token = held.node.as_ref().map(token);
-        self.note(acquired, Some(session.id()), Deed::Enters(self.in_force(attempt.mode), token));
+        let (mode, zxid) = (self.in_force(attempt.mode), session.known_zxid());
+        self.note(acquired, Some(session.id()), Deed::Enters { mode, token, zxid });
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
@@ -300,13 +302,13 @@ impl Books {
         self.attribution.settle_late(scene, &mut sheet, at_the_end);
     }
 
-    fn note_grant(&self, held: &Held, entered: Stamp) {
-        let is_one = self.shared.entry.card.guarantees.holders == Holders::One;
-        let Some(node) = held.node.as_ref().filter(|node| is_one && node.czxid > 0) else { return };
+    fn note_grant(&self, held: &Held, (mode, entered): (Mode, Stamp), zxid: Option<i64>) {
+        let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
+        let mode = self.in_force(mode);
         let lock = self.shared.scene_of(self.id);
         let grants = &mut self.desk.log.borrow_mut().grants;
         if grants.len() < ensemble_order::KEPT {
-            grants.push(Grant { lock, contender: self.id, czxid: node.czxid, entered });
+            grants.push(Grant { lock, contender: self.id, mode, czxid: node.czxid, zxid, entered });
         }
     }
 
@@ -324,7 +326,8 @@ impl Books {
 
     /// The holder writes to the resource behind the lock, with its token.
     pub fn write_to_resource(&self, session: &Session, held: &Held) {
-        if self.shared.entry.card.guarantees.holders != Holders::One {
+        let is_asked_for = self.shared.has_faults() || self.shared.keeps_history;
+        if !is_asked_for || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
         }
         let accepted = self.scene().write(self.id, held);

@@ -4,15 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::join;
 use tokio_util::sync::CancellationToken;
 
+use super::elections::Elections;
 use super::environment::Environment;
+use super::event::{Event, Sink};
 use super::knobs::Knobs;
 use super::shared::Shared;
+use crate::catalog::fault::{Ends, FaultChoice, Proof};
 use crate::clock::Stamp;
 use crate::ensemble::{Links, Processes};
-use crate::fault::{Contenders, Fired, Schedule, Site, run};
+use crate::fault::{Contenders, Doing, Door, Fired, News, Schedule, Site, find, run};
 use crate::record::FaultRecord;
+use crate::scenario::TrialSpec;
 use crate::zk::SessionKey;
 use crate::zk::gate::Gate;
 
@@ -53,6 +58,10 @@ impl Contenders for Seen<'_> {
         Arc::clone(&self.knobs(contender).gate)
     }
 
+    fn door(&self, contender: usize) -> Arc<Door> {
+        Arc::clone(&self.knobs(contender).door)
+    }
+
     fn session(&self, contender: usize) -> Option<SessionKey> {
         self.knobs(contender).session()
     }
@@ -65,8 +74,8 @@ impl Contenders for Seen<'_> {
         self.knobs(contender).clock.jump(by);
     }
 
-    fn crash(&self, contender: usize) {
-        self.knobs(contender).crash();
+    fn crash(&self, contender: usize, doing: Doing) {
+        self.knobs(contender).crash(doing);
     }
 
     fn times_died(&self, contender: usize) -> u64 {
@@ -78,13 +87,25 @@ impl Contenders for Seen<'_> {
     }
 }
 
+/// When faults may fire, and who hears of them.
+pub struct Course<'a> {
+    /// The begin of the measured phase.
+    pub begin: Stamp,
+    /// Its end.
+    pub stop: CancellationToken,
+    /// The user's wish to end all.
+    pub interrupt: CancellationToken,
+    /// Where it is told what happens.
+    pub sink: Sink<'a>,
+}
+
 /// Does what the trial's faults say, from the begin of the measured phase until it is told to stop.
 pub async fn break_things(
     environment: &Environment,
     shared: &Shared,
-    begin: Stamp,
-    stop: CancellationToken,
+    course: Course<'_>,
 ) -> Vec<FaultRecord> {
+    let Course { begin, stop, interrupt, sink } = course;
     let before = shared.board.acquired.load(Ordering::Acquire);
     let seen = Seen { shared, before };
     let site = Site {
@@ -95,12 +116,51 @@ pub async fn break_things(
         proxy: environment.proxy.as_deref(),
     };
     let spec = &shared.spec;
-    let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop };
-    let fired = run(&schedule, &site).await;
-    fired.into_iter().enumerate().map(|(place, fired)| record(shared, begin, place + 1, fired)).collect()
+    let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
+    let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop, interrupt, tell: &tell };
+    let elections = Elections::from_now_on(servers_to_watch(environment, spec)).await;
+    let over = CancellationToken::new();
+    let firing = async {
+        let fired = run(&schedule, &site).await;
+        over.cancel();
+        fired
+    };
+    let watching = elections.watch(servers_to_watch(environment, spec), &over);
+    let (fired, ()) = join(firing, watching).await;
+    let numbered = fired.into_iter().enumerate();
+    numbered.map(|(place, fired)| record(shared, begin, (place + 1, fired), &elections)).collect()
 }
 
-fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired) -> FaultRecord {
+/// The servers, if any of the faults hits servers: no other one makes them elect.
+fn servers_to_watch<'a>(environment: &'a Environment, spec: &TrialSpec) -> &'a [String] {
+    let hits_servers =
+        |choice: &FaultChoice| find(&choice.kind).is_some_and(|entry| entry.card.needs.reaches_servers());
+    if spec.faults.iter().any(hits_servers) { &environment.servers } else { &[] }
+}
+
+/// Says what has happened to a fault. One that ends by itself is over when it is done.
+fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
+    let label = &choice.label;
+    let is_healed = find(&choice.kind).is_some_and(|entry| entry.card.ends == Ends::Healed);
+    match news {
+        News::Done(target, Proof::Proved(_)) => {
+            sink(Event::Note(&format!("fault `{label}` took effect on {target}")));
+        }
+        News::Done(_, Proof::NotProved(why)) => {
+            sink(Event::Note(&format!("fault `{label}`: no effect was seen: {why}")));
+        }
+        News::Undone if is_healed => sink(Event::Note(&format!("fault `{label}` is undone"))),
+        News::Undone => {}
+        News::Left(why) => sink(Event::Warning(&format!("fault `{label}` is not undone: {why}"))),
+    }
+}
+
+fn record(
+    shared: &Shared,
+    begin: Stamp,
+    (number, fired): (usize, Fired),
+    elections: &Elections,
+) -> FaultRecord {
     let choice = &shared.spec.faults[fired.fault];
     let since = |at: Stamp| at as i64 - begin as i64;
     FaultRecord {
@@ -113,6 +173,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired) -> FaultRe
         ended_us: fired.ended.map(since),
         proof: fired.proof,
         left: fired.left,
+        elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
         longest_gap_us: None,
         recovered_us: None,
     }

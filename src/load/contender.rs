@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::books::{Attempt, Books, Entry, HoldEnd};
 use super::connection::Connection;
 use super::desk::Desk;
@@ -16,8 +18,9 @@ use super::pace::Pace;
 use super::shared::Shared;
 use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
+use crate::fault::Doing;
 use crate::lock::{AcquireError, Held, Patience, Strategy};
-use crate::scenario::{Load, Stop};
+use crate::scenario::{InDoubt, Load, Stop};
 use crate::zk::gate::Yard;
 use crate::zk::{Failure, Session, reactor};
 
@@ -117,11 +120,21 @@ impl Contender {
     async fn contend(&mut self) {
         let drain = self.shared.signals.drain.clone();
         while let Some(intended) = self.pace.intended_start(&drain).await {
+            let Some(intended) = self.come_in(intended, &drain).await else { return };
             self.turn(intended).await;
+            self.knobs.door.go_out();
             if self.is_done() {
                 return;
             }
         }
+    }
+
+    /// Comes in for a turn; `None` when the load ends while a fault keeps it away.
+    async fn come_in(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
+        if !self.shared.has_faults() {
+            return Some(intended);
+        }
+        drain.run_until_cancelled(self.knobs.door.come_in(intended)).await
     }
 
     fn is_done(&self) -> bool {
@@ -153,7 +166,7 @@ impl Contender {
         let acquired = tokio::select! {
             biased;
             acquired = self.strategy.acquire(&session, attempt.mode, &patience) => Some(acquired),
-            () = asked_to_die(&self.shared, &self.knobs) => None,
+            () = asked_to_die(&self.shared, &self.knobs, Doing::Waiting) => None,
         };
         self.knobs.waits_no_longer();
         match acquired {
@@ -175,7 +188,16 @@ impl Contender {
 
     async fn session_or_rejoin(&mut self) -> Option<Session> {
         if self.session.is_none() {
-            match self.shared.signals.drain.run_until_cancelled(self.open()).await? {
+            let opened = tokio::select! {
+                biased;
+                opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
+                () = asked_to_die(&self.shared, &self.knobs, Doing::Anything) => {
+                    // Whoever has no session yet leaves nothing behind.
+                    self.knobs.has_died();
+                    return None;
+                }
+            };
+            match opened {
                 Ok(session) => {
                     self.books.rejoined();
                     self.has_session(session);
@@ -198,7 +220,8 @@ impl Contender {
         let thaws = self.knobs.gate.times_opened();
         let inner = self.take_again(session, attempt.mode, patience).await;
         let intended = self.pace.hold();
-        let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch;
+        let dies = self.shared.has_faults() && self.knobs.dies_holding();
+        let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
             self.books.write_acquired(&entry);
         }
@@ -244,6 +267,12 @@ impl Contender {
         self.die(session, "holding");
     }
 
+    /// Whether a fault has ended the session behind the contender's back.
+    fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
+        let too_long = || self.knobs.gate.shut_since(entered) >= clock::micros(session.timeout());
+        self.shared.has_faults() && (too_long() || self.knobs.was_expired(session.id()))
+    }
+
     /// What makes it doubtful that this hold was one to its end.
     fn doubt(
         &self,
@@ -252,8 +281,7 @@ impl Contender {
         failure: Option<&Failure>,
     ) -> Option<Doubt> {
         let is_over = failure.is_some_and(|failure| !failure.session_survives());
-        let stood_still = self.knobs.gate.shut_since(entered) >= clock::micros(session.timeout());
-        if ended == HoldEnd::Lost || is_over || stood_still || self.knobs.was_expired(session.id()) {
+        if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
             return Some(Doubt::Expired);
         }
         if let Some(since) = self.connection.lost_since(entered) {
@@ -306,8 +334,8 @@ impl Contender {
             // Whoever was stopped and goes on again first does what it was about to do, and learns the news after.
             ended = tokio::select! {
                 biased;
+                () = asked_to_die(shared, knobs, Doing::Holding) => HoldEnd::Crashed,
                 () = held => HoldEnd::Whole,
-                () = asked_to_die(shared, knobs) => HoldEnd::Crashed,
                 () = shared.signals.drain.cancelled() => HoldEnd::Whole,
                 () = session.over() => HoldEnd::Lost,
             };
@@ -327,8 +355,16 @@ impl Contender {
     }
 
     fn pause_after(&mut self, now: Stamp, failure: &Failure) {
-        self.give_up_session_after(failure);
+        if !self.is_careless_after(failure) {
+            self.give_up_session_after(failure);
+        }
         self.pace.pause(now, ERROR_PAUSE);
+    }
+
+    /// Whether the scenario has the contender go on as if nothing could have been left, which takes a session.
+    fn is_careless_after(&self, failure: &Failure) -> bool {
+        let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
+        self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
     /// After an indefinite failure a node of this contender may be left, in front of its own next one. It
@@ -360,9 +396,9 @@ impl Contender {
     }
 }
 
-/// Returns when the contender is to die; never in a trial without faults.
-async fn asked_to_die(shared: &Shared, knobs: &Knobs) {
-    if shared.has_faults() { knobs.asked_to_die().await } else { std::future::pending().await }
+/// Returns when the contender is to die while it does that; never in a trial without faults.
+async fn asked_to_die(shared: &Shared, knobs: &Knobs, doing: Doing) {
+    if shared.has_faults() { knobs.asked_to_die(doing).await } else { std::future::pending().await }
 }
 
 /// Begins something and lets its request go out. Returns its outcome if it ends at once.

@@ -62,6 +62,7 @@ impl Desk {
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes,
+            dates_lists: shared.wants_zxids(),
             trace: None,
         };
         Self { sheet, log: Rc::default(), observed }

@@ -1,10 +1,11 @@
 //! Where trials run: the ensemble, and the run's place on it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::workspace::Workspace;
-use crate::ensemble::Local;
+use crate::ensemble::Started;
+use crate::ensemble::transactions::Lives;
 use crate::proxy::Proxy;
 use crate::zk::Target;
 
@@ -23,7 +24,7 @@ pub struct Environment {
     /// Whether the servers are ours and of a version that has to be kept awake.
     pub keep_awake: bool,
     /// The servers themselves, where they were started for this run.
-    pub local: Option<Arc<Local>>,
+    pub local: Option<Arc<dyn Started>>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// What stands between contenders and servers, where something does.
@@ -38,9 +39,13 @@ impl Environment {
         Target { connect: format!("{}{chroot}", proxy.connect()), access: self.target.access.clone() }
     }
 
-    /// The servers' data directories, where they are ours.
-    pub(super) fn data(&self) -> Vec<PathBuf> {
-        self.local.as_ref().map_or_else(Vec::new, |local| local.data())
+    /// What the servers' logs tell of the nodes below a path that was made since; nothing where they are not ours or cannot
+    /// be read.
+    pub(super) async fn lives(&self, below: &str, since: SystemTime) -> Lives {
+        match &self.local {
+            Some(local) => local.lives(below, since).await.unwrap_or_default(),
+            None => Lives::new(),
+        }
     }
 
     /// Each server by itself.

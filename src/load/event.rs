@@ -19,6 +19,8 @@ pub enum Event<'a> {
         /// How many there will be, where the scenario says so.
         of: Option<u64>,
     },
+    /// Something that has happened and that a user who watches may like to know.
+    Note(&'a str),
     /// Something the user should know; it is repeated at the end.
     Warning(&'a str),
 }

@@ -14,7 +14,7 @@ use crate::record::FencingCounts;
 /// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
 #[derive(Debug)]
 pub struct Fence {
-    by_czxid: AtomicI64,
+    by_token: AtomicI64,
     by_number: AtomicI64,
     writes: AtomicU64,
     stale: AtomicU64,
@@ -26,7 +26,7 @@ pub struct Fence {
 impl Default for Fence {
     fn default() -> Self {
         Self {
-            by_czxid: AtomicI64::new(i64::MIN),
+            by_token: AtomicI64::new(i64::MIN),
             by_number: AtomicI64::new(i64::MIN),
             writes: AtomicU64::new(0),
             stale: AtomicU64::new(0),
@@ -44,7 +44,7 @@ impl Fence {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         let token = token(node);
-        let rejected = self.by_czxid.fetch_max(token, Ordering::SeqCst) > token;
+        let rejected = self.by_token.fetch_max(token, Ordering::SeqCst) > token;
         let rejected_by_number = self.by_number.fetch_max(node.sequence, Ordering::SeqCst) > node.sequence;
         if is_stale {
             self.stale.fetch_add(1, Ordering::Relaxed);

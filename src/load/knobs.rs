@@ -1,11 +1,12 @@
 //! What can be done to one contender from outside while it contends, and what can be seen of it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::clock::Stamp;
+use crate::fault::{Doing, Door};
 use crate::lock::DeadlineClock;
 use crate::zk::SessionKey;
 use crate::zk::gate::Gate;
@@ -15,9 +16,11 @@ use crate::zk::gate::Gate;
 pub struct Knobs {
     /// Before all that it runs.
     pub gate: Arc<Gate>,
+    /// Through which it comes to ask for the lock.
+    pub door: Arc<Door>,
     /// By which it keeps its deadlines.
     pub clock: DeadlineClock,
-    dies: AtomicBool,
+    dies: Mutex<Option<Doing>>,
     dying: Notify,
     died: AtomicU64,
     waits_since: AtomicU64,
@@ -26,17 +29,30 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// Asks the contender to die in the middle of what it does, and to come back as another process.
-    pub fn crash(&self) {
-        self.dies.store(true, Ordering::SeqCst);
+    /// Asks the contender to die in the middle of what it does, once it does that, and to come back as another
+    /// process.
+    pub fn crash(&self, doing: Doing) {
+        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) = Some(doing);
         self.dying.notify_one();
     }
 
-    /// Returns when the contender has been asked to die.
-    pub async fn asked_to_die(&self) {
-        while !self.dies.swap(false, Ordering::SeqCst) {
+    /// Returns when the contender has been asked to die while it does that.
+    pub async fn asked_to_die(&self, doing: Doing) {
+        while !self.is_to_die(doing) {
             self.dying.notified().await;
         }
+    }
+
+    /// Whether it is to die in its next hold.
+    #[must_use]
+    pub fn dies_holding(&self) -> bool {
+        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) == Some(Doing::Holding)
+    }
+
+    /// Whether it is to die now; it is asked once only.
+    fn is_to_die(&self, doing: Doing) -> bool {
+        let mut dies = self.dies.lock().unwrap_or_else(PoisonError::into_inner);
+        dies.take_if(|asked| *asked == Doing::Anything || *asked == doing).is_some()
     }
 
     /// It has died.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::{Client, Error as ClientError, Stat};
 
 use super::workspace::{TOP, open, refused, remove_run};
 use crate::error::Error;
@@ -62,18 +62,35 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 }
 
 async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    let mut stack = vec![format!("{TOP}/{run_id}")];
+    let root = format!("{TOP}/{run_id}");
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH };
-    while let Some(path) = stack.pop() {
-        let Some(stat) = client.check_stat(&path).await? else { continue };
+    walk(client, &root, |stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
         found.newest = found.newest.max(SystemTime::UNIX_EPOCH + made);
+    })
+    .await?;
+    Ok((found.nodes > 0).then_some(found))
+}
+
+/// Looks at a node and at all below it, as far as they are there.
+pub(super) async fn walk(
+    client: &Client,
+    root: &str,
+    mut each: impl FnMut(&Stat),
+) -> Result<(), ClientError> {
+    let mut stack = vec![root.to_owned()];
+    while let Some(path) = stack.pop() {
+        let Some(stat) = client.check_stat(&path).await? else { continue };
+        each(&stat);
         if stat.num_children > 0 {
-            let children = client.list_children(&path).await?;
+            let children = match client.list_children(&path).await {
+                Err(ClientError::NoNode) => Vec::new(),
+                listed => listed?,
+            };
             stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
         }
     }
-    Ok((found.nodes > 0).then_some(found))
+    Ok(())
 }

@@ -9,6 +9,7 @@ mod breaking;
 mod connection;
 mod contender;
 mod desk;
+mod elections;
 mod ensemble_order;
 mod environment;
 mod event;

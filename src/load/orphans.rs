@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::Stat;
 
+use super::leftovers::walk;
 use super::shared::Shared;
 use super::workspace::open;
 use crate::clock;
@@ -20,28 +21,12 @@ pub async fn count(shared: &Shared, target: &Target) -> Option<u64> {
     loop {
         let mut left = 0;
         for scene in &shared.scenes {
-            left += ephemeral_below(&client, &scene.path).await.ok()?;
+            let count = |stat: &Stat| left += u64::from(stat.ephemeral_owner != 0);
+            walk(&client, &scene.path, count).await.ok()?;
         }
         if left == 0 || clock::now() > until {
             return Some(left);
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-async fn ephemeral_below(client: &Client, root: &str) -> Result<u64, ClientError> {
-    let mut stack = vec![root.to_owned()];
-    let mut found = 0;
-    while let Some(path) = stack.pop() {
-        let Some(stat) = client.check_stat(&path).await? else { continue };
-        found += u64::from(stat.ephemeral_owner != 0);
-        if stat.num_children > 0 {
-            let children = match client.list_children(&path).await {
-                Err(ClientError::NoNode) => Vec::new(),
-                listed => listed?,
-            };
-            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
-        }
-    }
-    Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::ensemble_order::TOLERANCE_MS;
+use super::ensemble_order::{TOLERANCE_MS, is_forgotten};
 use super::scene::Occupant;
 use crate::clock::Stamp;
 use crate::ensemble::transactions::{Life, Lives};
@@ -76,16 +76,20 @@ impl Overlaps {
     }
 
     /// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
-    /// entered by a node that had gone before is not excused by that.
-    pub fn learn(&mut self, lives: &Lives, wall_ms: impl Fn(Stamp) -> i64) {
+    /// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
+    /// knows who held when.
+    pub fn learn(&mut self, (lives, all_gone): (&Lives, bool), wall_ms: impl Fn(Stamp) -> i64) {
         let occupants = self.kept.iter().flat_map(|overlap| [overlap.inside, overlap.entered]);
         for occupant in occupants {
             let life = occupant.czxid.and_then(|czxid| lives.get(&czxid));
             let was_there = |life: &Life| {
                 life.deleted_at_ms.is_none_or(|deleted| deleted + TOLERANCE_MS >= wall_ms(occupant.entered))
             };
+            let hold = (occupant.contender, occupant.entered);
+            if life.is_some_and(|life| is_forgotten(life, all_gone)) {
+                self.doubts.entry(hold).or_insert((Doubt::Unknown, occupant.entered));
+            }
             if life.is_some_and(|life| life.with_its_session && was_there(life)) {
-                let hold = (occupant.contender, occupant.entered);
                 self.doubts.entry(hold).or_insert((Doubt::Expired, occupant.entered)).0 = Doubt::Expired;
             }
         }
@@ -202,15 +206,33 @@ mod tests {
         overlaps.note(Overlap { lock: 0, inside, entered: occupant(2, 100), at: 100 });
         let life = |deleted_at_ms| Life {
             created: 7,
+            deleted: Some(8),
             with_its_session: true,
             deleted_at_ms: Some(deleted_at_ms),
-            ..Life::default()
         };
         let wall = |stamp: Stamp| i64::try_from(stamp).unwrap();
-        overlaps.learn(&Lives::from([(7, life(20))]), wall);
+        overlaps.learn((&Lives::from([(7, life(20))]), true), wall);
         assert_eq!(overlaps.doubts, HashMap::new(), "it entered at 50, and its node had gone at 20");
-        overlaps.learn(&Lives::from([(7, life(90))]), wall);
+        overlaps.learn((&Lives::from([(7, life(90))]), true), wall);
         assert_eq!(overlaps.classed(0).excused.zombies, 1);
+    }
+
+    #[test]
+    fn beside_a_holder_whose_node_the_ensemble_has_forgotten_an_entry_is_uncertain() {
+        let overlap = Overlap {
+            lock: 0,
+            inside: Occupant { czxid: Some(7), ..occupant(1, 50) },
+            entered: occupant(2, 100),
+            at: 100,
+        };
+        let lives = Lives::from([(7, Life { created: 7, ..Life::default() })]);
+        let uncertain = |all_gone| {
+            let mut overlaps = Overlaps::default();
+            overlaps.note(overlap);
+            overlaps.learn((&lives, all_gone), |stamp| i64::try_from(stamp).unwrap());
+            overlaps.classed(0).excused.uncertain
+        };
+        assert_eq!((uncertain(true), uncertain(false)), (1, 0));
     }
 
     #[test]

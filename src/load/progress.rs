@@ -82,41 +82,79 @@ async fn describe(
     let Ok(client) = open(target).await else { return stuck };
     for one in &mut stuck {
         let session = shared.knobs[one.contender].session().map(|key| key.id());
-        let queue = queue(&client, shared.scenes[one.lock].queue()).await;
-        one.position = queue.iter().position(|node| Some(node.owner) == session);
-        one.node = one.position.map(|position| queue[position].name.clone());
+        let nodes = nodes(&client, shared.scenes[one.lock].queue()).await;
+        let stands = stands(&nodes, session);
+        let directory =
+            stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
+        let mut queue = nodes.iter().filter(|node| Some(node.directory()) == directory);
+        let first = queue.clone().next();
+        one.node = stands.map(|at| nodes[at].name.clone());
+        one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
         one.blocked_by =
-            queue.first().filter(|_| one.position != Some(0)).map(|node| node.with_owner(shared));
+            first.filter(|_| one.position != Some(0)).map(|node| node.told(shared, one.contender));
         one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
     }
     stuck
 }
 
-/// A node of a queue, and whose it is.
+/// By which node a session waits: the last one that it has put into a queue. One before that is left of an earlier
+/// turn, and nobody waits by a node without a number.
+fn stands(nodes: &[Node], session: Option<i64>) -> Option<usize> {
+    let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
+    let queued = own.filter(|(_, node)| node.sequence.is_some());
+    queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
+}
+
+/// An ephemeral node below a lock, and whose it is.
+#[derive(Debug)]
 struct Node {
+    /// Its path below the lock.
     name: String,
+    sequence: Option<i64>,
     owner: i64,
+    czxid: i64,
 }
 
 impl Node {
-    fn with_owner(&self, shared: &Shared) -> String {
+    /// The directory that it stands in: a lock with several parts has one for each.
+    fn directory(&self) -> &str {
+        self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
+    }
+
+    /// Its name, its session, whose that is, and whether that contender is inside by it, as one that waits may be
+    /// told.
+    fn told(&self, shared: &Shared, to: usize) -> String {
         let is_owner = |id: &usize| shared.knobs[*id].session().map(|key| key.id()) == Some(self.owner);
-        let owner = (0..shared.knobs.len()).find(is_owner);
-        let whose = owner.map_or("no contender knows of it".to_owned(), |id| format!("contender {id}"));
+        let whose = match (0..shared.knobs.len()).find(is_owner) {
+            None => "no contender knows of it".to_owned(),
+            Some(id) if id == to => format!("contender {id} itself, of an earlier turn"),
+            Some(id) if shared.scenes[shared.scene_of(id)].all_inside().contains(&id) => {
+                format!("contender {id}, which is inside")
+            }
+            Some(id) => format!("contender {id}, which is not inside"),
+        };
         format!("{} (session 0x{:x}, {whose})", self.name, self.owner)
     }
 }
 
-/// The nodes of a queue in the order of their numbers.
-async fn queue(client: &Client, path: &str) -> Vec<Node> {
+/// The ephemeral nodes in a lock's directory and in those just below it, each in the order of its numbers.
+async fn nodes(client: &Client, path: &str) -> Vec<Node> {
     let mut nodes = Vec::new();
-    for name in client.list_children(path).await.unwrap_or_default() {
-        if let Ok(Some(stat)) = client.check_stat(&format!("{path}/{name}")).await {
-            nodes.push((sequence_of(&name), Node { name, owner: stat.ephemeral_owner }));
+    let mut directories = vec![String::new()];
+    while let Some(below) = directories.pop() {
+        for name in client.list_children(&format!("{path}{below}")).await.unwrap_or_default() {
+            let place = format!("{below}/{name}");
+            let Ok(Some(stat)) = client.check_stat(&format!("{path}{place}")).await else { continue };
+            if stat.ephemeral_owner != 0 {
+                let (sequence, name) = (sequence_of(&name), place[1..].to_owned());
+                nodes.push(Node { name, sequence, owner: stat.ephemeral_owner, czxid: stat.czxid });
+            } else if below.is_empty() {
+                directories.push(place);
+            }
         }
     }
-    nodes.sort_by_key(|(sequence, _)| *sequence);
-    nodes.into_iter().map(|(_, node)| node).collect()
+    nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
+    nodes
 }
 
 /// Each session's watched paths, as far as servers tell.
@@ -126,4 +164,26 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
         all.extend(admin::watches(server).await.unwrap_or_default());
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, owner: i64, czxid: i64) -> Node {
+        Node { name: name.into(), sequence: sequence_of(name), owner, czxid }
+    }
+
+    #[test]
+    fn a_session_waits_by_the_last_node_that_it_has_put_into_a_queue() {
+        let left_and_again =
+            [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
+        assert_eq!(stands(&left_and_again, Some(7)), Some(2));
+        assert_eq!((stands(&left_and_again, Some(9)), stands(&left_and_again, None)), (None, None));
+        // Of a lock in parts, the part that it has come to
+        let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
+        assert_eq!((stands(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
+        // And nobody waits by the one node of a race
+        assert_eq!(stands(&[node("lock", 7, 10)], Some(7)), None);
+    }
 }

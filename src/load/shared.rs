@@ -88,6 +88,8 @@ pub struct Shared {
     pub target: Target,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
+    /// How many may be inside one lock together: 1, or a semaphore's leases. Readers do not count for each other.
+    pub places: usize,
     /// The lock paths.
     pub scenes: Vec<Scene>,
     /// Who waits.
@@ -116,13 +118,13 @@ impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, target: Target, root: &str) -> Self {
-        let capacity = match entry.card.guarantees.holders {
+        let places = match entry.card.guarantees.holders {
             Holders::One | Holders::ReadersOrOneWriter => 1,
             Holders::Leases(param) => leases(&spec, param),
         };
-        let place = entry.card.guarantees.queue;
+        let below = entry.card.guarantees.queue;
         let scene =
-            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, capacity).held_below(place);
+            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, places).held_below(below);
         let scenes = (0..spec.locks).map(scene).collect();
         let knobs = (0..spec.contenders).map(|_| Arc::default()).collect();
         Self {
@@ -130,6 +132,7 @@ impl Shared {
             entry,
             target,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
+            places,
             scenes,
             gauge: WaitGauge::default(),
             pulse: Arc::default(),
@@ -152,6 +155,12 @@ impl Shared {
     #[must_use]
     pub fn has_faults(&self) -> bool {
         !self.spec.faults.is_empty()
+    }
+
+    /// Whether it is to be known as of which transaction a contender found that it holds.
+    #[must_use]
+    pub fn wants_zxids(&self) -> bool {
+        self.has_faults() || self.keeps_history
     }
 
     /// The lock path that a contender uses.

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Log;
+use super::ensemble_order::Terms;
 use super::environment::Environment;
 use super::event::{Event, Sink};
 use super::health::{self, Vitals};
@@ -16,7 +17,7 @@ use super::shared::{Board, Shared};
 use super::worker::{self, Share, ThreadRecord};
 use super::{assemble, batch, breaking, ensemble_order, orphans, progress, servers, standstill};
 use crate::clock::{self, Stamp};
-use crate::ensemble::transactions::{Lives, lives};
+use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
@@ -126,10 +127,12 @@ impl<'a> Conductor<'a> {
             health.invalid = standstill::judge(&self.shared).or(health.invalid);
         }
         let mut log = assemble::merge_logs(threads);
-        let lives = self.lives();
-        log.overlaps.learn(&lives, clock::wall_ms);
+        let lives = self.lives().await;
+        let all_gone = orphans == Some(0);
+        log.overlaps.learn((&lives, all_gone), clock::wall_ms);
         let overlaps = std::mem::take(&mut log.overlaps).classed(start);
-        let ensemble_order = ensemble_order::judge(&lives, std::mem::take(&mut log.grants));
+        let terms = Terms { places: self.shared.places, all_gone };
+        let ensemble_order = ensemble_order::judge(&lives, std::mem::take(&mut log.grants), terms);
         let counters = servers::pair(before, after);
         let spec = &self.shared.spec;
         let accounting = assemble::accounting(&self.shared, &sheet, &log, &counters);
@@ -252,7 +255,13 @@ impl<'a> Conductor<'a> {
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
-        let breaking = breaking::break_things(environment, &shared, open, stop.clone());
+        let course = breaking::Course {
+            begin: open,
+            stop: stop.clone(),
+            interrupt: self.interrupt.clone(),
+            sink: self.sink,
+        };
+        let breaking = breaking::break_things(environment, &shared, course);
         let measuring = async {
             self.measure(close).await;
             stop.cancel();
@@ -278,11 +287,11 @@ impl<'a> Conductor<'a> {
     }
 
     /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
-    fn lives(&self) -> Lives {
+    async fn lives(&self) -> Lives {
         if !self.shared.has_faults() && !self.shared.keeps_history {
             return Lives::new();
         }
-        lives(&self.environment.data(), self.shared.root()).unwrap_or_default()
+        self.environment.lives(self.shared.root(), self.started_at).await
     }
 
     async fn orphans(&self) -> Option<u64> {

@@ -56,6 +56,10 @@ struct AtomicMulti {
     nodes: Vec<QueueNode>,
 }
 
+/// Some servers tell the czxid of a node that a multi has created, and some do not; of a node that is found again all
+/// do. Tokens of two kinds could not be compared with each other, so it is the node's number for all.
+const NOT_TOLD: i64 = -1;
+
 /// The names in each member's queue.
 type Lists = Vec<Vec<String>>;
 
@@ -132,8 +136,8 @@ impl AtomicMulti {
             let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
             let path = format!("{member}/{name}");
             let found = RETRY.around(|| session.exists(&path)).await?;
-            let Some((found, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
-            nodes.push(QueueNode { path, sequence, czxid: found.czxid });
+            let Some((_, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
+            nodes.push(QueueNode { path, sequence, czxid: NOT_TOLD });
         }
         Ok(Some((nodes, lists)))
     }
@@ -172,8 +176,8 @@ impl AtomicMulti {
 }
 
 fn node(created: Created) -> Option<QueueNode> {
-    let Created { path, sequence, czxid } = created;
-    Some(QueueNode { path, sequence: sequence?, czxid })
+    let Created { path, sequence, .. } = created;
+    Some(QueueNode { path, sequence: sequence?, czxid: NOT_TOLD })
 }
 
 /// Leaves all queues at once; nodes of which one has gone already are deleted one by one.

@@ -22,8 +22,8 @@ Acquire: create ephemeral sequential `_c_<uuid>-lock-`, names as Curator has the
 names that contain `lock-` and end with a number count; the own node is the lowest -> held; else getData with a
 watch on the one before; NoNode, or the watch fired -> getChildren again. A request that meets a lost connection
 is repeated, a create after a look for the own node. When that look finds the node, the acquire ends with an error:
-with a custom prefix the library compares the full path with the bare name and cannot read the number. The caller
-then ends the session, and the node goes with it.
+with a custom prefix the library compares the full path with the bare name and cannot read the number. The node goes
+all the same, also when the session lives on: the library deletes what it has found and does not use.
 Release: one delete, not tried again.
 
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.

@@ -65,7 +65,7 @@ pub trait Strategy {
     /// Waits until the lock is held.
     ///
     /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
-    /// caller then ends the session, which takes the node with it.
+    /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
     async fn acquire(
         &mut self,
         session: &Session,

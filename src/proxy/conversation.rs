@@ -1,17 +1,18 @@
 //! What client and server say to each other on one connection, as far as the proxy understands it.
 //!
-//! It finds out whose the connection is, how far the replies let the client see, and which reply is to be lost.
+//! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
+//! lost.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::book::{Book, Direction, Mark};
 use super::frame::{Frames, NotFrames};
-use super::loss::Struck;
+use super::loss::{Part, Struck};
 use super::protocol::{self, Request};
 use super::table::Seat;
 
-/// A reply that is to be lost.
+/// A request or a reply that is to be lost.
 #[derive(Debug)]
 pub struct Lost {
     /// What it is for.
@@ -72,14 +73,16 @@ impl<'a> Conversation<'a> {
         book.write(direction, from, marks, write)
     }
 
-    /// Reads what the client has sent.
-    pub fn requested(&self, bytes: &[u8]) {
+    /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
+    pub fn requested(&self, bytes: &[u8]) -> Option<Lost> {
+        let mut lost = None;
         let mut state = self.locked();
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
-                state.note(self.seat, frame.head);
-                return Ok(());
+                let Some((request, loss)) = state.note(self.seat, frame.head) else { return Ok(()) };
+                lost = Some(Lost { loss, struck: Struck::unheard(request), start: frame.start });
+                return Err(NotFrames);
             }
             let session = protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
             state.asked = true;
@@ -87,6 +90,7 @@ impl<'a> Conversation<'a> {
             Ok(())
         });
         state.requests = requests;
+        lost
     }
 
     /// Reads what the server has sent.
@@ -105,8 +109,11 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             }
             let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
-            if let Some((request, loss)) = state.doomed.take_if(|(request, _)| request.xid == reply.xid) {
-                let struck = Struck::now(request, reply);
+            let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
+            if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
+                self.seat.spare(*loss);
+            } else if let Some((request, loss)) = answered {
+                let struck = Struck::answered(request, reply);
                 found.lost = Some(Lost { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
@@ -117,7 +124,7 @@ impl<'a> Conversation<'a> {
         found
     }
 
-    /// Tells that a reply was lost.
+    /// Tells that it was lost.
     pub fn lose(&self, lost: Lost) {
         self.seat.strike(lost.loss, lost.struck);
     }
@@ -132,9 +139,15 @@ impl State {
         self.book = seat.identify((session != 0).then_some(session));
     }
 
-    fn note(&mut self, seat: &Seat, head: &[u8]) {
-        let Some(request) = protocol::request(head).filter(|_| self.doomed.is_none()) else { return };
-        self.doomed = seat.loss_for(request.kind).map(|loss| (request, loss));
+    /// Looks whether a request or its reply is to be lost. Returns the request that must not reach the server, and
+    /// what it is lost for.
+    fn note(&mut self, seat: &Seat, head: &[u8]) -> Option<(Request, u64)> {
+        let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
+        match seat.loss_for(request.kind)? {
+            (loss, Part::Request) => return Some((request, loss)),
+            (loss, Part::Reply) => self.doomed = Some((request, loss)),
+        }
+        None
     }
 }
 
@@ -185,7 +198,7 @@ mod tests {
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm(7, &[RequestKind::Create]);
+        let (_, told) = table.arm((7, Part::Reply), &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
@@ -196,6 +209,39 @@ mod tests {
         let struck = told.borrow().clone().unwrap();
         assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
         assert_eq!(conversation.replied(&reply(3, 13)).marks, []);
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
+        let table = Arc::new(Table::default());
+        let seat = table.join();
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, _told) = table.arm((7, Part::Reply), &[RequestKind::Create]);
+        conversation.requested(&create(1));
+        let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
+        let found = conversation.replied(&refusal);
+        assert_eq!((found.marks.len(), found.lost.is_none()), (1, true));
+        conversation.requested(&create(2));
+        assert!(conversation.replied(&reply(2, 12)).lost.is_some());
+    }
+
+    #[test]
+    fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
+        let table = Arc::new(Table::default());
+        let seat = table.join();
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, told) = table.arm((7, Part::Request), &[RequestKind::Create]);
+        let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
+        let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
+        assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
+        conversation.lose(lost);
+        let struck = told.borrow().clone().unwrap();
+        assert_eq!((struck.request.xid, struck.zxid), (2, 0));
+        assert!(conversation.requested(&create(4)).is_none());
     }
 
     #[test]

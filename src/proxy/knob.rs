@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::loss::Struck;
+use super::loss::{Part, Struck};
 use super::setting::{Setting, Who};
 use super::table::Table;
 use crate::measure::RequestKind;
@@ -32,18 +32,18 @@ impl Drop for Knob {
     }
 }
 
-/// A reply that is to be lost, as long as this lives.
-#[must_use = "dropped, it loses no reply"]
+/// A request or a reply that is to be lost, as long as this lives.
+#[must_use = "dropped, it loses nothing"]
 #[derive(Debug)]
-pub struct LostReply {
+pub struct LostMessage {
     table: Arc<Table>,
     number: u64,
     told: watch::Receiver<Option<Struck>>,
 }
 
-impl LostReply {
-    pub(super) fn arm(table: &Arc<Table>, session: i64, kinds: &[RequestKind]) -> Self {
-        let (number, told) = table.arm(session, kinds);
+impl LostMessage {
+    pub(super) fn arm(table: &Arc<Table>, of: (i64, Part), kinds: &[RequestKind]) -> Self {
+        let (number, told) = table.arm(of, kinds);
         Self { table: Arc::clone(table), number, told }
     }
 
@@ -67,7 +67,7 @@ impl LostReply {
     }
 }
 
-impl Drop for LostReply {
+impl Drop for LostMessage {
     fn drop(&mut self) {
         self.table.disarm(self.number);
     }

@@ -1,4 +1,4 @@
-//! Replies that are to be lost: which request each waits for, and what became of it.
+//! Requests and replies that are to be lost: which request each loss waits for, and what became of it.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,35 @@ use super::protocol::{Reply, Request};
 use crate::clock::{self, Stamp};
 use crate::measure::RequestKind;
 
-/// A request that a server has carried out or refused, and whose reply the client never got.
+/// What of a request is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The request itself: no server ever sees it.
+    Request,
+    /// The reply: a server has carried the request out. A refusal is passed on.
+    Reply,
+}
+
+/// A request that never reached its server, or whose reply the client never got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Struck {
     /// The request.
     pub request: Request,
-    /// The zxid in the lost reply's header.
+    /// The zxid in the lost reply's header; 0 when the request itself was lost.
     pub zxid: i64,
-    /// ZooKeeper's number for what went wrong, from the lost reply; 0 says that the server did it.
-    pub error: i32,
-    /// When the reply was swallowed, on the process's clock.
+    /// When request or reply was swallowed, on the process's clock.
     pub at: Stamp,
 }
 
 impl Struck {
     /// Of a request whose reply is swallowed now.
-    pub fn now(request: Request, reply: Reply) -> Self {
-        Self { request, zxid: reply.zxid, error: reply.error, at: clock::now() }
+    pub fn answered(request: Request, reply: Reply) -> Self {
+        Self { request, zxid: reply.zxid, at: clock::now() }
+    }
+
+    /// Of a request that is swallowed now.
+    pub fn unheard(request: Request) -> Self {
+        Self { request, zxid: 0, at: clock::now() }
     }
 }
 
@@ -32,6 +44,7 @@ impl Struck {
 #[derive(Debug)]
 struct Armed {
     session: i64,
+    part: Part,
     kinds: Vec<RequestKind>,
     /// The connection with the request that it has found.
     found_on: Option<u64>,
@@ -47,25 +60,32 @@ impl Losses {
     pub fn arm(
         &mut self,
         number: u64,
-        session: i64,
+        (session, part): (i64, Part),
         kinds: &[RequestKind],
     ) -> watch::Receiver<Option<Struck>> {
         let (told, hears) = watch::channel(None);
-        self.0.insert(number, Armed { session, kinds: kinds.to_vec(), found_on: None, told });
+        self.0.insert(number, Armed { session, part, kinds: kinds.to_vec(), found_on: None, told });
         hears
     }
 
-    /// The loss that such a request on that connection is for, if any is.
-    pub fn find(&mut self, connection: u64, session: i64, kind: RequestKind) -> Option<u64> {
+    /// The loss that such a request on that connection is for, if any is, and what is to be lost.
+    pub fn find(&mut self, connection: u64, session: i64, kind: RequestKind) -> Option<(u64, Part)> {
         let is_for = |armed: &Armed| {
             armed.found_on.is_none() && armed.session == session && armed.kinds.contains(&kind)
         };
         let (number, armed) = self.0.iter_mut().find(|(_, armed)| is_for(armed))?;
         armed.found_on = Some(connection);
-        Some(*number)
+        Some((*number, armed.part))
     }
 
-    /// A reply was swallowed.
+    /// The server has refused what was found: the next one is waited for.
+    pub fn spare(&mut self, number: u64) {
+        if let Some(armed) = self.0.get_mut(&number) {
+            armed.found_on = None;
+        }
+    }
+
+    /// A request or a reply was swallowed.
     pub fn strike(&mut self, number: u64, struck: Struck) {
         if let Some(armed) = self.0.remove(&number) {
             armed.told.send_replace(Some(struck));
@@ -98,16 +118,16 @@ mod tests {
 
     fn struck() -> Struck {
         let request = Request { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
-        Struck::now(request, Reply { xid: 1, zxid: 5, error: 0 })
+        Struck::answered(request, Reply { xid: 1, zxid: 5, error: 0 })
     }
 
     #[test]
     fn one_request_of_its_session_and_kind_is_found_and_no_second() {
         let mut losses = Losses::default();
-        let told = losses.arm(1, 10, &[CREATE]);
+        let told = losses.arm(1, (10, Part::Reply), &[CREATE]);
         assert_eq!(losses.find(1, 11, CREATE), None);
         assert_eq!(losses.find(1, 10, RequestKind::Delete), None);
-        assert_eq!(losses.find(1, 10, CREATE), Some(1));
+        assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
         assert_eq!(losses.find(1, 10, CREATE), None);
         assert!(told.borrow().is_none());
         losses.strike(1, struck());
@@ -118,12 +138,12 @@ mod tests {
     #[test]
     fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
-        let _told = losses.arm(1, 10, &[CREATE]);
-        assert_eq!(losses.find(1, 10, CREATE), Some(1));
+        let _told = losses.arm(1, (10, Part::Reply), &[CREATE]);
+        assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
         losses.gone(2);
         assert_eq!(losses.find(2, 10, CREATE), None);
         losses.gone(1);
-        assert_eq!(losses.find(2, 10, CREATE), Some(1));
+        assert_eq!(losses.find(2, 10, CREATE), Some((1, Part::Reply)));
         losses.disarm(1);
         losses.strike(1, struck());
         assert_eq!(losses.len(), 0);

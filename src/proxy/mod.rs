@@ -26,7 +26,7 @@ mod table;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use knob::{Knob, LostReply};
+pub use knob::{Knob, LostMessage};
 pub use loss::Struck;
 pub use protocol::Request;
 pub use setting::{Delay, Who};
@@ -34,6 +34,7 @@ pub use setting::{Delay, Who};
 use crate::error::Error;
 use crate::measure::RequestKind;
 use listen::Listening;
+use loss::Part;
 use orders::Ending;
 use setting::Setting;
 use table::Table;
@@ -116,8 +117,14 @@ impl Proxy {
     /// Loses the reply to the session's next request of one of these kinds: the server carries it out, what it
     /// sends before the reply arrives, then the connection is cut. If the connection breaks for another reason
     /// first, the next such request is taken.
-    pub fn drop_reply(&self, session: i64, kinds: &[RequestKind]) -> LostReply {
-        LostReply::arm(&self.table, session, kinds)
+    pub fn drop_reply(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
+        LostMessage::arm(&self.table, (session, Part::Reply), kinds)
+    }
+
+    /// Loses the session's next request of one of these kinds: what was sent before it reaches the server, the
+    /// request does not, and the connection is cut.
+    pub fn drop_request(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
+        LostMessage::arm(&self.table, (session, Part::Request), kinds)
     }
 
     /// Bytes passed on so far, to servers and to clients; a session's on all its connections.

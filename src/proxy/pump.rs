@@ -45,7 +45,7 @@ pub struct Pump<'a> {
     ended: bool,
     /// Nothing more comes because the connection broke.
     broken: bool,
-    /// Nothing more is to pass because this reply is to be lost.
+    /// Nothing more is to pass because this request or reply is to be lost.
     lost: Option<Lost>,
     has_passed: bool,
 }
@@ -193,10 +193,7 @@ impl<'a> Pump<'a> {
     fn understand(&self, count: usize) -> Replies {
         let bytes = &self.buffer[..count];
         match self.direction {
-            Direction::ToServer => {
-                self.conversation.requested(bytes);
-                Replies::default()
-            }
+            Direction::ToServer => Replies { lost: self.conversation.requested(bytes), ..Replies::default() },
             Direction::ToClient => self.conversation.replied(bytes),
         }
     }

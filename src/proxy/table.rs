@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::book::{Book, Passed};
-use super::loss::{Losses, Struck};
+use super::loss::{Losses, Part, Struck};
 use super::orders::{Ending, Orders};
 use super::setting::{Setting, Settings, Who};
 use crate::measure::RequestKind;
@@ -75,11 +75,11 @@ impl Table {
         told.count()
     }
 
-    /// Arms the loss of a reply.
-    pub fn arm(&self, session: i64, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
+    /// Arms the loss of a session's request or of the reply to it.
+    pub fn arm(&self, of: (i64, Part), kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
         let mut inner = self.locked();
         let number = inner.number();
-        let hears = inner.losses.arm(number, session, kinds);
+        let hears = inner.losses.arm(number, of, kinds);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
         (number, hears)
     }
@@ -199,8 +199,8 @@ impl Seat {
         self.table.locked().identify(self.number, session).unwrap_or_default()
     }
 
-    /// The armed loss that such a request is for, if any is.
-    pub fn loss_for(&self, kind: RequestKind) -> Option<u64> {
+    /// The armed loss that such a request is for, if any is, and what is to be lost.
+    pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, Part)> {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
         }
@@ -209,7 +209,12 @@ impl Seat {
         inner.losses.find(self.number, session, kind)
     }
 
-    /// Tells that a reply was lost.
+    /// Tells that the server has refused the request that a loss had found.
+    pub fn spare(&self, loss: u64) {
+        self.table.locked().losses.spare(loss);
+    }
+
+    /// Tells that a request or a reply was lost.
     pub fn strike(&self, loss: u64, struck: Struck) {
         let mut inner = self.table.locked();
         inner.losses.strike(loss, struck);
@@ -288,9 +293,9 @@ mod tests {
         let table = Arc::new(Table::default());
         let seats = [table.join(), table.join()];
         seats[0].identify(Some(1));
-        let (number, _told) = table.arm(1, &[RequestKind::Create]);
+        let (number, _told) = table.arm((1, Part::Reply), &[RequestKind::Create]);
         assert_eq!(seats[1].loss_for(RequestKind::Create), None);
-        assert_eq!(seats[0].loss_for(RequestKind::Create), Some(number));
+        assert_eq!(seats[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
         table.disarm(number);
         assert_eq!(table.armed.load(Ordering::SeqCst), 0);
     }

@@ -23,6 +23,9 @@ pub struct FaultRecord {
     pub proof: Proof,
     /// Why it could not be undone, if it could not.
     pub left: Option<String>,
+    /// From when it was asked for to the first sight of a leader elected since, with a majority in step; `None`
+    /// when none was until it had ended, or nobody looked because no fault hits servers.
+    pub elected_us: Option<u64>,
     /// The longest time between two acquisitions that reaches into the fault's time or begins in it.
     pub longest_gap_us: Option<u64>,
     /// From when its effect was seen to the next acquisition.
@@ -42,7 +45,7 @@ pub struct Stuck {
     pub node: Option<String>,
     /// How many nodes are before its own.
     pub position: Option<usize>,
-    /// The node that blocks it: the first of the queue, and the session that it belongs to.
+    /// The node that blocks it: the first of the queue, the session that it belongs to, and whose that is.
     pub blocked_by: Option<String>,
     /// What its session watches, as the servers tell.
     pub watches: Vec<String>,

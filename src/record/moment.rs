@@ -24,8 +24,15 @@ pub struct Moment {
 pub enum Deed {
     /// It asked for the lock.
     Asks(Mode),
-    /// It has the lock, by virtue of a node that this transaction created.
-    Enters(Mode, Option<i64>),
+    /// It has the lock.
+    Enters {
+        /// What it asked for.
+        mode: Mode,
+        /// The transaction that created its node; `None` without a node.
+        token: Option<i64>,
+        /// As of which transaction it found that it holds; `None` where nothing told.
+        zxid: Option<i64>,
+    },
     /// It does not go in.
     Fails(Mode),
     /// It is about to release.

@@ -12,21 +12,6 @@ pub enum OverlapClass {
     Uncertain,
 }
 
-impl OverlapClass {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Violation, Self::Zombie, Self::Uncertain];
-
-    /// The word for it in outputs.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Violation => "violation",
-            Self::Zombie => "zombie",
-            Self::Uncertain => "uncertain",
-        }
-    }
-}
-
 /// Overlaps that are no violations, counted over a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Excused {
@@ -43,8 +28,23 @@ pub struct Excused {
 pub struct EnsembleOrder {
     /// Entries that could be compared with the logs.
     pub checked: u64,
-    /// Entries while the node of an earlier holder was still there.
+    /// Entries while the node of an earlier holder was still there, by the servers' clock.
     pub overlaps: u64,
-    /// The first of them.
+    /// Entries of which it is known as of which transaction the contender found that it holds.
+    pub checked_by_zxid: u64,
+    /// Of those, the ones as of a transaction before the one that deleted the node of an earlier holder.
+    pub too_early: u64,
+    /// Nodes by which contenders held that are gone without any server's log telling of their end: the ensemble has lost
+    /// transactions that it had acknowledged.
+    pub forgotten: u64,
+    /// The first that was wrong.
     pub first: Option<String>,
+}
+
+impl EnsembleOrder {
+    /// Whether two held at once.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.overlaps > 0 || self.too_early > 0
+    }
 }

@@ -37,6 +37,12 @@ pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
 
+/// Whether a directory has the name of one of a run that is not over.
+pub(super) fn is_partial(dir: &Path) -> bool {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') && name.ends_with(".partial") && dir.is_dir()
+}
+
 /// A trial's numbers: `trials/007.json`.
 #[must_use]
 pub fn trial_json(run: &Path, index: usize) -> PathBuf {

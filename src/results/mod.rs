@@ -20,5 +20,6 @@ pub mod wire;
 mod writer;
 
 pub use read::read;
+pub use staging::tidy;
 pub use wire::{RunFile, StoredRun, TrialFile};
 pub use writer::{RunWriter, SealedRun};

@@ -5,12 +5,16 @@
 //! Creating the partial directory also claims the name, because only one process can create it.
 //!
 //! What stays behind: nothing when the guard is dropped. When the program panics or is killed (`kill -9`,
-//! out of memory, power), the partial directory stays, with every trial that had ended. It has no
-//! `run.json`, so no reader takes it for a run; it is there to be looked at, and to be deleted by hand.
+//! out of memory, power), the partial directory stays. It has no `run.json`, so no reader takes it for a run. The
+//! next run removes it, unless a trial had ended: that is there to be looked at, and to be deleted by hand.
+//!
+//! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::io_error::cannot;
 use super::layout;
@@ -23,6 +27,8 @@ pub struct Staging {
     name: String,
     dir: PathBuf,
     published: bool,
+    /// Held as long as somebody writes there; `None` on a file system that has no locks.
+    _lock: Option<File>,
 }
 
 impl Staging {
@@ -34,7 +40,10 @@ impl Staging {
             return Ok(None);
         }
         match fs::create_dir(&dir) {
-            Ok(()) => Ok(Some(Self { parent: parent.into(), name: name.into(), dir, published: false })),
+            Ok(()) => {
+                let (parent, name, lock) = (parent.into(), name.into(), lock(&dir));
+                Ok(Some(Self { parent, name, dir, published: false, _lock: lock }))
+            }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(cannot("create", &dir, &e)),
         }
@@ -62,6 +71,34 @@ impl Drop for Staging {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// Removes what killed runs left below that parent and is of no use to anybody. Returns the directories that
+/// hold trials which had ended.
+pub fn tidy(parent: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
+    let (with_trials, without): (Vec<_>, Vec<_>) =
+        left.into_iter().partition(|dir| !is_empty(&dir.join(layout::TRIALS)));
+    for dir in without {
+        // It may belong to another user.
+        let _ = fs::remove_dir_all(dir);
+    }
+    with_trials
+}
+
+/// Whether nobody writes there any more. An empty one may just be on its way.
+fn is_left(dir: &Path) -> bool {
+    !is_empty(dir) && lock(dir).is_some()
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn lock(dir: &Path) -> Option<File> {
+    let lock = File::open(dir).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock)
 }
 
 /// Flushes every file and directory to the disk, so that the rename cannot outlive their content. This is
@@ -94,6 +131,28 @@ mod tests {
         fs::write(staging.dir().join("a"), "a").unwrap();
         drop(staging);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_unless_a_trial_had_ended_or_somebody_writes_there() {
+        let parent = tempfile::tempdir().unwrap();
+        let partial = |name: &str| {
+            let dir = layout::partial(parent.path(), name);
+            fs::create_dir_all(dir.join(layout::TRIALS)).unwrap();
+            dir
+        };
+        let (left, measured, foreign) = (partial("left"), partial("measured"), parent.path().join(".other"));
+        fs::write(layout::trial_json(&measured, 0), "{}").unwrap();
+        fs::create_dir(&foreign).unwrap();
+        let going = Staging::claim(parent.path(), "going").unwrap().unwrap();
+        fs::create_dir(going.dir().join(layout::TRIALS)).unwrap();
+        assert_eq!(tidy(parent.path()), [measured.as_path()]);
+        assert!(!left.exists() && measured.exists() && foreign.exists() && going.dir().exists());
+        // And one that is only just made is not taken from its maker
+        let new = layout::partial(parent.path(), "new");
+        fs::create_dir(&new).unwrap();
+        tidy(parent.path());
+        assert!(new.exists());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::distribution::Distribution;
 use super::faults::{Asked, faults};
 use super::fields::{ENSEMBLE, FAULT, POLL_INTERVAL_PARAM, Section};
 use super::keys::{Keys, Places};
-use super::model::{EnsembleChoice, Load, Order, Scenario, Stop};
+use super::model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Stop};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
@@ -45,10 +45,12 @@ pub(super) struct Draft<'c> {
     pub(super) seed: Option<u64>,
     pub(super) session_timeout: Option<Duration>,
     pub(super) acquire_timeout: Option<Duration>,
+    pub(super) in_doubt: Option<InDoubt>,
     pub(super) time_scale: Option<f64>,
     pub(super) servers: Option<u64>,
     pub(super) data_dir: Option<PathBuf>,
     pub(super) connect: Option<String>,
+    pub(super) compose: Option<PathBuf>,
     /// The faults whose kind could be read.
     pub(super) faults: Vec<Asked<'c>>,
 }
@@ -87,6 +89,7 @@ impl<'c> Draft<'c> {
         draft.seed = keys.read("seed", values::count);
         draft.session_timeout = keys.read("session_timeout", values::duration);
         draft.acquire_timeout = keys.read("acquire_timeout", values::duration);
+        draft.in_doubt = keys.read("in_doubt", values::word).map(in_doubt);
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
         draft.faults = keys.take(FAULT).map(|entry| faults(entry.value, kinds, sink)).unwrap_or_default();
@@ -117,6 +120,7 @@ impl<'c> Draft<'c> {
         let mut keys = Keys::new(entries, Section::Ensemble, sink, places);
         self.servers = keys.read("servers", values::one_of_counts);
         self.data_dir = keys.read("data_dir", values::path);
+        self.compose = keys.read("compose", values::path);
         self.connect = keys.read("connect", values::connect);
         keys.finish();
     }
@@ -129,9 +133,10 @@ impl<'c> Draft<'c> {
             (Load::Closed, Some(duration), _) => Stop::After(duration),
             (Load::Closed, None, acquisitions) => Stop::Acquisitions(acquisitions?),
         };
-        let ensemble = match &self.connect {
-            Some(connect) => EnsembleChoice::Connect(connect.clone()),
-            None => EnsembleChoice::Local {
+        let ensemble = match (&self.connect, &self.compose) {
+            (Some(connect), _) => EnsembleChoice::Connect(connect.clone()),
+            (None, Some(file)) => EnsembleChoice::Compose(file.clone()),
+            (None, None) => EnsembleChoice::Local {
                 servers: usize::try_from(self.servers?).ok()?,
                 data_dir: self.data_dir.clone(),
             },
@@ -156,6 +161,7 @@ impl<'c> Draft<'c> {
             seed: self.seed?,
             session_timeout: self.session_timeout?,
             acquire_timeout: self.acquire_timeout,
+            in_doubt: self.in_doubt?,
             time_scale: self.time_scale?,
             faults: self.faults.iter().map(Asked::choice).collect::<Option<Vec<_>>>()?,
         })
@@ -168,4 +174,8 @@ fn load(word: &str) -> Load {
 
 fn order(word: &str) -> Order {
     if word == "as-written" { Order::AsWritten } else { Order::Shuffled }
+}
+
+fn in_doubt(word: &str) -> InDoubt {
+    if word == "keep-session" { InDoubt::KeepSession } else { InDoubt::EndSession }
 }

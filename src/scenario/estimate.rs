@@ -88,7 +88,7 @@ impl Plan {
     #[must_use]
     pub fn estimated_duration(&self) -> Duration {
         let start = match self.scenario.ensemble {
-            EnsembleChoice::Local { .. } => ENSEMBLE_START_S,
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => ENSEMBLE_START_S,
             EnsembleChoice::Connect(_) => 0.0,
         };
         time(start + self.trials.iter().map(TrialSpec::seconds).sum::<f64>())

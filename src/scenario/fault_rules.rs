@@ -9,7 +9,7 @@ use super::fields::{SHORTEST, Section, field};
 use super::keys::Place;
 use super::model::Load;
 use super::read::{Sink, written};
-use crate::catalog::fault::{Ends, Target, Targets};
+use crate::catalog::fault::{Capability, Ends, Target, Targets};
 use crate::units::contenders;
 
 /// Reports everything of the faults that does not go together.
@@ -143,6 +143,18 @@ fn ensemble(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
             let help = "leave out the fault or `connect`: servers that others rely on are never disturbed";
             sink.error(fault.span.clone(), message, help);
         }
+        return;
+    }
+    if draft.places.contains_key("compose") {
+        if fault.card.needs == Capability::Links {
+            let message = format!(
+                "`{name}` drops what one server sends to another, and Docker cannot: it takes a server off its network \
+                 altogether"
+            );
+            let help = "use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut";
+            sink.error(fault.span.clone(), message, help);
+        }
+        // How many servers there are is in the Compose file.
         return;
     }
     let Some(servers) = draft.servers.and_then(|count| usize::try_from(count).ok()) else { return };

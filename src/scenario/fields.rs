@@ -155,6 +155,7 @@ pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
 const WORDS_LOAD: &[&str] = &["closed", "batch"];
 const WORDS_ORDER: &[&str] = &["shuffled", "as-written"];
+const WORDS_IN_DOUBT: &[&str] = &["end-session", "keep-session"];
 
 /// Every key, in the order in which the reference shows them.
 pub const FIELDS: &[Field] = &[
@@ -346,6 +347,18 @@ pub const FIELDS: &[Field] = &[
     },
     Field {
         section: Section::Top,
+        name: "in_doubt",
+        kind: Kind::Word(WORDS_IN_DOUBT),
+        need: Need::Default(r#""end-session""#),
+        example: r#"in_doubt = "keep-session""#,
+        doc: "What a contender does when a request has failed so that it can't know whether it was done, and the lock \
+              has told it so. `end-session`: it ends its session, and a node that it may have left goes at once. \
+              `keep-session`: it goes on with session and lock object, as a careless program would; a node that it \
+              has left then blocks the queue.",
+        also: &["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"],
+    },
+    Field {
+        section: Section::Top,
         name: "time_scale",
         kind: Kind::Factor(1e-6..=1000.0),
         need: Need::Default("1.0"),
@@ -372,6 +385,16 @@ pub const FIELDS: &[Field] = &[
         doc: "Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
               Excludes `connect`.",
         also: &["dir", "directory", "datadir", "path"],
+    },
+    Field {
+        section: Section::Ensemble,
+        name: "compose",
+        kind: Kind::Path,
+        need: Need::Absent("the servers are processes of this host"),
+        example: r#"compose = "docker/compose.3.yaml""#,
+        doc: "A Compose file: the suite brings its servers up in containers for the run, and takes them down. \
+              Excludes `servers`, `data_dir` and `connect`.",
+        also: &["docker", "compose_file", "docker_compose"],
     },
     Field {
         section: Section::Ensemble,

@@ -27,7 +27,7 @@ pub use advice::{Advice, of as advice};
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
 pub use estimate::BASIS as ESTIMATE_BASIS;
-pub use model::{EnsembleChoice, Load, Order, Scenario, Stop, StrategyChoice, TrialSpec};
+pub use model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Stop, StrategyChoice, TrialSpec};
 pub use nearest::nearest;
 pub use params::default_value;
 pub use parse::{Parsed, parse};

@@ -18,6 +18,8 @@ pub enum EnsembleChoice {
         /// Where their data goes; `None` for the default.
         data_dir: Option<PathBuf>,
     },
+    /// One of containers, brought up and taken down by the suite: a Compose file.
+    Compose(PathBuf),
     /// An existing one.
     Connect(String),
 }
@@ -72,6 +74,16 @@ pub enum Order {
     AsWritten,
 }
 
+/// What a contender does when its lock has told it that nobody can know whether something was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InDoubt {
+    /// It ends its session, and goes on with another one and a new lock object.
+    #[default]
+    EndSession,
+    /// It goes on with both for as long as the session lives.
+    KeepSession,
+}
+
 /// A scenario, complete and consistent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -113,6 +125,8 @@ pub struct Scenario {
     pub session_timeout: Duration,
     /// How long an acquire may take; `None` for ever.
     pub acquire_timeout: Option<Duration>,
+    /// What contenders do when in doubt.
+    pub in_doubt: InDoubt,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of faults; 1 leaves them as
     /// written.
     pub time_scale: f64,
@@ -153,6 +167,8 @@ pub struct TrialSpec {
     pub session_timeout: Duration,
     /// Limit of an acquire.
     pub acquire_timeout: Option<Duration>,
+    /// What contenders do when in doubt.
+    pub in_doubt: InDoubt,
     /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.
     pub faults: Vec<FaultChoice>,
     /// The trial's own seed, derived from the scenario's.

@@ -151,6 +151,7 @@ fn when(fault: &FaultChoice) -> String {
 fn ensemble(scenario: &Scenario) -> String {
     match &scenario.ensemble {
         EnsembleChoice::Connect(connect) => format!("existing, {connect}"),
+        EnsembleChoice::Compose(file) => format!("own, in containers, {}", file.display()),
         EnsembleChoice::Local { servers, data_dir } => {
             let place = data_dir.as_ref().map(|path| format!(", data in {}", path.display()));
             let servers = if *servers == 1 { "1 server".to_owned() } else { format!("{servers} servers") };

@@ -51,7 +51,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
     - There are at most as many locks as the largest number of contenders.\n\
-    - `connect` excludes `servers` and `data_dir`.\n\
+    - `connect` excludes `servers`, `data_dir` and `compose`, which excludes the first two.\n\
     - No contender count and no strategy with the same parameters is listed twice: `repetitions` is for that.\n\
     - After `time_scale`, poll intervals and `duration` are at least 1ms.\n\
     - A fault has exactly one of `at` and `after_acquisitions`, at most one of `target`, `server` and \
@@ -59,7 +59,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - A fault that fires more than once has an `every`, longer than its `duration` and `jitter` together; each \
     has begun and ended before the measured phase is over.\n\
     - Faults of servers and of the network between them need an ensemble that the suite starts, not `connect`; \
-    `isolate`, `partition`, `lose-majority` and `wipe` need at least 3 servers.\n\
+    `isolate`, `partition`, `lose-majority` and `wipe` need at least 3 servers. `partition` is not for `compose`.\n\
     - `clock-jump` needs `acquire_timeout`.\n\
     - `server` is one of the `servers`, and `contender` is below the smallest number of contenders.\n\
     - A batch has no faults.\n";

@@ -164,17 +164,24 @@ fn depth(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
 }
 
 fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
-    if !draft.places.contains_key("connect") {
-        return;
-    }
-    for name in ["servers", "data_dir"] {
-        if let Some(place) = draft.places.get(name) {
+    const WHY: [(&str, &[&str], &str); 2] = [
+        (
+            "connect",
+            &["servers", "data_dir", "compose"],
+            "is for an ensemble that the suite starts, but `connect` names an existing one",
+        ),
+        (
+            "compose",
+            &["servers", "data_dir"],
+            "is for servers that are processes of this host, but the file of `compose` says what its containers are",
+        ),
+    ];
+    for (key, others, why) in WHY.iter().filter(|(key, ..)| draft.places.contains_key(key)) {
+        for (name, place) in others.iter().filter_map(|name| Some((name, draft.places.get(name)?))) {
             sink.error(
                 place.key.clone(),
-                format!(
-                    "`{name}` is for an ensemble that the suite starts, but `connect` names an existing one"
-                ),
-                format!("keep either `connect` or `{name}`"),
+                format!("`{name}` {why}"),
+                format!("keep either `{key}` or `{name}`"),
             );
         }
     }

@@ -42,14 +42,19 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
 }
 
 fn ensemble(cards: &[LockCard]) -> Value {
-    let own: Vec<_> = ["servers", "data_dir"].map(|name| json!({ "required": [name] })).into();
+    let none_of = |names: &[&str]| {
+        let each: Vec<_> = names.iter().map(|name| json!({ "required": [name] })).collect();
+        json!({ "not": { "anyOf": each } })
+    };
     json!({
         "type": "object",
         "description": "An ensemble that the suite starts, or an existing one.",
         "properties": properties(Section::Ensemble, cards),
         "additionalProperties": false,
-        "if": { "required": ["connect"] },
-        "then": { "not": { "anyOf": own } },
+        "allOf": [
+            { "if": { "required": ["connect"] }, "then": none_of(&["servers", "data_dir", "compose"]) },
+            { "if": { "required": ["compose"] }, "then": none_of(&["servers", "data_dir"]) },
+        ],
     })
 }
 

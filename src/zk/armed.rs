@@ -94,6 +94,8 @@ pub struct Arrival {
     pub at: Stamp,
     /// For a child watch: the list with which it was set.
     pub armed: Option<Arm>,
+    /// The transaction that it tells of; -1 from servers before 3.9, which don't say.
+    pub zxid: i64,
     /// Whether a contender was waiting for it; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
 }
@@ -146,6 +148,7 @@ impl Armed {
             path: Rc::clone(&self.path),
             at: self.stamp.arrived().unwrap_or_else(clock::now),
             armed: self.arm,
+            zxid: event.zxid,
             awaited,
         })
     }

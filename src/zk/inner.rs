@@ -11,6 +11,7 @@ use zookeeper_client::Client;
 
 use super::armed::{Arm, Armed, Arrival, EventKind};
 use super::changes::ChangeLog;
+use super::news::News;
 use super::stamp::{Pulse, StampWaker};
 use super::wire;
 use crate::clock::{self, Stamp};
@@ -38,6 +39,9 @@ pub struct Observed {
     pub last_reply: Arc<AtomicU64>,
     /// The change log of each lock path.
     pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
+    /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
+    /// transaction they are true.
+    pub dates_lists: bool,
     /// Every request in the order of sending, where somebody wants to read them: the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
 }
@@ -55,6 +59,7 @@ pub(super) struct Inner {
     pub(super) lag_us: Cell<u64>,
     /// Time spent in requests since it was last taken, the lag included.
     pub(super) busy_us: Cell<u64>,
+    pub(super) news: News,
 }
 
 /// A request that has ended: by a reply of that many bytes, or by its deadline with none.

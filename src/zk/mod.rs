@@ -10,6 +10,7 @@ pub mod gate;
 mod inner;
 pub mod keep_awake;
 mod multi;
+mod news;
 pub mod nodelay;
 mod outcome;
 mod overdue;

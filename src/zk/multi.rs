@@ -80,6 +80,7 @@ impl Session {
             }
             let created: Vec<Created> = results.into_iter().filter_map(created).collect();
             for node in &created {
+                self.0.news.raise(node.czxid);
                 if let (Some(log), Some(number)) = (self.0.log_of(&node.path), node.sequence) {
                     log.created(number, sent.1, answered);
                 }

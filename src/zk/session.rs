@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
+use futures_util::future::Either;
 use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, Stat, StateWatcher,
 };
@@ -19,6 +21,7 @@ use super::armed::{Arm, Armed, Arrival};
 use super::close::close;
 use super::gate::Yard;
 use super::inner::{Ended, Inner, Observed, Sent};
+use super::news::News;
 use super::outcome::Failure;
 use super::overdue;
 use super::stamp::StampWaker;
@@ -99,6 +102,7 @@ impl Session {
             wakers: RefCell::default(),
             lag_us: Cell::new(0),
             busy_us: Cell::new(0),
+            news: News::default(),
         }))
     }
 
@@ -138,6 +142,7 @@ impl Session {
             if let (Some(log), Some(number)) = (self.0.log_of(path), sequence) {
                 log.created(number, sent.1, clock::now());
             }
+            self.0.news.learn(stat.czxid);
             let path = if sequence.is_some() { format!("{path}{number}") } else { path.to_owned() };
             Ok(Created { path, sequence, czxid: stat.czxid })
         }
@@ -162,9 +167,16 @@ impl Session {
         path: &'a str,
     ) -> impl Future<Output = Result<Vec<String>, Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
-        let reply = self.metered(sent, self.0.client.list_children(path), |names| wire::children(names));
+        let client = &self.0.client;
+        let request = if self.0.observed.dates_lists {
+            Either::Left(client.get_children(path).map_ok(|(names, stat)| (names, Some(stat))))
+        } else {
+            Either::Right(client.list_children(path).map_ok(|names| (names, None)))
+        };
+        let reply = self.metered(sent, request, |(names, stat)| list_size(names, stat));
         async move {
-            let names = reply.await?;
+            let (names, stat) = self.dated(reply.await)?;
+            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
             self.0.listed(path, &names);
             Ok(names)
         }
@@ -176,10 +188,18 @@ impl Session {
         path: &'a str,
     ) -> impl Future<Output = Result<(Vec<String>, Watch), Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
-        let reply = self
-            .metered(sent, self.0.client.list_and_watch_children(path), |(names, _)| wire::children(names));
+        let client = &self.0.client;
+        let request = if self.0.observed.dates_lists {
+            let listing = client.get_and_watch_children(path);
+            Either::Left(listing.map_ok(|(names, stat, watcher)| (names, Some(stat), watcher)))
+        } else {
+            let listing = client.list_and_watch_children(path);
+            Either::Right(listing.map_ok(|(names, watcher)| (names, None, watcher)))
+        };
+        let reply = self.metered(sent, request, |(names, stat, _)| list_size(names, stat));
         async move {
-            let (names, watcher) = reply.await?;
+            let (names, stat, watcher) = self.dated(reply.await)?;
+            self.0.news.learn(stat.map_or(0, |stat| stat.pzxid));
             let arm = self.0.listed(path, &names);
             Ok((names, self.arm(watcher, path, Some(arm))))
         }
@@ -192,7 +212,11 @@ impl Session {
     ) -> impl Future<Output = Result<(Vec<u8>, NodeStat), Failure>> + 'a {
         let sent = self.sending(RequestKind::GetData, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.get_data(path), |(data, _)| wire::data(data));
-        async move { reply.await.map(|(data, stat)| (data, NodeStat::from(&stat))) }
+        async move {
+            let (data, stat) = self.dated(reply.await)?;
+            self.0.news.learn(latest(&stat));
+            Ok((data, NodeStat::from(&stat)))
+        }
     }
 
     /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
@@ -204,7 +228,8 @@ impl Session {
         let reply =
             self.metered(sent, self.0.client.get_and_watch_data(path), |(data, _, _)| wire::data(data));
         async move {
-            let (data, _, watcher) = reply.await?;
+            let (data, stat, watcher) = self.dated(reply.await)?;
+            self.0.news.raise(latest(&stat));
             Ok((data, self.arm(watcher, path, None)))
         }
     }
@@ -216,7 +241,11 @@ impl Session {
     ) -> impl Future<Output = Result<Option<NodeStat>, Failure>> + 'a {
         let sent = self.sending(RequestKind::Exists, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
-        async move { reply.await.map(|stat| stat.as_ref().map(NodeStat::from)) }
+        async move {
+            let stat = reply.await?;
+            self.looked(stat.as_ref());
+            Ok(stat.as_ref().map(NodeStat::from))
+        }
     }
 
     /// Whether a node is there, and a watch on it; on an absent node the watch waits for its creation.
@@ -228,6 +257,7 @@ impl Session {
         let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
             let (stat, watcher) = reply.await?;
+            self.looked(stat.as_ref());
             Ok((stat.as_ref().map(NodeStat::from), self.arm(watcher, path, None)))
         }
     }
@@ -247,6 +277,36 @@ impl Session {
     pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
+    }
+
+    /// Forgets as of which transaction it has learned anything.
+    pub fn forget_zxid(&self) {
+        self.0.news.forget();
+    }
+
+    /// As of which transaction the last thing is true that was learned since [`Session::forget_zxid`]; `None` when
+    /// nothing tells. No transaction after it need have been seen, all before it have. Lists tell where
+    /// [`Observed::dates_lists`] says so, events from servers of 3.9 and later.
+    #[must_use]
+    pub fn known_zxid(&self) -> Option<i64> {
+        self.0.news.zxid()
+    }
+
+    /// A look at a node has ended; whoever learns that it is not there does not learn since when.
+    fn looked(&self, stat: Option<&Stat>) {
+        match stat {
+            Some(stat) => self.0.news.raise(latest(stat)),
+            None => self.0.news.learn_undated(),
+        }
+    }
+
+    /// A read has ended; see [`Session::looked`].
+    fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
+        reply.inspect_err(|failure| {
+            if *failure == Failure::NoNode {
+                self.0.news.learn_undated();
+            }
+        })
     }
 
     /// Follows the session's state from now on.
@@ -379,4 +439,15 @@ impl Session {
 #[allow(clippy::ref_option)] // The shape in which the client library answers.
 fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
+}
+
+/// Bytes of the reply to a list, which may come with the parent's stat.
+#[allow(clippy::ref_option)] // The shape in which it is at hand.
+fn list_size(names: &[String], stat: &Option<Stat>) -> u64 {
+    wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
+}
+
+/// The latest transaction that has left its trace in a node's stat.
+fn latest(stat: &Stat) -> i64 {
+    stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }

@@ -31,6 +31,7 @@ impl Watch {
         .await;
         self.armed = None;
         let kind = arrival.kind;
+        self.session.news.learn(arrival.zxid);
         self.session.woken_by(&arrival);
         self.session.deliver(arrival);
         kind

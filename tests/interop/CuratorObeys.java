@@ -3,16 +3,19 @@ import java.io.InputStreamReader;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.RetryForever;
+import org.apache.curator.retry.RetryNTimes;
 
 /**
  * Owners of Curator's locks that do what the input says, line by line.
  *
- * <p>Arguments: connect string, lock, session timeout in milliseconds. All owners share a session; each is a
+ * <p>Arguments: connect string, lock, session timeout in milliseconds, and how often a request is sent again that has
+ * met a lost connection; without that, for ever. With it, a request waits a second for a connection. All owners share a session; each is a
  * thread with objects of its own. Lines: {@code acquire OWNER SIDE}, {@code release OWNER SIDE},
  * {@code holds OWNER SIDE}, {@code interrupt OWNER}; a side is {@code mutex}, {@code read} or {@code write}. Says
  * {@code ready} first, then what has happened: {@code OWNER in SIDE}, {@code OWNER out SIDE}, {@code OWNER
@@ -23,7 +26,10 @@ public final class CuratorObeys {
 
     public static void main(String[] args) throws Exception {
         int timeout = Integer.parseInt(args[2]);
-        CuratorFramework client = CuratorFrameworkFactory.newClient(args[0], timeout, timeout, new RetryForever(50));
+        boolean forever = args.length < 4;
+        RetryPolicy retry = forever ? new RetryForever(50) : new RetryNTimes(Integer.parseInt(args[3]), 50);
+        CuratorFramework client =
+                CuratorFrameworkFactory.newClient(args[0], timeout, forever ? timeout : 1000, retry);
         client.getConnectionStateListenable().addListener((of, state) -> say("state " + state));
         client.start();
         Thread connecting = new Thread(() -> {

@@ -48,6 +48,7 @@ pub async fn short_session(proxy: &Proxy) -> Session {
         pulse: Arc::default(),
         last_reply: Arc::default(),
         changes: Rc::from([]),
+        dates_lists: false,
         trace: None,
     };
     let target = Target { connect: proxy.connect(), access: Access::default() };

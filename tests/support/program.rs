@@ -32,7 +32,12 @@ impl Bench {
 
     /// The program with this bench's state, in this bench's directory.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zklockbench"));
+        self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
+    }
+
+    /// The same with another program.
+    pub fn command_of(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state"));
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
@@ -49,7 +54,12 @@ impl Bench {
 
     /// Starts it and listens to what it says on stderr.
     pub fn watch(&self, arguments: &[&str]) -> Watched {
-        let mut child = self.spawn(arguments);
+        self.listen(self.command(arguments))
+    }
+
+    /// The same with a command that was made elsewhere.
+    pub fn listen(&self, mut command: Command) -> Watched {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let said = Arc::new(Mutex::new(String::new()));
         let heard = Arc::clone(&said);
@@ -61,6 +71,16 @@ impl Bench {
             }
         });
         Watched { child, said, listener }
+    }
+
+    /// A file of this bench that takes what a program says.
+    pub fn log(&self) -> std::fs::File {
+        std::fs::File::create(self.path("said.log")).unwrap()
+    }
+
+    /// What that file holds by now.
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.path("said.log")).unwrap_or_default()
     }
 
     /// The run directories that look whole.

@@ -139,6 +139,7 @@ fn observed(trace: Option<Trace>) -> Observed {
         pulse: Arc::default(),
         last_reply: Arc::default(),
         changes: Rc::from([]),
+        dates_lists: false,
         trace,
     }
 }

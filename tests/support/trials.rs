@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use zklockbench::ensemble::{External, Local};
-use zklockbench::load::{Environment, Workspace, run_trial};
+use zklockbench::ensemble::{External, Local, Started};
+use zklockbench::load::{Environment, Event, Workspace, run_trial};
 use zklockbench::lock::Entry;
 use zklockbench::proxy::Proxy;
 use zklockbench::record::Trial;
@@ -49,21 +50,73 @@ pub async fn run_broken(local: &Arc<Local>, plan: Vec<TrialSpec>) -> Vec<Trial> 
 }
 
 async fn run_on(connect: &str, local: Option<Arc<Local>>, plan: Vec<TrialSpec>) -> Vec<Trial> {
-    run_by(connect, local, plan, |spec| *lock::find(&spec.strategy.name).unwrap()).await
+    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
+    run_by(connect, local, (plan, course), known).await
+}
+
+/// Who may end the trials, and who hears of them.
+#[derive(Clone, Copy)]
+pub struct Course<'a> {
+    pub interrupt: &'a CancellationToken,
+    pub sink: &'a (dyn Fn(Event<'_>) + Sync),
+}
+
+/// The same as [`run_broken`] until it is interrupted.
+pub async fn run_interrupted(local: &Arc<Local>, plan: Vec<TrialSpec>, course: Course<'_>) -> Vec<Trial> {
+    run_by(&local.connect(), Some(Arc::clone(local)), (plan, course), known).await
 }
 
 /// Trials of a lock that no scenario can name.
 pub async fn run_of(local: &Arc<Local>, plan: Vec<TrialSpec>, entry: Entry) -> Vec<Trial> {
-    run_by(&local.connect(), Some(Arc::clone(local)), plan, |_| entry).await
+    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
+    run_by(&local.connect(), Some(Arc::clone(local)), (plan, course), |_| entry).await
+}
+
+/// As [`run_broken`], but so many trials at the same time, each with a proxy of its own: for what takes long and
+/// counts nothing.
+pub async fn run_broken_together(local: &Arc<Local>, plan: &[TrialSpec], many: usize) -> Vec<Trial> {
+    let _alone = ALONE.lock().await;
+    let connect = local.connect();
+    let token = CancellationToken::new();
+    let course = Course { interrupt: &token, sink: &|_| {} };
+    let run = |spec: &TrialSpec| {
+        run_in(&connect, Some(Arc::clone(local)), (vec![spec.clone()], course), false, known)
+    };
+    let mut trials = Vec::new();
+    for some in plan.chunks(many) {
+        trials.extend(join_all(some.iter().map(run)).await.into_iter().flatten());
+    }
+    trials
+}
+
+/// As [`run_broken`], with what each contender did.
+pub async fn run_with_history(local: &Arc<Local>, plan: Vec<TrialSpec>) -> Vec<Trial> {
+    let _alone = ALONE.lock().await;
+    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
+    run_in(&local.connect(), Some(Arc::clone(local)), (plan, course), true, known).await
+}
+
+fn known(spec: &TrialSpec) -> Entry {
+    *lock::find(&spec.strategy.name).unwrap()
 }
 
 async fn run_by(
     connect: &str,
     local: Option<Arc<Local>>,
-    plan: Vec<TrialSpec>,
+    (plan, course): (Vec<TrialSpec>, Course<'_>),
     entry: impl Fn(&TrialSpec) -> Entry,
 ) -> Vec<Trial> {
     let _alone = ALONE.lock().await;
+    run_in(connect, local, (plan, course), false, entry).await
+}
+
+async fn run_in(
+    connect: &str,
+    local: Option<Arc<Local>>,
+    (plan, course): (Vec<TrialSpec>, Course<'_>),
+    keeps_history: bool,
+    entry: impl Fn(&TrialSpec) -> Entry,
+) -> Vec<Trial> {
     let target = Target { connect: connect.into(), access: Access::default() };
     let workspace = Workspace::create(target.clone(), &unique("test")).await.unwrap();
     let servers = External::parse(connect).unwrap().addresses;
@@ -75,14 +128,13 @@ async fn run_by(
         namespace: "zklockbench".into(),
         threads: 1,
         keep_awake: true,
-        keeps_history: false,
-        local,
+        keeps_history,
+        local: local.map(|local| local as Arc<dyn Started>),
     };
     let mut trials = Vec::new();
     for spec in &plan {
         let entry = entry(spec);
-        let mut trial =
-            run_trial(&environment, spec, &entry, &CancellationToken::new(), &|_| {}).await.unwrap();
+        let mut trial = run_trial(&environment, spec, &entry, course.interrupt, course.sink).await.unwrap();
         trial.exclusion = check::exclusion(&trial);
         trials.push(trial);
     }

@@ -135,6 +135,7 @@ pub fn fault(label: &str, recovered_us: u64) -> Fault {
         ended_us: Some(5_000_000),
         unproved: None,
         left: None,
+        elected_us: None,
         longest_gap_us: Some(recovered_us + 1_000),
         recovered_us: Some(recovered_us),
     }

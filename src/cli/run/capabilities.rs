@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::fault::Capability;
+use crate::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
 use crate::cli::args::RunArgs;
-use crate::ensemble::links_capability;
+use crate::ensemble::{Compose, links_capability};
 use crate::error::Error;
 use crate::fault;
 use crate::proxy::Proxy;
@@ -23,12 +23,25 @@ impl Needs {
 
     /// Whether something is to be done to servers, which then must have been started for the run.
     pub fn own_servers(&self) -> bool {
-        self.0.contains(&Capability::Processes) || self.links()
+        self.0.iter().any(|need| need.reaches_servers())
     }
 
-    /// Whether servers are to be cut off from each other.
+    /// Whether servers are to be cut off from each other, so that each needs a network of its own.
     pub fn links(&self) -> bool {
-        self.0.contains(&Capability::Links)
+        self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
+    }
+
+    /// Refuses what cannot be done to these containers, before any of them is started.
+    ///
+    /// # Errors
+    /// Usage, with what to change.
+    pub fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
+        for choice in &scenario.faults {
+            let Some(entry) = fault::find(&choice.kind) else { continue };
+            check_fault(choice, &entry.card, compose)
+                .map_err(|why| Error::usage(format!("`{}` cannot be done here: {why}", choice.label)))?;
+        }
+        Ok(())
     }
 
     /// What stands before those servers from the start, if a fault is to turn a knob of it.
@@ -42,14 +55,20 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
+    /// Why this machine cannot do all of it, where it cannot. Containers' links are Docker's.
+    pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
+        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
+        let links = if self.links() && is_local { links_capability() } else { Ok(()) };
+        links.err().map(|why| format!("servers cannot be cut off from each other here: {why}"))
+    }
+
     /// Refuses what cannot be done here, before anything is started.
     ///
     /// # Errors
-    /// Usage, with what to do instead.
+    /// Environment, when this machine cannot do it; usage, with what to do instead.
     pub fn check(&self, scenario: &Scenario, args: &RunArgs) -> Result<(), Error> {
-        if self.links() {
-            links_capability()
-                .map_err(|why| Error::usage(format!("faults of the network between servers: {why}")))?;
+        if let Some(missing) = self.missing_here(scenario) {
+            return Err(Error::Environment(missing));
         }
         let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
         if is_external && !self.0.is_empty() && !args.allow_faults {
@@ -65,5 +84,25 @@ impl Needs {
             ));
         }
         Ok(())
+    }
+}
+
+/// Whether that fault can be done to these containers.
+fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
+    let servers = compose.addresses().len();
+    if servers < card.least_servers {
+        return Err(format!("it needs at least {} servers, and there are {servers}", card.least_servers));
+    }
+    match choice.target {
+        Target::Server(number) if number > servers => {
+            return Err(format!("there is no server {number}: they are 1 to {servers}"));
+        }
+        _ => {}
+    }
+    match card.needs {
+        Capability::Processes => compose.can_be_ended(),
+        Capability::Isolation => compose.can_be_isolated(),
+        // The scenario's rules refuse them.
+        Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
     }
 }

@@ -25,7 +25,7 @@ impl Session {
         }
         let (run, verdict) = (self.record(&measured), self.verdict());
         let Self { args, world, writer, .. } = self;
-        world.close();
+        world.close(&writer.server_logs());
         let sealed = writer.seal(&run, &verdict)?;
         let stored = results::read(sealed.dir())?;
         let view = View::of(&stored);

@@ -1,6 +1,6 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
-mod capabilities;
+pub mod capabilities;
 mod conclude;
 mod files;
 mod progress;
@@ -22,7 +22,7 @@ use crate::load::{self, Environment, LOST, TOP, Workspace, run_trial};
 use crate::record::history::LockKind;
 use crate::record::{Completeness, EnsembleInfo, Run, RunOutcome, Trial};
 use crate::results::history::write_trial;
-use crate::results::{RunWriter, layout};
+use crate::results::{RunWriter, layout, tidy};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
 use crate::{check, fault, lock};
@@ -41,6 +41,12 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     needs.check(&file.parsed.scenario, &args)?;
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
+    }
+    for left in tidy(&args.out) {
+        let left = left.display();
+        output::note(&format!(
+            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+        ));
     }
     let started_at = SystemTime::now();
     let scenario = &file.parsed.scenario.name;
@@ -100,7 +106,7 @@ impl Session {
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
             keep_awake: self.world.keep_awake(&ensemble.servers),
-            local: self.world.local(),
+            local: self.world.started(),
             keeps_history: self.args.history,
             proxy: self.needs.proxy(&self.world.addresses())?,
         };

@@ -96,6 +96,7 @@ impl Progress {
                 Some(bar) => bar.suspend(|| output::note(&format!("warning: {text}"))),
                 None => output::note(&format!("warning: {text}")),
             },
+            Event::Note(text) => self.note(text),
             Event::Phase { name, .. } => self.show(name),
             Event::Tick { acquired, of: Some(all) } => self.show(&format!("{acquired} of {all} acquired")),
             Event::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),

@@ -1,11 +1,15 @@
 //! The ensemble that a run uses: a fresh local one, the kept one, or somebody else's.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::capabilities::Needs;
 use super::progress::Progress;
 use crate::cli::args::RunArgs;
-use crate::ensemble::{External, Installation, Kept, Local, LocalSpec, Places, Role, roles};
+use crate::cli::output;
+use crate::ensemble::{
+    Compose, External, Installation, Kept, Local, LocalSpec, Places, Role, Started, roles,
+};
 use crate::error::Error;
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::results::RunWriter;
@@ -16,6 +20,8 @@ use crate::zk::{Target, admin, keep_awake};
 pub enum World {
     /// Started for this run.
     Fresh(Arc<Local>),
+    /// Started for this run, in containers.
+    Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
     Kept(Kept),
     /// Somebody else's.
@@ -35,8 +41,17 @@ impl World {
     ) -> Result<Self, Error> {
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => Ok(Self::External(External::parse(connect)?)),
-            EnsembleChoice::Local { .. } if args.access.wants_tls() => {
+            _ if args.access.wants_tls() => {
                 Err(Error::usage("TLS is for an existing ensemble: give --connect as well"))
+            }
+            EnsembleChoice::Compose(file) => {
+                progress.note(&format!("making the containers of {}", file.display()));
+                let compose = Compose::create(file).await?;
+                needs.check_containers(scenario, &compose)?;
+                let (servers, project) = (compose.addresses().len(), compose.project());
+                progress.note(&format!("containers to start: {servers} (project {project})"));
+                compose.start().await?;
+                Ok(Self::Contained(Arc::new(compose)))
             }
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
@@ -69,6 +84,7 @@ impl World {
     pub fn connect(&self) -> String {
         match self {
             Self::Fresh(local) => local.connect(),
+            Self::Contained(compose) => compose.connect(),
             Self::Kept(kept) => kept.connect.clone(),
             Self::External(external) => external.connect.clone(),
         }
@@ -78,14 +94,19 @@ impl World {
     pub fn addresses(&self) -> Vec<String> {
         match self {
             Self::Fresh(local) => local.addresses(),
+            Self::Contained(compose) => compose.addresses(),
             Self::Kept(kept) => kept.servers.iter().map(|server| server.address.clone()).collect(),
             Self::External(external) => external.addresses.clone(),
         }
     }
 
     /// The servers, if they were started for this run.
-    pub fn local(&self) -> Option<Arc<Local>> {
-        if let Self::Fresh(local) = self { Some(Arc::clone(local)) } else { None }
+    pub fn started(&self) -> Option<Arc<dyn Started>> {
+        match self {
+            Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Started>),
+            Self::Contained(compose) => Some(Arc::clone(compose) as Arc<dyn Started>),
+            Self::Kept(_) | Self::External(_) => None,
+        }
     }
 
     /// The chroot, empty for none.
@@ -95,7 +116,7 @@ impl World {
 
     /// Whether it was started for this run and goes with it.
     pub fn is_fresh(&self) -> bool {
-        matches!(self, Self::Fresh(_))
+        matches!(self, Self::Fresh(_) | Self::Contained(_))
     }
 
     /// Whether it is somebody else's.
@@ -110,7 +131,11 @@ impl World {
 
     /// Which server of our own has ended by itself, if one has.
     pub fn ended(&self) -> Option<String> {
-        if let Self::Fresh(local) = self { local.ended() } else { None }
+        match self {
+            Self::Fresh(local) => local.ended(),
+            Self::Contained(compose) => compose.ended(),
+            Self::Kept(_) | Self::External(_) => None,
+        }
     }
 
     /// Whether any server serves.
@@ -123,6 +148,10 @@ impl World {
         let roles = roles(&self.addresses()).await;
         let (kind, placement, shares_host, mut config) = match self {
             Self::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
+            Self::Contained(compose) => {
+                let config = [compose.config().await, told(&compose.addresses()).await].concat();
+                ("compose", compose.placement(), true, config)
+            }
             Self::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
             Self::External(external) => {
                 ("external", "not known".to_owned(), external.shares_host(), told(&external.addresses).await)
@@ -137,10 +166,20 @@ impl World {
         EnsembleInfo { kind: kind.into(), connect: self.connect(), servers, placement, shares_host, config }
     }
 
-    /// Ends what was started for this run.
-    pub fn close(self) {
-        if let Self::Fresh(local) = self {
-            local.close();
+    /// Ends what was started for this run. What servers in containers said is written into that directory first;
+    /// those of other kinds have done so themselves.
+    pub fn close(self, logs: &Path) {
+        match self {
+            Self::Fresh(local) => local.close(),
+            Self::Contained(compose) => {
+                if let Err(error) = compose.save_logs(logs) {
+                    output::note(&format!("warning: the servers' logs could not be kept: {error}"));
+                }
+                if let Err(why) = compose.close() {
+                    output::note(&format!("warning: containers stay behind until the next run: {why}"));
+                }
+            }
+            Self::Kept(_) | Self::External(_) => {}
         }
     }
 }

@@ -8,16 +8,17 @@ use crate::units::format_micros;
 
 /// What the columns of the table are.
 pub(super) const LEGEND: &str = "faults: those that fired, \"1 of 2\" where the effect of one only was seen; \
-    longest gap: between two acquisitions around a fault; recovery: from a fault's effect to the next acquisition, \
-    the median and the longest (never: there was none); zombies: entries beside a contender whose session was suspended or gone; unsafe: \
-    the longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders \
-    not served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: \
-    with their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that \
-    the fencing token turned away.";
+    election: from a fault to the first sight of a leader elected since, the longest; longest gap: between two \
+    acquisitions around a fault; recovery: from a fault's effect to the next acquisition, the median and the longest \
+    (never: there was none); zombies: entries beside a contender whose session was suspended or gone; unsafe: the \
+    longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders not \
+    served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: with \
+    their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that the \
+    fencing token turned away.";
 
 /// What stands with which fault.
-pub(super) const SEVERAL: &str = "Where a trial had several faults: faults, longest gap and recovery stand with \
-    each of them, everything else with all of them together.";
+pub(super) const SEVERAL: &str = "Where a trial had several faults: faults, election, longest gap and recovery \
+    stand with each of them, everything else with all of them together.";
 
 const fn words(heading: &'static str) -> Column {
     Column { heading, numbers: false, spare: 0 }
@@ -27,11 +28,12 @@ const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
 
-const COLUMNS: [Column; 18] = [
+const COLUMNS: [Column; 19] = [
     words("strategy"),
     words("fault"),
     numbers("contenders", 0),
     numbers("faults", 5),
+    numbers("election", 13),
     numbers("longest gap", 1),
     numbers("recovery", 0),
     numbers("recovery max", 3),
@@ -69,13 +71,14 @@ impl Grid {
 }
 
 /// What stands with a fault: empty where nothing was measured.
-fn of_faults(figures: &FaultFigures) -> [String; 4] {
+fn of_faults(figures: &FaultFigures) -> [String; 5] {
     let FaultFigures { fired, proved, .. } = *figures;
     let faults = if proved == fired { fired.to_string() } else { format!("{proved} of {fired}") };
     let [median, longest] = figures.recovery.map_or_else(Default::default, |recovery| {
         [recovery_word(recovery.median_us), recovery_word(recovery.longest_us)]
     });
-    [faults, gap_word(figures).unwrap_or_default(), median, longest]
+    let election = figures.elected_us.map_or_else(String::new, format_micros);
+    [faults, election, gap_word(figures).unwrap_or_default(), median, longest]
 }
 
 fn of_trials(figures: &TrialFigures) -> [String; 11] {

@@ -44,6 +44,8 @@ pub struct Fault {
     pub unproved: Option<String>,
     /// Why it could not be undone; `None` when it could.
     pub left: Option<String>,
+    /// From when it was asked for to the first sight of a newly elected leader; `None` when there was none.
+    pub elected_us: Option<u64>,
     /// The longest time between two acquisitions around it; `None` when there was none worth the name.
     pub longest_gap_us: Option<u64>,
     /// From when its effect was seen to the next acquisition; `None` when none followed.

@@ -33,6 +33,7 @@ fn fault(stored: &StoredFault) -> Fault {
         ended_us: stored.ended_us,
         unproved: (!stored.proved).then(|| stored.proof.clone()),
         left: stored.left.clone(),
+        elected_us: stored.elected_us,
         longest_gap_us: stored.longest_gap_us,
         recovered_us: stored.recovered_us,
     }

@@ -26,6 +26,8 @@ pub struct FaultFigures {
     pub fired: usize,
     /// Of those, the ones whose effect was seen.
     pub proved: usize,
+    /// The longest time from any of them to the first sight of a newly elected leader; `None` when there was none.
+    pub elected_us: Option<u64>,
     /// The longest time between two acquisitions around any of them, in microseconds; `None` when every one was
     /// too short to be noted.
     pub longest_gap_us: Option<u64>,
@@ -102,6 +104,7 @@ impl FaultFigures {
         (!fired.is_empty()).then(|| Self {
             fired: fired.len(),
             proved: fired.iter().filter(|fault| fault.unproved.is_none()).count(),
+            elected_us: seen().filter_map(|fault| fault.elected_us).max(),
             longest_gap_us: seen().filter_map(|fault| fault.longest_gap_us).max(),
             recovery: Recovery::of(seen().map(|fault| fault.recovered_us)),
         })

@@ -23,7 +23,8 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
     let mut writer = HistoryWriter::create(path, &Header { complete, locks })?;
     let mut moments: Vec<&Moment> = trial.history.iter().collect();
     moments.sort_by_key(|moment| moment.at);
-    for moment in moments {
+    let never_ended = waits_of_the_stuck(&moments, trial);
+    for (_, moment) in moments.into_iter().enumerate().filter(|(place, _)| !never_ended.contains(place)) {
         let session = moment.session.map(|session| format!("0x{session:x}"));
         let lock = names.get(moment.lock).map_or("", String::as_str);
         let deleted = |czxid: i64| trial.deletions.get(&czxid).copied();
@@ -32,20 +33,33 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
     writer.finish()
 }
 
+/// The places of moments that only say that the run gave up waiting: a stuck contender's last acquire has no end.
+fn waits_of_the_stuck(moments: &[&Moment], trial: &Trial) -> Vec<usize> {
+    let is_of_an_acquire = |deed: &Deed| matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails(_));
+    let last = |contender: usize| {
+        moments.iter().rposition(|moment| moment.contender == contender && is_of_an_acquire(&moment.deed))
+    };
+    let lasts = trial.stuck.iter().filter_map(|stuck| last(stuck.contender));
+    lasts.filter(|place| matches!(moments[*place].deed, Deed::Fails(_))).collect()
+}
+
 fn event<'a>(
     moment: &Moment,
     session: Option<&'a str>,
     lock: &'a str,
     deleted: impl Fn(i64) -> Option<i64>,
 ) -> Event<'a> {
-    let acquire = |step: Step, mode: Mode, token: Option<i64>| {
-        What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid: None })
+    let acquire = |step: Step, mode: Mode| {
+        What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token: None, zxid: None })
     };
     let release = |step: Step, deleted_zxid: Option<i64>| What::Release(Release { lock, step, deleted_zxid });
     let (what, state) = match moment.deed {
-        Deed::Asks(mode) => (acquire(Step::Invoke, mode, None), None),
-        Deed::Enters(mode, token) => (acquire(Step::Ok, mode, token), None),
-        Deed::Fails(mode) => (acquire(Step::Fail, mode, None), None),
+        Deed::Asks(mode) => (acquire(Step::Invoke, mode), None),
+        Deed::Enters { mode, token, zxid } => {
+            let step = Step::Ok;
+            (What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid }), None)
+        }
+        Deed::Fails(mode) => (acquire(Step::Fail, mode), None),
         Deed::Leaves => (release(Step::Invoke, None), None),
         Deed::HasLeft(token) => (release(Step::Ok, token.and_then(deleted)), None),
         Deed::MayHaveLeft => (release(Step::Unknown, None), None),

@@ -76,6 +76,9 @@ pub struct StoredFault {
     pub proof: String,
     /// Why it could not be undone.
     pub left: Option<String>,
+    /// From when it was asked for to the first sight of a leader elected since; `None` when none was seen.
+    #[serde(default)]
+    pub elected_us: Option<u64>,
     /// The longest time between two acquisitions that reaches into the fault's time or begins in it.
     pub longest_gap_us: Option<u64>,
     /// From when its effect was seen to the next acquisition.
@@ -99,6 +102,7 @@ impl From<&FaultRecord> for StoredFault {
             proved,
             proof: proof.clone(),
             left: fault.left.clone(),
+            elected_us: fault.elected_us,
             longest_gap_us: fault.longest_gap_us,
             recovered_us: fault.recovered_us,
         }
@@ -191,15 +195,25 @@ impl From<&Excused> for StoredExcused {
 pub struct StoredEnsembleOrder {
     /// Entries that could be compared with the logs.
     pub checked: u64,
-    /// Entries while the node of an earlier holder was still there.
+    /// Entries while the node of an earlier holder was still there, by the servers' clock.
     pub overlaps: u64,
-    /// The first of them.
+    /// Entries of which it is known as of which transaction the contender found that it holds.
+    #[serde(default)]
+    pub checked_by_zxid: u64,
+    /// Of those, the ones as of a transaction before the one that deleted the node of an earlier holder.
+    #[serde(default)]
+    pub too_early: u64,
+    /// Nodes of holders that are gone although no server's log tells of their end.
+    #[serde(default)]
+    pub forgotten: u64,
+    /// The first that was wrong.
     pub first: Option<String>,
 }
 
 impl From<&EnsembleOrder> for StoredEnsembleOrder {
     fn from(order: &EnsembleOrder) -> Self {
-        Self { checked: order.checked, overlaps: order.overlaps, first: order.first.clone() }
+        let EnsembleOrder { checked, overlaps, checked_by_zxid, too_early, forgotten, ref first } = *order;
+        Self { checked, overlaps, checked_by_zxid, too_early, forgotten, first: first.clone() }
     }
 }
 
@@ -216,6 +230,7 @@ impl From<&StoredFault> for FaultRecord {
             ended_us: stored.ended_us,
             proof: if stored.proved { Proof::Proved(proof) } else { Proof::NotProved(proof) },
             left: stored.left.clone(),
+            elected_us: stored.elected_us,
             longest_gap_us: stored.longest_gap_us,
             recovered_us: stored.recovered_us,
         }
@@ -260,6 +275,8 @@ impl From<&StoredExcused> for Excused {
 
 impl From<&StoredEnsembleOrder> for EnsembleOrder {
     fn from(stored: &StoredEnsembleOrder) -> Self {
-        Self { checked: stored.checked, overlaps: stored.overlaps, first: stored.first.clone() }
+        let StoredEnsembleOrder { checked, overlaps, checked_by_zxid, too_early, forgotten, ref first } =
+            *stored;
+        Self { checked, overlaps, checked_by_zxid, too_early, forgotten, first: first.clone() }
     }
 }

@@ -1,0 +1,257 @@
+//! What `docker inspect` tells of a container.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::command::{docker, docker_now};
+
+/// The port on which a server in a container listens for clients.
+pub const CLIENT_PORT: &str = "2181/tcp";
+/// Which service of the Compose file it is.
+const SERVICE: &str = "com.docker.compose.service";
+
+/// A container, as far as it matters here.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Container {
+    /// Its id.
+    pub id: String,
+    /// The id of its image.
+    pub image: String,
+    /// Whether it runs.
+    pub state: State,
+    /// What it was made from.
+    pub config: Config,
+    /// What the system was asked to do for it.
+    pub host_config: HostConfig,
+    /// What is mounted into it.
+    pub mounts: Vec<Mount>,
+    /// Its networks.
+    pub network_settings: NetworkSettings,
+}
+
+/// Whether a container runs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct State {
+    /// Its process is there, be it held still.
+    pub running: bool,
+    /// It is held still.
+    pub paused: bool,
+    /// How it ended, when it did.
+    pub exit_code: i64,
+    /// The system ended it, because it used too much memory.
+    #[serde(rename = "OOMKilled")]
+    pub oom_killed: bool,
+}
+
+/// What a container was made from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Config {
+    /// The name of its image.
+    pub image: String,
+    /// `NAME=value`.
+    pub env: Option<Vec<String>>,
+    /// By key.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What the system was asked to do for a container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HostConfig {
+    /// What happens when it ends.
+    pub restart_policy: RestartPolicy,
+    /// File systems in memory, by path.
+    pub tmpfs: Option<BTreeMap<String, String>>,
+    /// Where its ports are to be found on the host.
+    pub port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
+}
+
+/// What happens when a container ends.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestartPolicy {
+    /// `no`, `always`, `on-failure`, `unless-stopped`; empty for `no`.
+    pub name: String,
+}
+
+/// A port of the host that leads to one of the container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Binding {
+    /// Empty for all addresses.
+    pub host_ip: String,
+    /// Empty or 0 for one that Docker chooses at each start.
+    pub host_port: String,
+}
+
+/// Something that is mounted into a container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Mount {
+    /// `volume`, `bind` or `tmpfs`.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Where it lies on the host; empty for memory.
+    #[serde(default)]
+    pub source: String,
+    /// Where it is in the container.
+    pub destination: String,
+}
+
+/// The networks of a container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkSettings {
+    /// By name.
+    pub networks: BTreeMap<String, Endpoint>,
+}
+
+/// A container's place in a network.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Endpoint {
+    /// The names by which others find it.
+    pub aliases: Option<Vec<String>>,
+    /// The address that was asked for.
+    #[serde(rename = "IPAMConfig")]
+    pub asked: Option<Asked>,
+}
+
+/// An address that was asked for.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Asked {
+    /// It.
+    #[serde(rename = "IPv4Address")]
+    pub address: Option<String>,
+}
+
+impl Container {
+    /// The service of the Compose file that it is.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        self.config.labels.get(SERVICE).map_or("", String::as_str)
+    }
+
+    /// A variable of its environment.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let variables = self.config.env.iter().flatten();
+        variables
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Whether a path of it lies in memory, which is lost when it ends.
+    #[must_use]
+    pub fn is_in_memory(&self, path: &str) -> bool {
+        let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
+        short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
+    }
+
+    /// What is mounted where that path is, if anything is.
+    #[must_use]
+    pub fn mount_of(&self, path: &str) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| contains(&mount.destination, path))
+    }
+
+    /// Where its client port was asked to be on the host.
+    #[must_use]
+    pub fn asked_binding(&self) -> Option<&Binding> {
+        self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
+    }
+}
+
+impl Mount {
+    /// Where it lies on the host; of a volume, where all volumes do: its own name tells nobody anything.
+    #[must_use]
+    pub fn shared_directory(&self) -> &Path {
+        let source = Path::new(&self.source);
+        let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
+        volumes.unwrap_or(source)
+    }
+}
+
+impl Binding {
+    /// `host:port`, from this host.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let host = match self.host_ip.as_str() {
+            "" | "0.0.0.0" | "::" => "127.0.0.1",
+            host => host,
+        };
+        format!("{host}:{}", self.host_port)
+    }
+
+    /// Whether it is the same after the container was started again.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        !matches!(self.host_port.as_str(), "" | "0")
+    }
+}
+
+fn contains(directory: &str, path: &str) -> bool {
+    Path::new(path).starts_with(directory)
+}
+
+/// Looks at these containers.
+///
+/// # Errors
+/// What Docker said; or when it is not understood.
+pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
+    parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
+}
+
+/// The same, waiting for it.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
+    parse(&docker_now(&[&["container", "inspect"], ids].concat())?)
+}
+
+fn parse(told: &str) -> Result<Vec<Container>, String> {
+    serde_json::from_str(told)
+        .map_err(|error| format!("`docker container inspect` is not understood: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Docker 20.10 told it of a container that Compose had made and not started, shortened.
+    const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
+        "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
+        "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
+            "Labels": {"com.docker.compose.service": "zoo1"}},
+        "HostConfig": {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}, "Tmpfs": {"/datalog": ""},
+            "PortBindings": {"2181/tcp": [{"HostIp": "127.0.0.1", "HostPort": "21831"}]}},
+        "Mounts": [{"Type": "volume", "Source": "/docker/volumes/0123/_data", "Destination": "/data"}],
+        "NetworkSettings": {"Ports": {}, "Networks": {"x_default": {
+            "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
+
+    #[test]
+    fn a_container_that_was_made_tells_what_it_will_be() {
+        let container = parse(TOLD).unwrap().remove(0);
+        assert_eq!(container.service(), "zoo1");
+        assert_eq!(container.variable("ZOO_CFG_EXTRA"), Some("a=1 b=2"));
+        assert_eq!(container.variable("ZOO_CFG"), None);
+        let asked = container.asked_binding().unwrap();
+        assert!(asked.stays());
+        assert_eq!(asked.address(), "127.0.0.1:21831");
+        assert!(container.is_in_memory("/datalog/version-2") && !container.is_in_memory("/data"));
+        let mount = container.mount_of("/data").unwrap();
+        assert_eq!(mount.shared_directory(), Path::new("/docker/volumes"));
+        assert!(container.mount_of("/datalog").is_none());
+    }
+
+    #[test]
+    fn what_is_no_list_of_containers_is_an_error() {
+        assert!(parse("{}").unwrap_err().contains("docker container inspect"));
+    }
+}

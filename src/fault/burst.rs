@@ -1,0 +1,61 @@
+//! `burst`: contenders stay away, and then all come at once.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::active::Active;
+use super::door::KeptAway;
+use super::seen::{proof, until};
+use super::site::Site;
+use super::{Entry, aim};
+use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+
+/// Description.
+pub const CARD: FaultCard = FaultCard {
+    name: "burst",
+    summary: "contenders stay away for a while, and then all ask for the lock at the same moment",
+    source: "arrival bursts of open systems; the thundering herd of ZooKeeper's recipes page",
+    details: "\
+Inject: contenders finish their turn and ask no more; their sessions live on.
+Proof: none of them holds, waits, or is about to.
+Heal: all of them may ask again, from the same moment on; their waits count from it.
+
+A right lock: nothing breaks. The queue is built up in one moment instead of one by one: a lock whose waiters all
+watch the same node reads the whole queue as many times as there are waiters, a fair lock serves them in the order
+in which their nodes were made, and the longest wait is that of the last one.
+Where it misleads: nobody asks while they are away, so the longest gap around it says nothing of the lock. In a closed
+loop the queue is as long again soon after as it was before; with think time it is the difference that counts.",
+    targets: Targets::Contenders,
+    refuses: &[],
+    default_target: "all",
+    ends: Ends::Healed,
+    needs: Capability::Contenders,
+    least_servers: 1,
+    stops_service: false,
+    needs_key: None,
+    params: &[],
+};
+
+/// How long it may take until the last of them has been served and has let go.
+const TAKES_EFFECT: Duration = Duration::from_secs(120);
+
+/// Description and deed.
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+
+async fn inject<'a>(
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+    let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.door(*contender)).collect());
+    let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
+    let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
+    let healing = async move {
+        drop(kept);
+        Ok(())
+    };
+    Ok(Active::until(aim::name(&hit, &choice.target), proof(seen), healing))
+}
