@@ -355,8 +355,8 @@ fn note(shared: &Shared, desk: &Desk, (contender, session): (usize, Option<i64>)
     }
 }
 
-/// How often a poller looked, by how long it slept: once after each interval. To the nearest, because each
-/// sleep ends a little late.
+/// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,
+/// because some microseconds between sleep and request belong to neither.
 fn looks(slept_us: u64, interval: Duration) -> u64 {
     let interval = clock::micros(interval).max(1);
     (slept_us + interval / 2) / interval
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poller_looks_once_after_each_interval_even_if_its_sleeps_end_late() {
+    fn a_poller_looks_once_after_each_interval_give_or_take_what_lies_between_sleeps() {
         let interval = Duration::from_millis(200);
         assert_eq!(looks(200_100, interval), 1);
         assert_eq!(looks(15 * 202_000, interval), 15);

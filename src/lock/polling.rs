@@ -8,6 +8,7 @@ use rand::Rng;
 use super::queue_node::Standing;
 use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::clock;
 use crate::measure::RequestKind::{Create, Delete};
 use crate::zk::Session;
 
@@ -98,6 +99,13 @@ impl Polling {
         if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
     }
 
+    async fn rest(&self, session: &Session, patience: &Patience) -> Result<(), AcquireError> {
+        let (pause, begin) = (self.pause(), clock::now());
+        patience.sleep(pause).await?;
+        session.overslept(clock::now().saturating_sub(begin).saturating_sub(clock::micros(pause)));
+        Ok(())
+    }
+
     async fn poll_until_first(
         &self,
         session: &Session,
@@ -105,7 +113,7 @@ impl Polling {
         patience: &Patience,
     ) -> Result<(), AcquireError> {
         loop {
-            patience.sleep(self.pause()).await?;
+            self.rest(session, patience).await?;
             let names = session.get_children(&self.lock).await?;
             if node.standing(&names)? == Standing::First {
                 return Ok(());

@@ -57,7 +57,7 @@ pub(super) struct Inner {
     pub(super) arrivals: RefCell<Vec<Arrival>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
-    /// Time spent in requests since it was last taken, the lag included.
+    /// Time spent in requests since it was last taken, the lag included, and by which sleeps ended late.
     pub(super) busy_us: Cell<u64>,
     pub(super) news: News,
 }

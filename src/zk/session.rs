@@ -344,7 +344,12 @@ impl Session {
         self.0.lag_us.take()
     }
 
-    /// Time spent in requests since this was last asked, in microseconds.
+    /// A sleep between two requests took that much longer than asked for, because the machine was busy.
+    pub fn overslept(&self, us: u64) {
+        self.0.busy_us.set(self.0.busy_us.get() + us);
+    }
+
+    /// Time spent in requests and oversleeping since this was last asked, in microseconds.
     pub fn take_busy_us(&self) -> u64 {
         self.0.busy_us.take()
     }
