@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
+use crate::jute::Reader;
+
 const MAGIC: &[u8] = b"ZKLG";
 /// Magic, version, database id.
 const HEADER: usize = 16;
 /// By how much a file's time may lag behind the clock.
 const TIMES_LAG: Duration = Duration::from_secs(2);
-/// Checksum and length before each record.
-const PREFIX: usize = 12;
 
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
@@ -135,29 +135,28 @@ fn read(log: &[u8], below: &str, into: &mut Transactions) -> Result<(), &'static
     if log.get(..MAGIC.len()) != Some(MAGIC) {
         return Err("no transaction log of ZooKeeper");
     }
-    let mut rest = log.get(HEADER..).unwrap_or_default();
-    while let Some(length) = rest.get(8..PREFIX).map(number::<4>) {
-        let length = usize::try_from(length).unwrap_or(0);
-        let Some(record) = rest.get(PREFIX..PREFIX + length).filter(|record| !record.is_empty()) else {
-            break;
-        };
-        if rest.get(..8).map(number::<8>) != Some(i64::from(adler2::adler32_slice(record))) {
-            break;
-        }
-        let mut fields = Fields(record);
-        if let Some((zxid, at_ms, mut changes)) = transaction(&mut fields) {
+    let mut rest = Reader(log.get(HEADER..).unwrap_or_default());
+    while let Some(record) = whole_record(&mut rest) {
+        if let Some((zxid, at_ms, mut changes)) = transaction(&mut Reader(record)) {
             changes.retain(|change| change.path().starts_with(below));
             if !changes.is_empty() {
                 into.entry(zxid).or_insert((at_ms, changes));
             }
         }
-        rest = rest.get(PREFIX + length + 1..).unwrap_or_default();
     }
     Ok(())
 }
 
+/// The next record, where it is there and fits its checksum.
+fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let checksum = log.long()?;
+    let record = log.buffer().filter(|record| !record.is_empty())?;
+    let _end_mark = log.bytes(1);
+    (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
+}
+
 /// One transaction: its number, its time, what it changed.
-fn transaction(fields: &mut Fields<'_>) -> Option<(i64, i64, Vec<Change>)> {
+fn transaction(fields: &mut Reader<'_>) -> Option<(i64, i64, Vec<Change>)> {
     let _session = fields.long()?;
     let _request = fields.int()?;
     let zxid = fields.long()?;
@@ -166,15 +165,15 @@ fn transaction(fields: &mut Fields<'_>) -> Option<(i64, i64, Vec<Change>)> {
     Some((zxid, at_ms, changes(kind, fields)))
 }
 
-fn changes(kind: i32, fields: &mut Fields<'_>) -> Vec<Change> {
+fn changes(kind: i32, fields: &mut Reader<'_>) -> Vec<Change> {
     match kind {
         CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL => {
-            fields.text().map(Change::Created).into_iter().collect()
+            fields.string().map(Change::Created).into_iter().collect()
         }
-        DELETE | DELETE_CONTAINER => fields.text().map(Change::Deleted).into_iter().collect(),
+        DELETE | DELETE_CONTAINER => fields.string().map(Change::Deleted).into_iter().collect(),
         CLOSE_SESSION => {
             let count = fields.int().unwrap_or(0);
-            (0..count).map_while(|_| fields.text()).map(Change::GoneWithItsSession).collect()
+            (0..count).map_while(|_| fields.string()).map(Change::GoneWithItsSession).collect()
         }
         MULTI => {
             let count = fields.int().unwrap_or(0);
@@ -182,46 +181,11 @@ fn changes(kind: i32, fields: &mut Fields<'_>) -> Vec<Change> {
             parts
                 .collect::<Vec<_>>()
                 .into_iter()
-                .flat_map(|(kind, body)| changes(kind, &mut Fields(body)))
+                .flat_map(|(kind, body)| changes(kind, &mut Reader(body)))
                 .collect()
         }
         _ => Vec::new(),
     }
-}
-
-/// Reads one field after the other.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn long(&mut self) -> Option<i64> {
-        self.take(8).map(number::<8>)
-    }
-
-    fn int(&mut self) -> Option<i32> {
-        self.take(4).and_then(|bytes| i32::try_from(number::<4>(bytes)).ok())
-    }
-
-    fn buffer(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.int()?).ok()?;
-        self.take(length)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        self.buffer().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-    }
-}
-
-/// A number of that many bytes, the highest first, with its sign.
-fn number<const BYTES: usize>(bytes: &[u8]) -> i64 {
-    let unsigned = bytes.iter().take(BYTES).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
-    let unused = 64 - 8 * BYTES as u32;
-    ((unsigned << unused) as i64) >> unused
 }
 
 #[cfg(test)]
@@ -297,7 +261,8 @@ mod tests {
     #[test]
     fn what_was_being_written_when_the_server_was_killed_is_left_out() {
         let mut cut = log(&[record(1, CREATE, &text("/l/a"))]);
-        cut.truncate(HEADER + PREFIX + 20);
+        let (checksum, length) = (8, 4);
+        cut.truncate(HEADER + checksum + length + 20);
         assert!(read_lives(&cut).is_empty());
         // The system had made the file longer already: what is missing of the record is zeroes
         let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);

@@ -1,37 +1,10 @@
 //! What the proxy reads in the frames between a client and a server.
 
+use crate::jute::Reader;
 use crate::measure::RequestKind;
 
 /// Notifications come with this xid, and with no zxid.
 const NOTIFICATION: i32 = -1;
-
-/// The heads of frames are read from their beginning.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn int(&mut self) -> Option<i32> {
-        Some(i32::from_be_bytes(*self.bytes(4)?.first_chunk()?))
-    }
-
-    fn long(&mut self) -> Option<i64> {
-        Some(i64::from_be_bytes(*self.bytes(8)?.first_chunk()?))
-    }
-
-    fn bool(&mut self) -> Option<bool> {
-        Some(self.bytes(1)? != [0])
-    }
-
-    fn string(&mut self) -> Option<String> {
-        let length = usize::try_from(self.int()?).ok()?;
-        Some(String::from_utf8_lossy(self.bytes(length)?).into_owned())
-    }
-}
 
 /// The session that a connect request asks to go on with; 0 for a new one. `None` for what is no such request.
 pub fn session_asked_for(head: &[u8]) -> Option<i64> {
