@@ -3,7 +3,7 @@
 //! What is done to contenders and their connections is undone by itself when it is dropped. Servers have to be
 //! started, woken and joined again.
 
-use super::outage::{COMES_BACK, those_that_run};
+use super::outage::{COMES_BACK, there_and_down};
 use super::seen::do_each;
 use super::site::Site;
 use crate::catalog::fault::Capability;
@@ -27,8 +27,7 @@ pub async fn make(needs: Capability, site: &Site<'_>) -> Result<(), String> {
 
 /// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
 async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
-    let there = those_that_run(servers, processes).await;
-    let down: Vec<usize> = servers.iter().copied().filter(|server| !there.contains(server)).collect();
+    let (there, down) = there_and_down(servers, processes).await;
     let woken = do_each(&there, |server| processes.resume(server)).await;
     do_each(&down, |server| processes.start(server)).await?;
     woken?;

@@ -1,16 +1,10 @@
 //! `drop-reply`: one request is carried out, but its reply never arrives.
 
-use std::time::Duration;
-
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use crate::catalog::{Param, ParamKind, ParamValue};
-use crate::measure::RequestKind;
-use crate::proxy::Who;
+use super::Entry;
+use super::lost_message::{REQUEST, lose};
+use crate::catalog::Param;
+use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::proxy::{Proxy, Struck};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -40,50 +34,12 @@ either all of it has happened or nothing. After a `list` or a `watch` it looks a
     params: &[Param { doc: "Which request loses its reply.", ..REQUEST }],
 };
 
-/// Which request is hit.
-pub const REQUEST: Param = Param {
-    name: "request",
-    kind: ParamKind::OneOf(&["create", "delete", "multi", "join", "release", "list", "watch"]),
-    default: "create",
-    doc: "",
+/// Description and deed.
+pub const ENTRY: Entry = Entry {
+    card: CARD,
+    inject: |choice, site, draw| Box::pin(lose((choice, site, draw), Proxy::drop_reply, tell)),
 };
 
-/// How long the contender may take until it sends such a request.
-pub const WAITS_FOR: Duration = Duration::from_secs(30);
-
-/// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
-
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
-    let kinds = kinds(choice);
-    let [Who::Session(session)] = hit.who[..] else { return Err("it takes one contender".into()) };
-    let loss = proxy.drop_reply(session, kinds);
-    let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
-        Ok(struck) => Proof::Proved(format!("the server had done it by transaction 0x{:x}", struck.zxid)),
-        Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
-    };
-    Ok(Active::over(hit.name, proof))
-}
-
-/// The requests that a fault with the parameter [`REQUEST`] hits.
-pub fn kinds(choice: &FaultChoice) -> &'static [RequestKind] {
-    match choice.params.get("request") {
-        Some(ParamValue::Word(word)) if word == "delete" => &[RequestKind::Delete],
-        Some(ParamValue::Word(word)) if word == "multi" => &[RequestKind::Multi],
-        Some(ParamValue::Word(word)) if word == "join" => &[RequestKind::Create, RequestKind::Multi],
-        Some(ParamValue::Word(word)) if word == "release" => &[RequestKind::Delete, RequestKind::Multi],
-        Some(ParamValue::Word(word)) if word == "list" => {
-            &[RequestKind::GetChildren, RequestKind::GetChildrenWatch]
-        }
-        Some(ParamValue::Word(word)) if word == "watch" => {
-            &[RequestKind::GetDataWatch, RequestKind::ExistsWatch, RequestKind::GetChildrenWatch]
-        }
-        _ => &[RequestKind::Create],
-    }
+fn tell(struck: &Struck) -> String {
+    format!("the server had done it by transaction 0x{:x}", struck.zxid)
 }

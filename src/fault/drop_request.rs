@@ -1,14 +1,10 @@
 //! `drop-request`: one request never reaches the ensemble.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::drop_reply::{REQUEST, WAITS_FOR, kinds};
-use super::site::Site;
-use super::{Entry, wire};
+use super::Entry;
+use super::lost_message::{REQUEST, lose};
 use crate::catalog::Param;
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use crate::proxy::Who;
+use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::proxy::{Proxy, Struck};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -37,22 +33,11 @@ and blocks the queue for as long as the session lives. After a `create` it must 
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry {
+    card: CARD,
+    inject: |choice, site, draw| Box::pin(lose((choice, site, draw), Proxy::drop_request, tell)),
+};
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
-    let [Who::Session(session)] = hit.who[..] else { return Err("it takes one contender".into()) };
-    let loss = proxy.drop_request(session, kinds(choice));
-    let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
-        Ok(struck) => {
-            Proof::Proved(format!("kept back: {} {}", struck.request.kind.name(), struck.request.path))
-        }
-        Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
-    };
-    Ok(Active::over(hit.name, proof))
+fn tell(struck: &Struck) -> String {
+    format!("kept back: {} {}", struck.request.kind.name(), struck.request.path)
 }

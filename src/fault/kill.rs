@@ -1,12 +1,8 @@
 //! `kill`: a server's process ends without a warning, and is started again when the fault ends.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::outage::{How, take_down};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::Entry;
+use super::outage::{How, take_targets_down};
+use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -37,14 +33,7 @@ Where it misleads: on one host an election takes a few tenths of a second, less 
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
-
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
-    take_down(How::Killed, servers, &choice.target, site).await
-}
+pub const ENTRY: Entry = Entry {
+    card: CARD,
+    inject: |choice, site, draw| Box::pin(take_targets_down(How::Killed, choice, site, draw)),
+};

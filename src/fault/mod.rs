@@ -19,6 +19,7 @@ mod freeze;
 mod isolate;
 mod kill;
 mod lose_majority;
+mod lost_message;
 mod outage;
 mod partition;
 mod pause;

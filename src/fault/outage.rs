@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+
 use super::active::Active;
 use super::aim;
 use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
-use crate::catalog::fault::Target;
+use crate::catalog::fault::{FaultChoice, Target};
 use crate::clock;
 use crate::ensemble::{Leader, Processes, eventually};
 
@@ -24,6 +26,17 @@ pub enum How {
     Stopped,
     /// Killed, and their data thrown away.
     Wiped,
+}
+
+/// Takes the servers that the fault is aimed at down until it is healed.
+pub async fn take_targets_down<'a>(
+    how: How,
+    choice: &'a FaultChoice,
+    site: &'a Site<'a>,
+    mut draw: ChaCha8Rng,
+) -> Result<Active<'a>, String> {
+    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
+    take_down(how, servers, &choice.target, site).await
 }
 
 /// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
@@ -87,21 +100,18 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Those of the servers whose processes are there, be they held still.
-pub async fn those_that_run(servers: &[usize], processes: &dyn Processes) -> Vec<usize> {
-    let mut there = Vec::new();
+/// The servers whose processes are there, be they held still, and those that are down.
+pub async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
+    let (mut there, mut down) = (Vec::new(), Vec::new());
     for server in servers {
-        if processes.is_running(*server).await {
-            there.push(*server);
-        }
+        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
     }
-    there
+    (there, down)
 }
 
 /// Starts those of them again that are down, and waits until the ensemble is whole.
 pub async fn bring_back(processes: &dyn Processes, servers: Vec<usize>) -> Result<(), String> {
-    let there = those_that_run(&servers, processes).await;
-    let down: Vec<usize> = servers.into_iter().filter(|server| !there.contains(server)).collect();
+    let (_, down) = there_and_down(&servers, processes).await;
     do_each(&down, |server| processes.start(server)).await?;
     until_whole(processes).await
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::active::Active;
-use super::outage::{those_that_run, until_whole};
+use super::outage::{there_and_down, until_whole};
 use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
 use super::{Entry, aim};
@@ -58,7 +58,7 @@ async fn inject<'a>(
     let name = aim::server_name(&servers, &choice.target, leader);
     let healing = async move {
         // One that was ended meanwhile has nothing to go on with; whether it is back is seen next.
-        let there = those_that_run(&servers, processes).await;
+        let (there, _) = there_and_down(&servers, processes).await;
         do_each(&there, |server| processes.resume(server)).await?;
         until_whole(processes).await
     };

@@ -1,12 +1,8 @@
 //! `restart`: a server is stopped in order, and is started again when the fault ends.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::outage::{How, take_down};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::Entry;
+use super::outage::{How, take_targets_down};
+use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -32,14 +28,7 @@ once and do not wait for a timeout.",
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
-
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
-    take_down(How::Stopped, servers, &choice.target, site).await
-}
+pub const ENTRY: Entry = Entry {
+    card: CARD,
+    inject: |choice, site, draw| Box::pin(take_targets_down(How::Stopped, choice, site, draw)),
+};

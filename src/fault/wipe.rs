@@ -1,12 +1,8 @@
 //! `wipe`: a server ends, loses its data, and comes back empty.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::outage::{How, take_down};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::Entry;
+use super::outage::{How, take_targets_down};
+use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -35,14 +31,7 @@ has lost its locks, too, and no lock is right then.",
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
-
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
-    take_down(How::Wiped, servers, &choice.target, site).await
-}
+pub const ENTRY: Entry = Entry {
+    card: CARD,
+    inject: |choice, site, draw| Box::pin(take_targets_down(How::Wiped, choice, site, draw)),
+};
