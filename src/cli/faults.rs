@@ -1,9 +1,9 @@
 //! `faults`: everything that can go wrong on purpose in one line each, or all about one.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::FaultsArgs;
-use super::{listing, output};
+use super::listing::{self, Listed};
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::error::{Error, Exit};
 use crate::fault;
@@ -13,19 +13,27 @@ use crate::fault;
 /// # Errors
 /// A usage error for a name that there is not.
 pub fn execute(args: &FaultsArgs) -> Result<Exit, Error> {
-    let cards = match &args.kind {
-        Some(kind) => vec![listing::find("fault", kind, fault::cards(), |card| card.name)?],
-        None => fault::cards(),
-    };
-    if args.json {
-        let values: Vec<_> = cards.iter().map(machine).collect();
-        output::json(&values)?;
-    } else if args.kind.is_some() {
-        output::data(&cards.iter().map(describe).collect::<String>())?;
-    } else {
-        output::data(&list(&cards))?;
+    listing::print(fault::cards(), args.kind.as_deref(), args.json)
+}
+
+impl Listed for FaultCard {
+    const NOUN: &'static str = "fault";
+
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(Exit::Held)
+
+    fn list(all: &[Self]) -> String {
+        list(all)
+    }
+
+    fn describe(&self) -> String {
+        describe(self)
+    }
+
+    fn machine(&self) -> Value {
+        machine(self)
+    }
 }
 
 fn list(cards: &[FaultCard]) -> String {
@@ -53,15 +61,7 @@ fn describe(card: &FaultCard) -> String {
     text
 }
 
-fn machine(card: &FaultCard) -> serde_json::Value {
-    let params: Vec<_> = card
-        .params
-        .iter()
-        .map(|param| {
-            let values = param.kind.in_words("");
-            json!({ "name": param.name, "values": values, "default": param.default, "doc": param.doc })
-        })
-        .collect();
+fn machine(card: &FaultCard) -> Value {
     json!({
         "name": card.name,
         "summary": card.summary,
@@ -73,6 +73,6 @@ fn machine(card: &FaultCard) -> serde_json::Value {
         "healed": card.ends == Ends::Healed,
         "needs": card.needs.in_words(),
         "least_servers": card.least_servers,
-        "params": params,
+        "params": listing::params(card.params),
     })
 }

@@ -14,14 +14,11 @@ use crate::scenario::{EnsembleChoice, Scenario};
 /// Whatever is wrong with the scenario is told later. One that comes through a pipe can be read only once, so it is
 /// left alone here.
 pub fn prepare(command: &Command) {
-    let needs_links = match command {
+    ensemble::leave_for_own_network(|| match command {
         Command::Run(args) => needs_links(&args.scenario, &args.overrides),
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
         _ => false,
-    };
-    if needs_links {
-        ensemble::leave_for_own_network();
-    }
+    });
 }
 
 fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {

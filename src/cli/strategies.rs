@@ -1,9 +1,9 @@
 //! `strategies`: every lock in one line, or all about one.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::StrategiesArgs;
-use super::{listing, output};
+use super::listing::{self, Listed};
 use crate::catalog::LockCard;
 use crate::error::{Error, Exit};
 use crate::lock;
@@ -13,19 +13,27 @@ use crate::lock;
 /// # Errors
 /// A usage error for a name that there is not.
 pub fn execute(args: &StrategiesArgs) -> Result<Exit, Error> {
-    let cards = match &args.name {
-        Some(name) => vec![listing::find("strategy", name, lock::cards(), |card| card.name)?],
-        None => lock::cards(),
-    };
-    if args.json {
-        let values: Vec<_> = cards.iter().map(machine).collect();
-        output::json(&values)?;
-    } else if args.name.is_some() {
-        output::data(&cards.iter().map(describe).collect::<String>())?;
-    } else {
-        output::data(&list(&cards))?;
+    listing::print(lock::cards(), args.name.as_deref(), args.json)
+}
+
+impl Listed for LockCard {
+    const NOUN: &'static str = "strategy";
+
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(Exit::Held)
+
+    fn list(all: &[Self]) -> String {
+        list(all)
+    }
+
+    fn describe(&self) -> String {
+        describe(self)
+    }
+
+    fn machine(&self) -> Value {
+        machine(self)
+    }
 }
 
 fn list(cards: &[LockCard]) -> String {
@@ -57,13 +65,8 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
     .into()
 }
 
-fn machine(card: &LockCard) -> serde_json::Value {
+fn machine(card: &LockCard) -> Value {
     let given = card.guarantees;
-    let params: Vec<_> = card
-        .params
-        .iter()
-        .map(|param| json!({ "name": param.name, "values": param.kind.in_words(""), "default": param.default, "doc": param.doc }))
-        .collect();
     json!({
         "name": card.name,
         "summary": card.summary,
@@ -76,6 +79,6 @@ fn machine(card: &LockCard) -> serde_json::Value {
             "protected": given.protected,
             "watches": given.watches,
         },
-        "params": params,
+        "params": listing::params(card.params),
     })
 }

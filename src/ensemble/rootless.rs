@@ -11,12 +11,12 @@ use super::ip::ip;
 /// Why it could not be done, once that is known.
 static REFUSED: OnceLock<String> = OnceLock::new();
 
-/// Moves this process into a user namespace and a network namespace of its own, unless root runs it. From then on
-/// it sees nothing of this machine's network. To be called before there are threads.
+/// Moves this process into a user namespace and a network namespace of its own, where that is needed and root does not
+/// run it. From then on it sees nothing of this machine's network. To be called before there are threads.
 ///
 /// When it cannot be done, [`links_capability`](super::links_capability) says why.
-pub fn leave_for_own_network() {
-    if rustix::process::geteuid().is_root() {
+pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
+    if rustix::process::geteuid().is_root() || !is_needed() {
         return;
     }
     if let Err(why) = leave() {
