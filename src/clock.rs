@@ -16,30 +16,39 @@ pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
 
-/// The wall clock's time of a stamp, in milliseconds since 1970: to compare with what other programs of this host
-/// have written down. A wall clock that was set meanwhile makes it wrong.
-#[must_use]
-pub fn wall_ms(stamp: Stamp) -> i64 {
-    i64::try_from((wall_ahead_us() + i128::from(stamp)) / 1_000).unwrap_or(i64::MAX)
+/// What the wall clock shows at a stamp: to compare with what other programs of this host have written down. A wall
+/// clock that is set between the stamp and the reading makes it wrong.
+#[derive(Debug, Clone, Copy)]
+pub struct WallClock {
+    ahead_us: i128,
 }
 
-/// By how much the wall clock is ahead of ours. The clocks are read one after the other, and on a loaded host another
-/// process may run for milliseconds in between: the closest of several readings counts.
-fn wall_ahead_us() -> i128 {
-    let mut closest = (u64::MAX, 0);
-    for _ in 0..READINGS {
-        let before = now();
-        let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-        let apart = now() - before;
-        if apart < closest.0 {
-            let wall_us = i128::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(0);
-            closest = (apart, wall_us - i128::from(before));
+impl WallClock {
+    /// Finds out by how much the wall clock is ahead of ours. The clocks are read one after the other, and on a loaded
+    /// host another process may run for milliseconds in between: the closest of several readings counts.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut closest = (u64::MAX, 0);
+        for _ in 0..READINGS {
+            let before = now();
+            let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+            let apart = now() - before;
+            if apart < closest.0 {
+                let wall_us = i128::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(0);
+                closest = (apart, wall_us - i128::from(before));
+            }
+            if apart <= CLOSE_US {
+                break;
+            }
         }
-        if apart <= CLOSE_US {
-            break;
-        }
+        Self { ahead_us: closest.1 }
     }
-    closest.1
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn ms(&self, stamp: Stamp) -> i64 {
+        i64::try_from((self.ahead_us + i128::from(stamp)) / 1_000).unwrap_or(i64::MAX)
+    }
 }
 
 /// Two clocks that were read within so many microseconds were read at once.

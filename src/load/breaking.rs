@@ -118,14 +118,15 @@ pub async fn break_things(
     let spec = &shared.spec;
     let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
     let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop, interrupt, tell: &tell };
-    let elections = Elections::from_now_on(servers_to_watch(environment, spec)).await;
+    let servers = servers_to_watch(environment, spec);
+    let elections = Elections::from_now_on(servers).await;
     let over = CancellationToken::new();
     let firing = async {
         let fired = run(&schedule, &site).await;
         over.cancel();
         fired
     };
-    let watching = elections.watch(servers_to_watch(environment, spec), &over);
+    let watching = elections.watch(servers, &over);
     let (fired, ()) = join(firing, watching).await;
     let numbered = fired.into_iter().enumerate();
     numbered.map(|(place, fired)| record(shared, begin, (place + 1, fired), &elections)).collect()

@@ -122,7 +122,9 @@ impl Contender {
         while let Some(intended) = self.pace.intended_start(&drain).await {
             let Some(intended) = self.come_in(intended, &drain).await else { return };
             self.turn(intended).await;
-            self.knobs.door.go_out();
+            if self.shared.has_faults() {
+                self.knobs.door.go_out();
+            }
             if self.is_done() {
                 return;
             }

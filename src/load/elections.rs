@@ -32,13 +32,11 @@ impl Elections {
     /// Watches until it is stopped.
     pub async fn watch(&self, servers: &[String], stop: &CancellationToken) {
         let watches = servers.iter().map(|address| async {
-            loop {
-                self.look(address, servers.len()).await;
-                tokio::time::sleep(LOOK_EVERY).await;
+            while stop.run_until_cancelled(self.look(address, servers.len())).await.is_some() {
+                stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
             }
         });
-        let endless: futures_util::future::JoinAll<_> = join_all(watches);
-        let _: Option<Vec<()>> = stop.run_until_cancelled(endless).await;
+        join_all(watches).await;
     }
 
     async fn look(&self, address: &str, servers: usize) {

@@ -16,7 +16,7 @@
 //! without ever having been deleted tells of it.
 
 use crate::catalog::Mode;
-use crate::clock::{self, Stamp};
+use crate::clock::Stamp;
 use crate::ensemble::transactions::{Life, Lives};
 use crate::record::EnsembleOrder;
 
@@ -51,13 +51,19 @@ pub struct Terms {
     pub all_gone: bool,
 }
 
-/// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing.
+/// Compares the entries with what the servers' logs tell of the nodes, whose times are the wall clock's. `None` when they
+/// tell nothing.
 #[must_use]
-pub fn judge(lives: &Lives, grants: Vec<Grant>, terms: Terms) -> Option<EnsembleOrder> {
+pub fn judge(
+    lives: &Lives,
+    grants: Vec<Grant>,
+    terms: Terms,
+    wall_ms: impl Fn(Stamp) -> i64,
+) -> Option<EnsembleOrder> {
     let mut order = EnsembleOrder::default();
     let known = known(grants, lives, terms, &mut order);
-    compare_times(known.clone(), terms.places, clock::wall_ms, &mut order);
-    compare_zxids(known, terms.places, &mut order);
+    compare_zxids(&known, terms.places, &mut order);
+    compare_times(known, terms.places, wall_ms, &mut order);
     (order.checked + order.forgotten > 0).then_some(order)
 }
 
@@ -68,7 +74,7 @@ pub fn is_forgotten(life: &Life, all_gone: bool) -> bool {
     all_gone && life.deleted.is_none()
 }
 
-/// The entries whose nodes the logs know; counts nodes that the ensemble has forgotten.
+/// The entries whose nodes the logs know, in the order of the nodes; counts nodes that the ensemble has forgotten.
 fn known(
     mut grants: Vec<Grant>,
     lives: &Lives,
@@ -88,15 +94,19 @@ fn known(
     known
 }
 
-/// Each hold lasts from the transaction as of which it was found to the one that deleted its node.
-fn compare_zxids(mut known: Vec<(Grant, Life)>, places: usize, order: &mut EnsembleOrder) {
+/// Each hold lasts from the transaction as of which it was found to the one that deleted its node. Takes the entries in
+/// the order of their nodes.
+fn compare_zxids(known: &[(Grant, Life)], places: usize, order: &mut EnsembleOrder) {
     // Several holds by one node are one to the ensemble; the first of them was found by a reply.
-    known.dedup_by_key(|(grant, _)| (grant.lock, grant.czxid));
-    known.sort_by_key(|(grant, _)| (grant.lock, grant.zxid));
-    let holds = known.into_iter().filter_map(|(grant, life)| {
-        Some(Hold { grant, from: grant.zxid?, until: life.deleted.unwrap_or(i64::MAX) })
-    });
-    let (checked, overlaps) = overlaps(holds, places);
+    let nodes = known.chunk_by(|(one, _), (next, _)| (one.lock, one.czxid) == (next.lock, next.czxid));
+    let firsts = nodes.filter_map(|entries| entries.first().copied());
+    let mut holds: Vec<Hold> = firsts
+        .filter_map(|(grant, life)| {
+            Some(Hold { grant, from: grant.zxid?, until: life.deleted.unwrap_or(i64::MAX) })
+        })
+        .collect();
+    holds.sort_by_key(|hold| (hold.grant.lock, hold.from));
+    let (checked, overlaps) = overlaps(holds.into_iter(), places);
     order.checked_by_zxid = checked;
     order.too_early = overlaps.count;
     order.first = order.first.take().or(overlaps.first.map(|pair| describe_zxids(&pair)));
@@ -106,13 +116,13 @@ fn compare_zxids(mut known: Vec<(Grant, Life)>, places: usize, order: &mut Ensem
 fn compare_times(
     mut known: Vec<(Grant, Life)>,
     places: usize,
-    wall: impl Fn(Stamp) -> i64,
+    wall_ms: impl Fn(Stamp) -> i64,
     order: &mut EnsembleOrder,
 ) {
     known.sort_by_key(|(grant, _)| (grant.lock, grant.entered));
     let holds = known.into_iter().map(|(grant, life)| {
         let until = life.deleted_at_ms.map_or(i64::MAX, |at| at - TOLERANCE_MS);
-        Hold { grant, from: wall(grant.entered), until }
+        Hold { grant, from: wall_ms(grant.entered), until }
     });
     let (checked, overlaps) = overlaps(holds, places);
     order.checked = checked;
@@ -212,7 +222,7 @@ mod tests {
         let mut order = EnsembleOrder::default();
         let known = known(grants, lives, terms, &mut order);
         if known.iter().any(|(grant, _)| grant.zxid.is_some()) {
-            compare_zxids(known, terms.places, &mut order);
+            compare_zxids(&known, terms.places, &mut order);
         } else {
             compare_times(known, terms.places, ms, &mut order);
         }
