@@ -44,6 +44,13 @@ impl WallClock {
         Self { ahead_us: closest.1 }
     }
 
+    /// By how much the wall clock was set between an earlier reading and this one.
+    #[must_use]
+    pub fn set_since(&self, earlier: Self) -> Duration {
+        let us = u64::try_from((self.ahead_us - earlier.ahead_us).unsigned_abs());
+        Duration::from_micros(us.unwrap_or(u64::MAX))
+    }
+
     /// Milliseconds since 1970.
     #[must_use]
     pub fn ms(&self, stamp: Stamp) -> i64 {
@@ -59,4 +66,25 @@ const READINGS: usize = 100;
 #[must_use]
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_nobody_sets_keeps_step_with_ours() {
+        let wall = WallClock::read();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));
+        let shown = i128::from(wall.ms(now())) - i128::from(WallClock::read().ms(now()));
+        assert!(shown.abs() < 10, "{shown}");
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_is_found_out_whichever_way_it_went() {
+        let (early, late) = (WallClock { ahead_us: 1_000_000 }, WallClock { ahead_us: 1_250_000 });
+        assert_eq!(late.set_since(early), Duration::from_millis(250));
+        assert_eq!(early.set_since(late), Duration::from_millis(250));
+    }
 }

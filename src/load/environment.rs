@@ -1,5 +1,6 @@
 //! Where trials run: the ensemble, and the run's place on it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -39,12 +40,14 @@ impl Environment {
         Target { connect: format!("{}{chroot}", proxy.connect()), access: self.target.access.clone() }
     }
 
-    /// What the servers' logs tell of the nodes below a path that was made since; nothing where they are not ours or cannot
-    /// be read.
-    pub(super) async fn lives(&self, below: &str, since: SystemTime) -> Lives {
+    /// What the servers' logs tell of the nodes below a path that was made since; nothing where they are not ours.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
         match &self.local {
-            Some(local) => local.lives(below, since).await.unwrap_or_default(),
-            None => Lives::new(),
+            Some(local) => local.lives(below, since).await,
+            None => Ok(Lives::new()),
         }
     }
 

@@ -31,6 +31,8 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
 /// The window opens a moment after it is announced, so that every thread knows of it in time.
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// By how much two readings of a wall clock that nobody sets may differ.
+const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often the conductor reports progress.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -68,6 +70,7 @@ struct Conductor<'a> {
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     started_at: SystemTime,
+    wall: WallClock,
     phases: Vec<Phase>,
     cut_short: Option<String>,
     faults: Vec<FaultRecord>,
@@ -93,7 +96,7 @@ impl<'a> Conductor<'a> {
             .collect();
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
-        let started_at = SystemTime::now();
+        let (started_at, wall) = (SystemTime::now(), WallClock::read());
         let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
         let cut_short = None;
         Ok(Self {
@@ -103,6 +106,7 @@ impl<'a> Conductor<'a> {
             sink,
             threads,
             started_at,
+            wall,
             phases,
             cut_short,
             faults,
@@ -127,9 +131,12 @@ impl<'a> Conductor<'a> {
             health.invalid = standstill::judge(&self.shared).or(health.invalid);
         }
         let mut log = assemble::merge_logs(threads);
-        let lives = self.lives().await;
-        let all_gone = orphans == Some(0);
         let wall = WallClock::read();
+        let lives = self.lives(wall).await.unwrap_or_else(|why| {
+            health.invalid.get_or_insert(why);
+            Lives::new()
+        });
+        let all_gone = orphans == Some(0);
         log.overlaps.learn((&lives, all_gone), |stamp| wall.ms(stamp));
         let overlaps = std::mem::take(&mut log.overlaps).classed(start);
         let terms = Terms { places: self.shared.places, all_gone };
@@ -289,11 +296,25 @@ impl<'a> Conductor<'a> {
     }
 
     /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
-    async fn lives(&self) -> Lives {
-        if !self.shared.has_faults() && !self.shared.keeps_history {
-            return Lives::new();
+    ///
+    /// # Errors
+    /// The wall clock was set since the trial began.
+    async fn lives(&self, wall: WallClock) -> Result<Lives, String> {
+        if !self.shared.wants_zxids() {
+            return Ok(Lives::new());
         }
-        self.environment.lives(self.shared.root(), self.started_at).await
+        let set_by = wall.set_since(self.wall);
+        if set_by > WALL_MAY_DIFFER {
+            return Err(format!(
+                "the wall clock, by which the servers date their transactions, was set by {set_by:?} during the trial"
+            ));
+        }
+        let lives = self.environment.lives(self.shared.root(), self.started_at).await;
+        Ok(lives.unwrap_or_else(|why| {
+            let missing = "so what contenders believed is not compared with what the ensemble saw";
+            (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
+            Lives::new()
+        }))
     }
 
     async fn orphans(&self) -> Option<u64> {
