@@ -159,3 +159,16 @@ async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
     let Verdict::Unknown(why) = &trial.exclusion else { panic!("{:?}", trial.exclusion) };
     assert!(why.iter().any(|why| why.contains("freeze any")), "{why:?}");
 }
+
+#[tokio::test]
+async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
+    // Given a fault that waits for more acquisitions than there can be
+    let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
+    let trial = broken("\"curator-mutex\"", 1, &[never]).await;
+    // Then it is told, and that it was never done
+    let [told] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+    let Proof::NotProved(why) = &told.proof else { panic!("{told:?}") };
+    assert!(why.starts_with("it never fired: the load was over after "), "{why}");
+    assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
+    assert!(matches!(trial.exclusion, Verdict::Unknown(_)), "{:?}", trial.exclusion);
+}

@@ -1,5 +1,6 @@
 //! Fires the faults of a trial when their time has come, heals them when it is over, and tells what became of
-//! them. However the trial ends, each fault that has fired is healed before this returns.
+//! them. However the trial ends, each fault that has fired is healed before this returns. One whose time never came
+//! is told, too: a lock that was not broken has not shown that it stands it.
 //!
 //! Nothing in here limits how long doing or undoing takes: that would end it in the middle. Each wait of a fault has
 //! a limit of its own. Only an interrupt cuts a fault short while it is being done, and then amends are made.
@@ -47,14 +48,14 @@ pub enum News<'a> {
     Left(&'a str),
 }
 
-/// One fault that has fired.
+/// One fault that has fired, or should have.
 #[derive(Debug, Clone)]
 pub struct Fired {
     /// Its place among the scenario's faults.
     pub fault: usize,
     /// Whom it hit.
     pub target: String,
-    /// When it was asked for.
+    /// When it was asked for; of one whose time never came, when it was given up.
     pub asked: Stamp,
     /// When its effect was seen.
     pub effective: Option<Stamp>,
@@ -66,7 +67,8 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Fires all of them; returns those that have fired, in the order of firing.
+/// Fires all of them; returns what became of each, in the order of firing. What an interrupt has kept from firing is
+/// left out.
 pub async fn run(schedule: &Schedule<'_>, site: &Site<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
         (0..choice.times).map(move |time| fire(schedule, site, (fault, choice), time))
@@ -98,9 +100,17 @@ async fn fire<'a>(
 ) -> Option<Shot<'a>> {
     let mut draw = ChaCha8Rng::seed_from_u64(schedule.seed ^ ((fault as u64) << 32) ^ u64::from(time));
     let put_off = choice.every * time + choice.jitter.mul_f64(draw.random::<f64>());
-    schedule.stop.run_until_cancelled(due(schedule.begin, choice.start, put_off, site)).await?;
     let entry = registry::find(&choice.kind)?;
+    let due = due(schedule.begin, choice.start, put_off, site);
+    let comes = schedule.stop.run_until_cancelled(due).await.is_some();
     let mut shot = Shot::at(fault, choice, entry);
+    if !comes {
+        if schedule.interrupt.is_cancelled() {
+            return None;
+        }
+        shot.failed(schedule, why_never(choice.start, site));
+        return Some(shot);
+    }
     match schedule.interrupt.run_until_cancelled((entry.inject)(choice, site, draw)).await {
         Some(Ok(active)) => shot.lasts(schedule, active).await,
         Some(Err(why)) => shot.failed(schedule, why),
@@ -171,5 +181,18 @@ async fn due(begin: Stamp, start: Start, put_off: Duration, site: &Site<'_>) {
             }
             tokio::time::sleep(put_off).await;
         }
+    }
+}
+
+/// Why a fault never fired.
+fn why_never(start: Start, site: &Site<'_>) -> String {
+    let acquired = site.contenders.acquired();
+    match start {
+        Start::AfterAcquisitions(wanted) if acquired < wanted => {
+            format!(
+                "it never fired: the load was over after {acquired} of the {wanted} acquisitions it waits for"
+            )
+        }
+        _ => "it never fired: the load was over before its time had come".into(),
     }
 }

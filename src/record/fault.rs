@@ -13,7 +13,7 @@ pub struct FaultRecord {
     pub label: String,
     /// Whom it hit: `server 2 (leader)`, `contender 7 (holder)`.
     pub target: String,
-    /// When it was asked for.
+    /// When it was asked for; of one whose time never came, when the load was over.
     pub asked_us: i64,
     /// When its effect was seen.
     pub effective_us: Option<i64>,
