@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use views::{FIVE, break_all, broken, cell, fault, view};
 use zklockbench::catalog::fault::Proof;
 use zklockbench::measure::Outcome;
-use zklockbench::record::{Excused, FaultRecord, FencingCounts, Stuck, Trial};
-use zklockbench::report::view::Fault;
+use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
+use zklockbench::report::view::{Fault, Order};
 use zklockbench::report::{Style, View, chart, markdown, terminal};
 use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
 use zklockbench::verdict::Verdict;
@@ -68,6 +68,7 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
     let repetition = &mut view.cells[0].repetitions[1];
     repetition.violations = 2;
     let bad = repetition.broken.as_mut().unwrap();
+    bad.order = Some(Order { compared: 100, too_early: 2 });
     (bad.zombies, bad.longest_unsafe_us, bad.uncertain) = (3, 450_000, 4);
     (bad.stuck, bad.orphans) = (vec!["contender 1 waited".into()], Some(5));
     (bad.sessions_lost, bad.holds_lost, bad.waits_lost) = (6, 7, 8);
@@ -84,6 +85,7 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
         ("recovery", "20 ms"),
         ("recovery max", "1 s"),
         ("violations", "2"),
+        ("too early", "2 of 100"),
         ("zombies", "3"),
         ("unsafe", "450 ms"),
         ("uncertain", "4"),
@@ -222,6 +224,8 @@ fn recorded() -> Trial {
     trial.sessions.expired = 4;
     trial.excused = Excused { zombies: 1, uncertain: 0, longest_unsafe_us: 77_000 };
     trial.fencing = FencingCounts { writes: 9, stale: 2, stale_rejected: 1, ..FencingCounts::default() };
+    trial.ensemble_order =
+        Some(EnsembleOrder { checked: 300, overlaps: 1, too_early: 2, ..EnsembleOrder::default() });
     trial.orphans = Some(0);
     trial.faults = vec![FaultRecord {
         number: 1,
@@ -258,6 +262,7 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
         "election",
         "recovery",
         "longest gap",
+        "too early",
         "zombies",
         "unsafe",
         "sessions lost",
@@ -267,7 +272,7 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
     ];
     assert_eq!(
         figures.map(|of| row[of].as_str()),
-        ["370 ms", "800 ms", "900 ms", "1", "77 ms", "4", "1", "5", "1"]
+        ["370 ms", "800 ms", "900 ms", "2 of 300", "1", "77 ms", "4", "1", "5", "1"]
     );
     let notes = view.notes();
     let stuck = notes.iter().find(|note| note.starts_with("stuck: ")).unwrap();
@@ -292,7 +297,7 @@ fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() 
 }
 
 #[test]
-fn on_the_heat_map_violated_stuck_never_and_unproved_are_words() {
+fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
     let mut view = view(&["a", "b", "c", "d", "e"], &[4]);
     break_all(&mut view, &["kill leader"]);
     cell(&mut view, 0, 4).repetitions[0].violations = 3;
@@ -303,8 +308,10 @@ fn on_the_heat_map_violated_stuck_never_and_unproved_are_words() {
     for repetition in &mut cell(&mut view, 3, 4).repetitions {
         repetition.broken.as_mut().unwrap().faults[0].unproved = Some("it still answered".into());
     }
+    let order = Order { compared: 50, too_early: 7 };
+    cell(&mut view, 4, 4).repetitions[1].broken.as_mut().unwrap().order = Some(order);
     let svg = svg(&view, "faults");
-    for said in ["3 violated", "1 stuck", "never", "not proved"] {
+    for said in ["3 violated", "1 stuck", "never", "not proved", "7 too early"] {
         assert!(texts(&svg).contains(&said), "{said}: {:?}", texts(&svg));
     }
     // The red of what is violated, and the orange of what is stuck

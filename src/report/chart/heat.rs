@@ -84,8 +84,10 @@ fn recovery(faults: &FaultFigures, scale: Option<&Axis>) -> (String, Option<Colo
 /// What went wrong, worst first.
 fn wrong(trials: TrialFigures) -> Vec<(String, Colour)> {
     let violated = (trials.violations > 0).then(|| (format!("{} violated", trials.violations), ALARM));
+    let too_early = trials.order.map_or(0, |order| order.too_early);
+    let early = (too_early > 0).then(|| (format!("{too_early} too early"), ALARM));
     let stuck = (trials.stuck > 0).then(|| (format!("{} stuck", trials.stuck), STUCK));
-    violated.into_iter().chain(stuck).collect()
+    violated.into_iter().chain(early).chain(stuck).collect()
 }
 
 fn verdict(trials: TrialFigures) -> String {

@@ -21,7 +21,7 @@ pub(super) fn draw(picture: &mut Picture, top: f64, scale: Option<&Axis>) {
         bar(picture, top, scale);
         across += BAR + 40.0;
     }
-    let words = ["violated", "stuck, or never acquired again", "not ranked"];
+    let words = ["violated, or entered too early", "stuck, or never acquired again", "not ranked"];
     for (word, colour) in words.into_iter().zip([Some(ALARM), Some(STUCK), None]) {
         swatch(picture, (across, top), colour);
         across += TILE + 6.0;

@@ -7,14 +7,15 @@ use crate::report::view::{FaultFigures, TrialFigures, UnderFault, gap_word, reco
 use crate::units::format_micros;
 
 /// What the columns of the table are.
-pub(super) const LEGEND: &str = "faults: those that fired, \"1 of 2\" where the effect of one only was seen; \
-    election: from a fault to the first sight of a leader elected since, the longest; longest gap: between two \
-    acquisitions around a fault; recovery: from a fault's effect to the next acquisition, the median and the longest \
-    (never: there was none); zombies: entries beside a contender whose session was suspended or gone; unsafe: the \
-    longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders not \
-    served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: with \
-    their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that the \
-    fencing token turned away.";
+pub(super) const LEGEND: &str = "faults: \"1 of 2\" where the effect of one only was seen; election: from a fault \
+    to the first sight of a leader elected since, the longest; longest gap: between two acquisitions around a \
+    fault; recovery: from a fault's effect to the next acquisition, the median and the longest (never: there was \
+    none); too early: entries before the servers' transaction logs have the node of the holder before as deleted, \
+    of those that they tell of; zombies: entries beside a contender whose session was suspended or gone; unsafe: \
+    the longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders \
+    not served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: \
+    with their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that \
+    the fencing token turned away.";
 
 /// What stands with which fault.
 pub(super) const SEVERAL: &str = "Where a trial had several faults: faults, election, longest gap and recovery \
@@ -28,7 +29,7 @@ const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
 
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 20] = [
     words("strategy"),
     words("fault"),
     numbers("contenders", 0),
@@ -38,6 +39,7 @@ const COLUMNS: [Column; 19] = [
     numbers("recovery", 0),
     numbers("recovery max", 3),
     numbers("violations", 0),
+    numbers("too early", 1),
     numbers("zombies", 2),
     numbers("unsafe", 7),
     numbers("uncertain", 10),
@@ -81,10 +83,11 @@ fn of_faults(figures: &FaultFigures) -> [String; 5] {
     [faults, election, gap_word(figures).unwrap_or_default(), median, longest]
 }
 
-fn of_trials(figures: &TrialFigures) -> [String; 11] {
+fn of_trials(figures: &TrialFigures) -> [String; 12] {
     let unsafe_us = (figures.zombies > 0).then(|| format_micros(figures.longest_unsafe_us));
     [
         figures.violations.to_string(),
+        figures.order.map_or_else(String::new, |order| format!("{} of {}", order.too_early, order.compared)),
         figures.zombies.to_string(),
         unsafe_us.unwrap_or_default(),
         figures.uncertain.to_string(),

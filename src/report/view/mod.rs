@@ -19,7 +19,7 @@ mod under_fault;
 
 pub use accounting::{AccountingRow, CrossCheck};
 pub use accounting_line::AccountingLine;
-pub use broken::{Broken, Fault};
+pub use broken::{Broken, Fault, Order};
 pub use cell::{Cell, Spread};
 pub use fault_set::FaultSet;
 pub use fault_words::{gap_word, recovery_word};

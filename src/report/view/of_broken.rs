@@ -1,8 +1,8 @@
 //! From what is stored of a trial's faults to what the renderers see of them.
 
-use super::{Broken, Fault};
+use super::{Broken, Fault, Order};
 use crate::measure::Outcome;
-use crate::results::wire::{StoredFault, StoredStuck, TrialFile};
+use crate::results::wire::{StoredEnsembleOrder, StoredFault, StoredStuck, TrialFile};
 use crate::units::format_micros;
 
 /// What was broken in a trial; `None` when nothing was.
@@ -11,6 +11,7 @@ pub(super) fn broken(trial: &TrialFile) -> Option<Broken> {
     let outcome = |outcome| trial.whole.outcome(outcome);
     Some(Broken {
         faults: stored.faults.iter().map(fault).collect(),
+        order: stored.ensemble_order.as_ref().map(order),
         zombies: trial.excused.zombies,
         longest_unsafe_us: trial.excused.longest_unsafe_us,
         uncertain: trial.excused.uncertain,
@@ -22,6 +23,10 @@ pub(super) fn broken(trial: &TrialFile) -> Option<Broken> {
         stale_writes: stored.fencing.stale,
         stale_rejected: stored.fencing.stale_rejected,
     })
+}
+
+fn order(stored: &StoredEnsembleOrder) -> Order {
+    Order { compared: stored.checked, too_early: stored.overlaps.max(stored.too_early) }
 }
 
 fn fault(stored: &StoredFault) -> Fault {

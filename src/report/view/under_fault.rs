@@ -3,7 +3,7 @@
 //! A trial may have several faults. How long nobody got the lock is known fault by fault and stands with the
 //! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
 
-use super::{Broken, Cell, Fault, FaultSet, Repetition, View, verdict_word};
+use super::{Broken, Cell, Fault, FaultSet, Order, Repetition, View, verdict_word};
 
 /// One strategy at one contender count under one fault, or under several together.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +52,8 @@ pub struct TrialFigures {
     pub verdict: Option<&'static str>,
     /// Violations.
     pub violations: u64,
+    /// See [`Broken::order`]: the sum of those trials of which the ensemble told something.
+    pub order: Option<Order>,
     /// See [`Broken::zombies`].
     pub zombies: u64,
     /// The longest of all; see [`Broken::longest_unsafe_us`].
@@ -136,6 +138,7 @@ impl TrialFigures {
         (!trials.is_empty()).then(|| Self {
             verdict: verdict_word(&trials, cell.contenders),
             violations: trials.iter().map(|one| one.violations).sum(),
+            order: all().filter_map(|broken| broken.order).reduce(Order::and),
             zombies: sum(|broken| broken.zombies),
             longest_unsafe_us: all().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0),
             uncertain: sum(|broken| broken.uncertain),
