@@ -17,10 +17,10 @@ use zklockbench::verdict::Verdict;
 async fn batch(strategy: &str, contenders: usize) -> Trial {
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"5ms\"\n\
-         poll_interval = \"400ms\"\nsession_timeout = \"20s\"\n"
+         poll_interval = \"200ms\"\nsession_timeout = \"20s\"\n"
     );
     let lines =
-        if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"400ms\"\n", "") };
+        if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"200ms\"\n", "") };
     trials::run_one(ensemble::shared(), &lines).await
 }
 

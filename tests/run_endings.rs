@@ -71,8 +71,11 @@ fn left_on(connect: &str) -> usize {
 fn a_normal_end_leaves_whole_results_and_no_server() {
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warming the servers up"), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("not warmed up"), "{}", stdout(&output));
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
     let dir = &bench.results()[0];
@@ -152,6 +155,7 @@ fn kill_9_leaves_no_server_and_nothing_that_looks_whole_and_the_next_run_tidies_
     let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
     // Then the data of the first are gone as well
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("servers not warmed up"), "{}", stdout(&output));
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
 }
 

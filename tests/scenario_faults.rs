@@ -382,6 +382,11 @@ fn a_fault_begins_and_ends_within_the_measured_phase() {
         &[&format!("9:12 `kill` may last until 1m 1s, but the measured phase lasts 1m => {help}")],
     );
     one(
+        "kind = \"reset\"\nat = \"50s\"\ntimes = 3\nevery = \"5s\"",
+        &[&format!("8:6 `reset` may fire at 1m, but the measured phase lasts 1m => {help}")],
+    );
+    one("kind = \"reset\"\nat = \"50s\"\ntimes = 3\nevery = \"4s\"", &[]);
+    one(
         "kind = \"reset\"\nafter_acquisitions = 1\ntimes = 5\nevery = \"20s\"",
         &[&format!("7:8 `reset` may take 1m 20s, but the measured phase lasts 1m => {help}")],
     );

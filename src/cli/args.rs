@@ -51,6 +51,9 @@ pub struct RunArgs {
     /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
     #[arg(long)]
     pub fresh: bool,
+    /// Do not warm the servers up: the first trial begins sooner, but fresh servers answer it slowly
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
     /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
     #[arg(long)]
     pub allow_faults: bool,

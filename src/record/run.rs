@@ -44,6 +44,8 @@ pub struct EnsembleInfo {
     pub placement: String,
     /// Whether it shares the generator's host, and so its processors.
     pub shares_host: bool,
+    /// Whether its servers were left as they had started, without load before the first trial.
+    pub starts_cold: bool,
     /// The configuration that the suite gave it, or what `conf` told.
     pub config: Vec<(String, String)>,
 }

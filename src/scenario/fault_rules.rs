@@ -216,10 +216,15 @@ fn phase(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
         return;
     }
     let end = at + lasting(fault);
-    if end > whole {
-        let when = if said.at.is_some() { "may last until" } else { "may take" };
+    // What takes no time must at least begin within the phase.
+    if end > whole || end == whole && said.duration.is_none() {
+        let (when, key) = match (said.at, said.duration) {
+            (None, _) => ("may take", "duration"),
+            (Some(_), Some(_)) => ("may last until", "duration"),
+            (Some(_), None) => ("may fire at", "at"),
+        };
         sink.error(
-            value_of(fault, "duration"),
+            value_of(fault, key),
             format!("`{name}` {when} {}, but the measured phase lasts {}", written(end), written(whole)),
             "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top",
         );

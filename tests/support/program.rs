@@ -30,7 +30,8 @@ impl Bench {
         path
     }
 
-    /// The program with this bench's state, in this bench's directory.
+    /// The program with this bench's state, in this bench's directory. Its servers are not warmed up: no test asks how
+    /// fast they are.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
     }
@@ -39,7 +40,7 @@ impl Bench {
     pub fn command_of(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
-        command.env("ZKLOCKBENCH_STATE_DIR", self.path("state"));
+        command.env("ZKLOCKBENCH_STATE_DIR", self.path("state")).env("ZKLOCKBENCH_COLD", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
         command
     }

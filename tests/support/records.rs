@@ -39,6 +39,7 @@ pub fn run(planned_trials: usize) -> Run {
             }],
             placement: "not known".into(),
             shares_host: false,
+            starts_cold: false,
             config: vec![("tickTime".into(), "2000".into()), ("syncLimit".into(), "5".into())],
         },
         started_at: began(),

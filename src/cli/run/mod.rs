@@ -97,7 +97,8 @@ impl Session {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
         files::allow(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
         let target = self.world.target(&self.args)?;
-        let ensemble = self.world.describe().await;
+        let mut ensemble = self.world.describe().await;
+        ensemble.starts_cold = self.args.cold && !self.world.is_external();
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
         let environment = Environment {
             target,
@@ -111,8 +112,10 @@ impl Session {
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
         if !self.world.is_external() && !stop.is_cancelled() {
-            self.progress.note("warming the servers up, which takes up to 12 s");
-            warm_up::warm_up(&environment, stop).await?;
+            if !self.args.cold {
+                self.progress.note("warming the servers up, which takes up to 12 s");
+                warm_up::warm_up(&environment, stop).await?;
+            }
             self.progress.note("the first trial begins");
         }
         let outcome = self.trials(&environment, stop).await;

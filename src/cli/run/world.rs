@@ -163,7 +163,15 @@ impl World {
                 format!("a read every {} ms on each server (ZOOKEEPER-4537)", keep_awake::EVERY.as_millis());
             config.push(("kept awake by".to_owned(), how));
         }
-        EnsembleInfo { kind: kind.into(), connect: self.connect(), servers, placement, shares_host, config }
+        EnsembleInfo {
+            kind: kind.into(),
+            connect: self.connect(),
+            servers,
+            placement,
+            shares_host,
+            config,
+            ..EnsembleInfo::default()
+        }
     }
 
     /// Ends what was started for this run. What servers in containers said is written into that directory first;

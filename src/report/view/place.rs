@@ -8,6 +8,9 @@ pub(super) fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     if !run.ensemble.placement.is_empty() {
         said.push(format!("data: {}", run.ensemble.placement));
     }
+    if run.ensemble.starts_cold {
+        said.push("servers not warmed up".to_owned());
+    }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
     said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
     said

@@ -68,6 +68,9 @@ pub struct StoredEnsemble {
     pub placement: String,
     /// Whether it shared the generator's host, and so its processors.
     pub shares_host: bool,
+    /// Whether its servers were left as they had started, without load before the first trial.
+    #[serde(default)]
+    pub starts_cold: bool,
     /// Its configuration: pairs of key and value, in the order in which it was given.
     pub config: Vec<(String, String)>,
 }
@@ -80,6 +83,7 @@ impl From<&EnsembleInfo> for StoredEnsemble {
             servers: ensemble.servers.iter().map(Into::into).collect(),
             placement: ensemble.placement.clone(),
             shares_host: ensemble.shares_host,
+            starts_cold: ensemble.starts_cold,
             config: ensemble.config.clone(),
         }
     }
