@@ -79,6 +79,14 @@ fn the_readme_shows_the_example_run_as_the_report_renders_it() {
 }
 
 #[test]
+fn the_readme_shows_the_table_of_faults_of_the_example_run() {
+    let stored = results::read(&file("results/example-faults")).unwrap();
+    let text = report::markdown(&report::View::of(&stored));
+    let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
+    assert_fresh("README.md", &with_part("README.md", "faults example", &format!("{table}\n")));
+}
+
+#[test]
 fn every_parameter_has_a_default_of_its_own_kind() {
     let locks = lock::cards().into_iter().map(|card| (card.name, card.params));
     for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
