@@ -143,7 +143,9 @@ fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_remo
     let scenario = bench.scenario(&SHORT.replace("500ms", "60s"));
     let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
-    eventually("the servers are warmed up", Duration::from_secs(60), || bench.logged().contains("warming"));
+    eventually("contenders run", Duration::from_secs(60), || {
+        bench.logged().contains("the first trial begins")
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     let project = project_in(&bench.logged());

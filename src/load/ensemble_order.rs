@@ -109,7 +109,7 @@ fn compare_zxids(known: &[(Grant, Life)], places: usize, order: &mut EnsembleOrd
     let (checked, overlaps) = overlaps(holds.into_iter(), places);
     order.checked_by_zxid = checked;
     order.too_early = overlaps.count;
-    order.first = order.first.take().or(overlaps.first.map(|pair| describe_zxids(&pair)));
+    order.first = overlaps.first.map(|pair| describe_zxids(&pair));
 }
 
 /// Each hold lasts from when its contender entered to when the deletion of its node was proposed.
@@ -127,7 +127,8 @@ fn compare_times(
     let (checked, overlaps) = overlaps(holds, places);
     order.checked = checked;
     order.overlaps = overlaps.count;
-    order.first = order.first.take().or(overlaps.first.map(|pair| describe_times(&pair)));
+    // Of two accounts of the same, the one in milliseconds is the easier to read.
+    order.first = overlaps.first.map(|pair| describe_times(&pair)).or(order.first.take());
 }
 
 /// A hold as the ensemble has it, in whatever it is counted.
