@@ -21,7 +21,7 @@ use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
-use crate::record::{Completeness, FaultRecord, Phase, Sessions, Stuck, Trial};
+use crate::record::{Completeness, FaultRecord, Health, Phase, Sessions, Stuck, Trial};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::verdict::Verdict;
 use crate::zk::nodelay;
@@ -124,12 +124,7 @@ impl<'a> Conductor<'a> {
         let threads = self.collect().await;
         let start = self.shared.signals.start.borrow().unwrap_or(0);
         let sheet = assemble::merge_sheets(&threads);
-        let mut health = health::judge(&begin, &sheet, &threads, &end);
-        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
-        // While something is broken on purpose it is part of the result that nobody is served.
-        if !self.shared.has_faults() {
-            health.invalid = standstill::judge(&self.shared).or(health.invalid);
-        }
+        let mut health = self.with_standstill(health::judge(&begin, &sheet, &threads, &end));
         let mut log = assemble::merge_logs(threads);
         let wall = WallClock::read();
         let lives = self.lives(wall).await.unwrap_or_else(|why| {
@@ -186,6 +181,15 @@ impl<'a> Conductor<'a> {
             completeness: self.cut_short.take().map_or(Completeness::Complete, Completeness::Partial),
             exclusion: Verdict::Unknown(vec!["not checked yet".into()]),
         })
+    }
+
+    fn with_standstill(&self, mut health: Health) -> Health {
+        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
+        // While something is broken on purpose it is part of the result that nobody is served.
+        if !self.shared.has_faults() {
+            health.invalid = standstill::judge(&self.shared).or(health.invalid);
+        }
+        health
     }
 
     /// Waits until every contender has a session. Returns how long that took.
