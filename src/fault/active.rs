@@ -32,6 +32,14 @@ impl<'a> Active<'a> {
         Self { target, proof, seen_at: None, healing: Box::pin(healing) }
     }
 
+    /// One that is in effect as long as this lives.
+    pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
+        Self::until(target, proof, async move {
+            drop(guard);
+            Ok(())
+        })
+    }
+
     /// One that has ended by itself.
     pub fn over(target: String, proof: Proof) -> Self {
         Self::until(target, proof, async { Ok(()) })

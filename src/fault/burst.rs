@@ -53,9 +53,5 @@ async fn inject<'a>(
     let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.door(*contender)).collect());
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
-    let healing = async move {
-        drop(kept);
-        Ok(())
-    };
-    Ok(Active::until(aim::name(&hit, &choice.target), proof(seen), healing))
+    Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept))
 }

@@ -61,11 +61,7 @@ async fn inject<'a>(
         Proof::NotProved("it went on".into())
     };
     let target = aim::name(&hit, &choice.target);
-    let healing = async move {
-        drop(gates);
-        Ok(())
-    };
-    Ok(Active::until(target, proof, healing))
+    Ok(Active::until_dropped(target, proof, gates))
 }
 
 /// Gates that are shut as long as this lives, however it ends.

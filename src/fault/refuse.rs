@@ -51,5 +51,5 @@ async fn inject<'a>(
     let gone = || hit.who.iter().all(|who| proxy.connections(*who) == 0);
     let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
     let proof = proof(gone.map(|()| "no connection was left".to_owned()));
-    Ok(wire::until_dropped(hit.name, proof, knobs))
+    Ok(Active::until_dropped(hit.name, proof, knobs))
 }

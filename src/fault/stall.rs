@@ -58,5 +58,5 @@ async fn inject<'a>(
     } else {
         Proof::NotProved("something passed".into())
     };
-    Ok(wire::until_dropped(hit.name, proof, knobs))
+    Ok(Active::until_dropped(hit.name, proof, knobs))
 }

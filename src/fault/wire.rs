@@ -10,7 +10,7 @@ use super::aim;
 use super::seen::proof;
 use super::site::Site;
 use crate::catalog::ParamValue;
-use crate::catalog::fault::{FaultChoice, Proof, Target};
+use crate::catalog::fault::{FaultChoice, Target};
 use crate::ensemble::eventually;
 use crate::proxy::{Knob, Proxy, Who};
 
@@ -46,15 +46,7 @@ pub async fn turn<'a>(hit: Hit, proxy: &Proxy, what: &str, knob: impl Fn(Who) ->
         if connections > 0 { Ok(proof()) } else { Err("it had no connection".to_owned()) }
     };
     let seen = eventually(aim::PATIENCE, passing).await;
-    until_dropped(hit.name, proof(seen), knobs)
-}
-
-/// In effect as long as these knobs are turned.
-pub fn until_dropped<'a>(name: String, proof: Proof, knobs: Vec<Knob>) -> Active<'a> {
-    Active::until(name, proof, async move {
-        drop(knobs);
-        Ok(())
-    })
+    Active::until_dropped(hit.name, proof(seen), knobs)
 }
 
 /// A parameter that is a time.
