@@ -146,12 +146,12 @@ impl Books {
         if let Some(inside) = inside {
             self.note_overlap(inside, acquired);
         }
+        let (mode, zxid) = (self.in_force(attempt.mode), session.known_zxid());
         if self.shared.has_faults() {
             self.shared.gaps.acquired(acquired);
-            self.note_grant(held, (attempt.mode, acquired), session.known_zxid());
+            self.note_grant(held, (mode, acquired), zxid);
         }
         let token = held.node.as_ref().map(token);
-        let (mode, zxid) = (self.in_force(attempt.mode), session.known_zxid());
         self.note(acquired, Some(session.id()), Deed::Enters { mode, token, zxid });
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
@@ -304,7 +304,6 @@ impl Books {
 
     fn note_grant(&self, held: &Held, (mode, entered): (Mode, Stamp), zxid: Option<i64>) {
         let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
-        let mode = self.in_force(mode);
         let lock = self.shared.scene_of(self.id);
         let grants = &mut self.desk.log.borrow_mut().grants;
         if grants.len() < ensemble_order::KEPT {
@@ -326,8 +325,7 @@ impl Books {
 
     /// The holder writes to the resource behind the lock, with its token.
     pub fn write_to_resource(&self, session: &Session, held: &Held) {
-        let is_asked_for = self.shared.has_faults() || self.shared.keeps_history;
-        if !is_asked_for || self.shared.entry.card.guarantees.holders != Holders::One {
+        if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
         }
         let accepted = self.scene().write(self.id, held);

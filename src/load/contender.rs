@@ -85,7 +85,7 @@ impl Contender {
     }
 
     fn has_session(&mut self, session: Session) {
-        if self.shared.has_faults() || self.shared.keeps_history {
+        if self.shared.keeps_evidence() {
             self.connection.follow(&session, self.books.of_session(session.id()));
             self.knobs.set_session(Some(session.key()));
         }

@@ -62,7 +62,7 @@ impl Desk {
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes,
-            dates_lists: shared.wants_zxids(),
+            dates_lists: shared.keeps_evidence(),
             trace: None,
         };
         Self { sheet, log: Rc::default(), observed }

@@ -157,9 +157,10 @@ impl Shared {
         !self.spec.faults.is_empty()
     }
 
-    /// Whether it is to be known as of which transaction a contender found that it holds.
+    /// Whether more is to be known of each hold than how long it took: its session, its writes, as of which transaction it
+    /// was found.
     #[must_use]
-    pub fn wants_zxids(&self) -> bool {
+    pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 

@@ -304,7 +304,7 @@ impl<'a> Conductor<'a> {
     /// # Errors
     /// The wall clock was set since the trial began.
     async fn lives(&self, wall: WallClock) -> Result<Lives, String> {
-        if !self.shared.wants_zxids() {
+        if !self.shared.keeps_evidence() {
             return Ok(Lives::new());
         }
         let set_by = wall.set_since(self.wall);
