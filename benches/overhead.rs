@@ -26,14 +26,12 @@
 //! Ends with 1 when the cost is above the limit, with 4 when these rounds cannot tell, and with 3 when the
 //! ensemble cannot be used.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a table is what it is for
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
 #[path = "overhead/bare.rs"]
 mod bare;
 #[path = "overhead/side.rs"]
 mod side;
-#[path = "overhead/statistics.rs"]
-mod statistics;
 #[path = "overhead/world.rs"]
 mod world;
 
@@ -42,18 +40,22 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use zklockbench::error::{Error, Exit};
 use zklockbench::record::{Completeness, Trial};
+use zklockbench::report::view::Spread;
 use zklockbench::scenario::TrialSpec;
 use zklockbench::verdict::Verdict;
 
 use side::{Moment, Side};
-use statistics::{Ratios, interval, median};
 use world::World;
 
 /// The largest share of throughput that measuring may cost.
 const LIMIT: f64 = 0.03;
 const WARM_UP: Duration = Duration::from_secs(1);
+/// How often the rounds are drawn anew for an interval.
+const RESAMPLES: usize = 10_000;
 
 /// Compares a trial with a bare loop.
 #[derive(Debug, Clone, Parser)]
@@ -158,7 +160,7 @@ async fn beside_a_trial(
     let ends = Mutex::new(Vec::new());
     let phase = |name: &str| {
         if matches!(name, "measure" | "drain") {
-            let mark = (Moment::now(), bare.0.acquired());
+            let mark = (Moment::now(), bare.running.acquired());
             ends.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
         }
     };
@@ -181,9 +183,9 @@ async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], E
         world.bare(3 * number + 2, args, Duration::ZERO).await?,
     ];
     tokio::time::sleep(WARM_UP).await;
-    let (begin, before) = (Moment::now(), pair.each_ref().map(|(running, _)| running.acquired()));
+    let (begin, before) = (Moment::now(), pair.each_ref().map(|bare| bare.running.acquired()));
     tokio::time::sleep(args.measured()).await;
-    let (end, after) = (Moment::now(), pair.each_ref().map(|(running, _)| running.acquired()));
+    let (end, after) = (Moment::now(), pair.each_ref().map(|bare| bare.running.acquired()));
     for one in pair {
         world.end(one).await?;
     }
@@ -233,8 +235,8 @@ const FIGURES: [(&str, Figure); 2] = [
 
 /// Prints what the rounds say together; returns the verdict on the limit.
 fn judge(rounds: &[Round]) -> Verdict {
-    let ratios: Ratios = rounds.iter().map(Round::ratio).collect();
-    let noise: Ratios = rounds.iter().map(Round::noise).collect();
+    let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
+    let noise: Vec<f64> = rounds.iter().map(Round::noise).collect();
     let bare: Vec<Side> = rounds.iter().map(|round| round.bare).collect();
     let trial: Vec<Side> = rounds.iter().map(|round| round.trial).collect();
     let (low, high) = interval(&ratios);
@@ -275,4 +277,24 @@ fn span(values: &[f64]) -> String {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{low:.4} to {high:.4}")
+}
+
+/// The median; not a number for none.
+fn median(values: &[f64]) -> f64 {
+    Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median)
+}
+
+/// The 95 % interval of the median, by drawing the rounds anew.
+fn interval(values: &[f64]) -> (f64, f64) {
+    if values.is_empty() {
+        return (f64::NAN, f64::NAN);
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut draw = || {
+        let drawn: Vec<f64> = values.iter().map(|_| values[rng.random_range(0..values.len())]).collect();
+        median(&drawn)
+    };
+    let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| draw()).collect();
+    medians.sort_by(f64::total_cmp);
+    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
 }

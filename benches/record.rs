@@ -1,14 +1,14 @@
 //! What recording costs: nanoseconds and allocations of one sample on a sheet.
 //!
 //! Measured are one sample alone, one count alone, a sample with the reading of the clock that it needs, and
-//! all the bookkeeping of one acquisition of `predecessor-watch` behind a queue, as session and contender do
-//! it. Each round repeats
-//! its work often enough for the clock's resolution; the median over the rounds is compared with the limit,
-//! because single rounds are disturbed by whatever else the machine does.
+//! all that is recorded of one acquisition of `predecessor-watch` behind a queue, as session and contender do
+//! it. Each round repeats its work often enough for the clock's resolution; the median over the rounds is compared with
+//! the limit, because single rounds are disturbed by whatever else the machine does.
 //!
 //! Ends with 1 when a sample takes longer than the limit or allocates.
 
-#![allow(clippy::print_stdout)] // a table is what it is for
+#![allow(clippy::print_stdout, reason = "a table is what it is for")]
+#![allow(clippy::disallowed_methods, reason = "what is timed here is the recording itself")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -33,7 +33,10 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-#[allow(unsafe_code)] // An allocator can be written in no other way; each call is handed on unchanged.
+#[allow(
+    unsafe_code,
+    reason = "an allocator can be written in no other way; each call is handed on unchanged"
+)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +122,6 @@ fn round(work: &Work, sheet: &mut Sheet, now: &mut Stamp) -> f64 {
         *now += 37;
         (work.run)(black_box(&mut *sheet), black_box(*now));
     }
-    #[allow(clippy::cast_precision_loss)] // The numbers are far below 2^52.
     let samples = (REPEATS * work.samples) as f64;
     begin.elapsed().as_secs_f64() * 1e9 / samples
 }

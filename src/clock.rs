@@ -2,6 +2,8 @@
 //!
 //! Every latency in the suite is a difference of two [`now`] values. Wall time is used for labels only.
 
+#![expect(clippy::disallowed_methods, reason = "every other time is a difference to what is read here")]
+
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 

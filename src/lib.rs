@@ -6,7 +6,7 @@
 //!
 //! Modules are listed in layer order: a module may import those of the layers above it in this list, and
 //! the measuring half (`zk`, `ensemble`, `lock`, `load`) never meets the reading half (`report`) except in
-//! [`results`] and [`cli`]. `tests/architecture.rs` enforces the rule.
+//! [`results`] and [`cli`]. `tests/pure/architecture` enforces the rule.
 
 // Layer 0: words.
 pub mod catalog;

@@ -30,7 +30,6 @@ pub fn format_duration(duration: Duration) -> String {
 /// Prints microseconds with the unit that keeps three significant digits readable.
 #[must_use]
 pub fn format_micros(us: u64) -> String {
-    #[allow(clippy::cast_precision_loss)]
     let value = us as f64;
     match us {
         0..1_000 => format!("{us} µs"),

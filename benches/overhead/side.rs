@@ -19,7 +19,6 @@ pub struct Side {
 
 impl Side {
     /// So many acquisitions between the two moments, on threads of that name.
-    #[allow(clippy::cast_precision_loss)] // Far below 2^52.
     pub fn between(begin: &Moment, end: &Moment, acquired: u64, thread: &str) -> Self {
         let seconds = (end.at - begin.at) as f64 / 1e6;
         let ticks = |moment: &Moment| moment.ticks.get(thread).map_or(f64::NAN, |ticks| *ticks as f64);

@@ -29,6 +29,12 @@ pub struct World {
     _local: Option<Local>,
 }
 
+/// A bare loop under way, and the root of its lock.
+pub struct BareLoop {
+    pub running: Running,
+    root: String,
+}
+
 impl World {
     /// Finds or starts the ensemble.
     pub async fn open(args: &Args) -> Result<Self, Error> {
@@ -51,7 +57,7 @@ impl World {
             namespace: TOP.trim_start_matches('/').to_owned(),
             threads: args.threads.into(),
             // What the trial's side does beside the bare loop would count against it.
-            keep_awake: false,
+            keep_awake: None,
             local: None,
             keeps_history: false,
             proxy: None,
@@ -85,12 +91,7 @@ impl World {
     }
 
     /// Starts the bare loop on a lock of its own.
-    pub async fn bare(
-        &self,
-        number: usize,
-        args: &Args,
-        handicap: Duration,
-    ) -> Result<(Running, String), Error> {
+    pub async fn bare(&self, number: usize, args: &Args, handicap: Duration) -> Result<BareLoop, Error> {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
         let run = Loop {
             target: self.environment.target.clone(),
@@ -100,13 +101,13 @@ impl World {
             threads: args.threads.into(),
             handicap,
         };
-        Ok((Running::start(&run).await?, root))
+        Ok(BareLoop { running: Running::start(&run).await?, root })
     }
 
     /// Ends a bare loop and removes its lock.
-    pub async fn end(&self, (running, root): (Running, String)) -> Result<(), Error> {
-        running.stop().await?;
-        self.environment.workspace.clear(&root).await
+    pub async fn end(&self, bare: BareLoop) -> Result<(), Error> {
+        bare.running.stop().await?;
+        self.environment.workspace.clear(&bare.root).await
     }
 
     /// Removes what was made.

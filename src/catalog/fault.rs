@@ -40,6 +40,38 @@ pub struct FaultCard {
 }
 
 impl FaultCard {
+    /// What most faults of contenders have in common. A card names only what differs from it.
+    pub const CONTENDERS: Self = Self {
+        name: "",
+        summary: "",
+        source: "",
+        details: "",
+        targets: Targets::Contenders,
+        refuses: &[],
+        default_target: "holder",
+        ends: Ends::ByItself,
+        needs: Capability::Contenders,
+        least_servers: 1,
+        stops_service: false,
+        needs_key: None,
+        params: &[],
+    };
+
+    /// What most faults of the connections between contenders and servers have in common.
+    pub const CONNECTIONS: Self = Self { ends: Ends::Healed, needs: Capability::Proxies, ..Self::CONTENDERS };
+
+    /// What most faults of servers have in common.
+    pub const SERVERS: Self = Self {
+        targets: Targets::Servers,
+        default_target: "leader",
+        ends: Ends::Healed,
+        needs: Capability::Processes,
+        ..Self::CONTENDERS
+    };
+
+    /// What most faults have in common that choose their servers themselves.
+    pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
+
     /// The words that a scenario may say for its target.
     #[must_use]
     pub fn words(&self) -> Vec<&'static str> {

@@ -1,6 +1,5 @@
 //! Did the lock exclude?
 
-use crate::catalog::fault::Proof;
 use crate::measure::Measure;
 use crate::record::{Completeness, Trial};
 use crate::units::contenders;
@@ -51,12 +50,10 @@ pub fn exclusion(trial: &Trial) -> Verdict {
 /// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
 /// whose outcome is not known proves nothing.
 fn faults(trial: &Trial) -> Vec<String> {
-    let unproved = trial.faults.iter().filter_map(|fault| match &fault.proof {
-        Proof::NotProved(why) => {
-            Some(format!("{}: fault {} ({}): {why}", name(trial), fault.number, fault.label))
-        }
-        Proof::Proved(_) => None,
-    });
+    let unproved =
+        trial.faults.iter().filter(|fault| !fault.proved).map(|fault| {
+            format!("{}: fault {} ({}): {}", name(trial), fault.number, fault.label, fault.proof)
+        });
     let left = trial.faults.iter().filter_map(|fault| {
         let why = fault.left.as_ref()?;
         Some(format!("{}: fault {} ({}) was not undone: {why}", name(trial), fault.number, fault.label))

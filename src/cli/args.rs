@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
-use super::overrides::Overrides;
+use super::scenario_file::Overrides;
+use crate::error::Error;
+use crate::zk::{Access, TlsFiles};
 
 /// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
 #[derive(Debug, Parser)]
@@ -268,6 +270,23 @@ fn run_id(text: &str) -> Result<String, String> {
         return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
     }
     Ok(text.to_owned())
+}
+
+impl AccessArgs {
+    /// Whether any option asks for TLS.
+    pub fn wants_tls(&self) -> bool {
+        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Names what is missing or wrong.
+    pub fn access(&self) -> Result<Access, Error> {
+        let files =
+            TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
+        Access::new(self.auth.clone(), self.wants_tls().then_some(&files))
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
-//! What `strategies` and `faults` have in common: all of a kind in one line each, or all about the one that was named.
+//! `strategies` and `faults`: all of a kind in one line each, or all about the one that was named.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
+use super::args::{FaultsArgs, StrategiesArgs};
 use super::output;
-use crate::catalog::Param;
+use crate::catalog::fault::{Ends, FaultCard};
+use crate::catalog::{LockCard, Param};
 use crate::error::{Error, Exit};
 use crate::scenario::nearest;
+use crate::{fault, lock};
 
 /// What can be listed.
-pub trait Listed: Sized {
+trait Listed: Sized {
     /// What one of them is called.
     const NOUN: &'static str;
 
@@ -30,7 +33,7 @@ pub trait Listed: Sized {
 ///
 /// # Errors
 /// Usage, with the nearest name and all names, for one that there is not.
-pub fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<Exit, Error> {
+fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
         None => all,
@@ -54,17 +57,26 @@ fn find<T: Listed>(name: &str, all: Vec<T>) -> Result<T, Error> {
     })
 }
 
+/// What people are told first of each.
+fn head(name: &str, summary: &str, source: &str, details: &str) -> String {
+    format!("{name}: {summary}\n\nSource: {source}\n\n{}\n", details.trim())
+}
+
+/// A parameter for people.
+fn parameter(param: &Param, only_with: &str) -> String {
+    let Param { name, default, doc, .. } = param;
+    format!("\nParameter {name} ({}; default {default}): {doc}{only_with}\n", param.kind.in_words(""))
+}
+
 /// Parameters for programs.
-#[must_use]
-pub fn params(params: &[Param]) -> Vec<Value> {
+fn params(params: &[Param]) -> Vec<Value> {
     let values = |param: &Param| param.kind.in_words("");
     let one = |param: &Param| json!({ "name": param.name, "values": values(param), "default": param.default, "doc": param.doc });
     params.iter().map(one).collect()
 }
 
 /// One line for each, below a heading.
-#[must_use]
-pub fn table<const COLUMNS: usize>(
+fn table<const COLUMNS: usize>(
     heading: [&str; COLUMNS],
     rows: impl Iterator<Item = [&'static str; COLUMNS]>,
 ) -> String {
@@ -75,4 +87,123 @@ pub fn table<const COLUMNS: usize>(
         table.add_row(row);
     });
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Prints the list of strategies, or the one that was named.
+///
+/// # Errors
+/// A usage error for a name that there is not.
+pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
+    print(lock::cards(), args.name.as_deref(), args.json)
+}
+
+impl Listed for LockCard {
+    const NOUN: &'static str = "strategy";
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn list(all: &[Self]) -> String {
+        let row = |card: &Self| [card.name, card.summary, card.source];
+        table(["STRATEGY", "HOW", "SOURCE"], all.iter().map(row))
+    }
+
+    fn describe(&self) -> String {
+        let mut text = head(self.name, self.summary, self.source, self.details);
+        text += &format!("\nGives: {}\n", promises(self).join(", "));
+        for param in self.params {
+            text += &parameter(param, &self.only_with(param));
+        }
+        text
+    }
+
+    fn machine(&self) -> Value {
+        let given = self.guarantees;
+        json!({
+            "name": self.name,
+            "summary": self.summary,
+            "source": self.source,
+            "details": self.details.trim(),
+            "guarantees": {
+                "exclusive": given.exclusive,
+                "fifo": given.fifo,
+                "reentrant": given.reentrant,
+                "protected": given.protected,
+                "watches": given.watches,
+            },
+            "params": params(self.params),
+        })
+    }
+}
+
+fn promises(card: &LockCard) -> Vec<&'static str> {
+    let given = card.guarantees;
+    [
+        if given.exclusive { "mutual exclusion" } else { "no mutual exclusion" },
+        if given.fifo { "order of arrival" } else { "no order" },
+        if given.reentrant { "reentrant" } else { "not reentrant" },
+        if given.protected { "protected against a lost create response" } else { "not protected" },
+        if given.watches { "waits by watches" } else { "waits by looking again" },
+    ]
+    .into()
+}
+
+/// Prints the list of faults, or the one that was named.
+///
+/// # Errors
+/// A usage error for a name that there is not.
+pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
+    print(fault::cards(), args.kind.as_deref(), args.json)
+}
+
+impl Listed for FaultCard {
+    const NOUN: &'static str = "fault";
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn list(all: &[Self]) -> String {
+        let row = |card: &Self| [card.name, card.summary, card.targets.noun(), card.ends.in_words()];
+        table(["FAULT", "WHAT", "HITS", "ENDS"], all.iter().map(row))
+    }
+
+    fn describe(&self) -> String {
+        let mut text = head(self.name, self.summary, self.source, self.details);
+        text += &match self.words().as_slice() {
+            [] => format!("\nHits: {}\n", self.targets.noun()),
+            words => {
+                format!(
+                    "\nHits: {}, or one by its number; default {}\n",
+                    words.join(", "),
+                    self.default_target
+                )
+            }
+        };
+        text += &format!("Ends: {}\nNeeds: {}\n", self.ends.in_words(), self.needs.in_words());
+        if self.least_servers > 1 {
+            text += &format!("Servers: at least {}\n", self.least_servers);
+        }
+        for param in self.params {
+            text += &parameter(param, "");
+        }
+        text
+    }
+
+    fn machine(&self) -> Value {
+        json!({
+            "name": self.name,
+            "summary": self.summary,
+            "source": self.source,
+            "details": self.details.trim(),
+            "hits": self.targets.noun(),
+            "targets": self.words(),
+            "default_target": (!self.default_target.is_empty()).then_some(self.default_target),
+            "healed": self.ends == Ends::Healed,
+            "needs": self.needs.in_words(),
+            "least_servers": self.least_servers,
+            "params": params(self.params),
+        })
+    }
 }

@@ -1,35 +1,35 @@
 //! The door: arguments in, a command run, an exit code out.
 
-mod access;
 mod args;
 mod check;
 mod clean;
-mod completions;
 mod ensemble;
-mod faults;
-mod host;
 mod interrupt;
 mod listing;
-mod man;
 mod output;
-mod overrides;
-mod rootless;
 mod run;
 mod scenario_file;
-mod schema;
-mod strategies;
+mod texts;
 mod torture;
 mod validate;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub use args::Cli;
 use args::Command;
 
+use crate::ensemble::leave_for_own_network;
 use crate::error::{Error, Exit};
+use crate::scenario::{EnsembleChoice, Scenario};
 use interrupt::Interrupt;
+use run::capabilities::Needs;
+use scenario_file::{Overrides, ScenarioFile};
 
 /// The clap definition: completions, the man page and the documentation are made from it.
 #[must_use]
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let exit = match parsed {
         Ok(cli) => {
-            rootless::prepare(&cli.command);
+            move_to_own_network(&cli.command);
             conclude(start(cli))
         }
         Err(error) => {
@@ -53,6 +53,28 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit as u8)
+}
+
+/// Before there are threads: moves to a network of its own where the scenario cuts servers off from each other and the
+/// command is not run by root.
+///
+/// Whatever is wrong with the scenario is told later. One that comes through a pipe can be read only once, so it is
+/// left alone here.
+fn move_to_own_network(command: &Command) {
+    leave_for_own_network(|| match command {
+        Command::Run(args) => needs_links(&args.scenario, &args.overrides),
+        Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
+        _ => false,
+    });
+}
+
+fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
+    let read = || ScenarioFile::read(scenario, overrides).ok();
+    let is_of_own_servers = |scenario: &Scenario| {
+        // Containers have networks of Docker's, which only this machine's own network leads to.
+        matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
+    };
+    scenario.is_file() && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
 }
 
 fn start(cli: Cli) -> Result<Exit, Error> {
@@ -74,15 +96,15 @@ async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) 
     match command {
         Command::Run(args) => run::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
-        Command::Strategies(args) => strategies::execute(&args),
-        Command::Faults(args) => faults::execute(&args),
+        Command::Strategies(args) => listing::strategies(&args),
+        Command::Faults(args) => listing::faults(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Torture(args) => torture::execute(args, stop).await,
-        Command::Schema => schema::execute(),
+        Command::Schema => texts::schema(),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,
-        Command::Completions(args) => completions::execute(&args),
-        Command::Man => man::execute(),
+        Command::Completions(args) => texts::completions(&args),
+        Command::Man => texts::man(),
     }
 }
 
@@ -100,7 +122,9 @@ fn exit_codes() -> String {
 
 /// The ZooKeeper client's own log, for whoever needs to see below the session: `ZKLOCKBENCH_LOG=debug`.
 fn log_if_asked() {
-    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("ZKLOCKBENCH_LOG") {
-        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let filter = std::env::var("ZKLOCKBENCH_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    if let Some(filter) = filter {
+        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+        let _ = tracing_subscriber::registry().with(lines).try_init();
     }
 }

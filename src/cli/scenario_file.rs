@@ -1,9 +1,14 @@
 //! Reading a scenario file and making the command line's changes to it.
+//!
+//! Changes are made in the file's data, which are then read again as a whole: so every rule that holds for a
+//! file holds for an override, and the results keep the scenario as it was really run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use toml::{Table, Value};
 
 use super::output;
-use super::overrides::Overrides;
 use crate::error::Error;
 use crate::scenario::{Diagnostics, Parsed, parse};
 use crate::{fault, lock};
@@ -69,4 +74,147 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
         ""
     };
     Error::usage(format!("cannot read the scenario {}: {error}{help}", path.display()))
+}
+
+/// Options that change the scenario.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Changes to the scenario")]
+pub struct Overrides {
+    /// Run against this ensemble instead of a local one
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
+    pub connect: Option<String>,
+    /// Run against servers in containers, brought up from this Compose file and taken down afterwards
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
+    pub compose: Option<PathBuf>,
+    /// Servers of the local ensemble: 1, 3 or 5
+    #[arg(long, value_name = "N")]
+    pub servers: Option<i64>,
+    /// Below which directory the local servers keep their data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Contender counts, e.g. 1,10,100
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub contenders: Vec<i64>,
+    /// How often each combination runs
+    #[arg(long, value_name = "N")]
+    pub repetitions: Option<i64>,
+    /// Length of the measured phase, e.g. 5s
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Factor on all times of the scenario
+    #[arg(long, value_name = "FACTOR")]
+    pub time_scale: Option<f64>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N")]
+    pub seed: Option<i64>,
+    /// Set any key, e.g. --set 'hold="5ms"' or --set ensemble.servers=5
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// One change: the key's path and the value.
+type Change = (Vec<String>, Value);
+
+impl Overrides {
+    /// The file's text with the changes made, and each change in words; `None` when there is none.
+    ///
+    /// # Errors
+    /// When a `--set` cannot be understood.
+    pub fn apply(&self, text: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+        let changes = self.changes()?;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let mut table: Table = text.parse().map_err(|error| Error::usage(format!("{error}")))?;
+        if self.connect.is_some() || self.compose.is_some() {
+            table.remove("ensemble");
+        }
+        let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join("."))).collect();
+        for (path, value) in changes {
+            put(&mut table, &path, value)?;
+        }
+        let text = toml::to_string(&table).map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Some((text, told)))
+    }
+
+    fn changes(&self) -> Result<Vec<Change>, Error> {
+        let at = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let mut changes = Vec::new();
+        let mut change = |path: &str, value: Option<Value>| {
+            changes.extend(value.map(|value| (at(path), value)));
+        };
+        change("ensemble.connect", self.connect.clone().map(Value::from));
+        change("ensemble.compose", self.compose.as_ref().map(|file| file.display().to_string().into()));
+        change("ensemble.servers", self.servers.map(Value::from));
+        change("ensemble.data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string().into()));
+        change("contenders", (!self.contenders.is_empty()).then(|| self.contenders.clone().into()));
+        change("repetitions", self.repetitions.map(Value::from));
+        change("duration", self.duration.clone().map(Value::from));
+        change("time_scale", self.time_scale.map(Value::from));
+        change("seed", self.seed.map(Value::from));
+        for text in &self.set {
+            let parsed = text.split_once('=').and_then(|(key, value)| {
+                let value = format!("value = {value}").parse::<Table>().ok()?.remove("value")?;
+                Some((at(key.trim()), value))
+            });
+            let wrong = || {
+                let help = "write --set 'key=value' with the value as in a scenario file: 5, true, '\"20ms\"', [1, 2]";
+                Error::usage(format!("--set {text}: not understood; {help}"))
+            };
+            changes.push(parsed.ok_or_else(wrong)?);
+        }
+        Ok(changes)
+    }
+}
+
+fn put(table: &mut Table, path: &[String], value: Value) -> Result<(), Error> {
+    match path {
+        [] => Ok(()),
+        [key] => {
+            table.insert(key.clone(), value);
+            Ok(())
+        }
+        [key, rest @ ..] => {
+            let inner = table.entry(key.clone()).or_insert_with(|| Table::new().into());
+            let inner = inner.as_table_mut();
+            put(inner.ok_or_else(|| Error::usage(format!("`{key}` is no table")))?, rest, value)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_options_the_text_stays_as_it_is() {
+        assert_eq!(Overrides::default().apply("a = 1").unwrap(), None);
+    }
+
+    #[test]
+    fn options_and_set_change_the_data_and_are_told() {
+        let overrides = Overrides {
+            contenders: vec![2, 5],
+            set: vec!["hold=\"5ms\"".into(), "ensemble.servers=1".into()],
+            ..Overrides::default()
+        };
+        let (text, told) = overrides.apply("contenders = [1]\nname = \"x\"").unwrap().unwrap();
+        let table: Table = text.parse().unwrap();
+        assert_eq!(table["contenders"].as_array().unwrap().len(), 2);
+        assert_eq!(table["ensemble"]["servers"].as_integer(), Some(1));
+        assert_eq!(told, ["contenders=[2, 5]", "hold=\"5ms\"", "ensemble.servers=1"]);
+    }
+
+    #[test]
+    fn a_connect_string_replaces_the_whole_ensemble() {
+        let overrides = Overrides { connect: Some("zk:1".into()), ..Overrides::default() };
+        let (text, _) = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
+        assert!(!text.contains("servers") && text.contains("zk:1"), "{text}");
+    }
+
+    #[test]
+    fn a_set_that_is_no_assignment_says_how_to_write_one() {
+        let overrides = Overrides { set: vec!["hold=5ms".into()], ..Overrides::default() };
+        assert!(overrides.apply("").unwrap_err().to_string().contains("--set 'key=value'"));
+    }
 }

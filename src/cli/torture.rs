@@ -1,16 +1,20 @@
 //! `torture`: random locks, random load, random faults, for as long as one likes; all of it follows from a seed.
 
-mod draw;
-
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use clap::Parser;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Cli, Command, TortureArgs};
+use super::args::{Cli, Command, RunArgs, TortureArgs};
 use super::{output, run};
+use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
+use crate::lock;
 
 /// Draws a scenario by the seed and runs it.
 ///
@@ -22,7 +26,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     output::note(&format!(
         "seed {seed}; the same again: zklockbench torture --minutes {minutes} --seed {seed}"
     ));
-    let text = draw::scenario(seed, minutes);
+    let text = scenario(seed, minutes);
     if args.show {
         output::data(&text)?;
         return Ok(Exit::Held);
@@ -40,7 +44,7 @@ fn kept(text: &str) -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 /// What `run` would be told on the command line.
-fn run_args(scenario: &Path, args: &TortureArgs) -> Result<super::args::RunArgs, Error> {
+fn run_args(scenario: &Path, args: &TortureArgs) -> Result<RunArgs, Error> {
     let mut words = vec!["zklockbench".into(), "run".into(), scenario.as_os_str().to_owned(), "--out".into()];
     words.push(args.out.as_os_str().to_owned());
     if let Some(directory) = &args.data_dir {
@@ -53,5 +57,119 @@ fn run_args(scenario: &Path, args: &TortureArgs) -> Result<super::args::RunArgs,
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => Err(Error::usage("this is no run")),
         Err(error) => Err(Error::usage(error)),
+    }
+}
+
+/// How long each trial lasts, in seconds.
+const SECONDS: u64 = 60;
+/// One kind that takes a server down, for two at a time may leave no majority with the newest data.
+const TO_SERVERS: [&str; 5] = [
+    "kind = \"kill\"\ntarget = \"leader\"",
+    "kind = \"kill\"\ntarget = \"follower\"",
+    "kind = \"restart\"",
+    "kind = \"pause\"\ntarget = \"follower\"",
+    "kind = \"wipe\"",
+];
+/// What can be done to contenders and their connections, with a duration.
+const LASTING: [&str; 6] = [
+    "kind = \"freeze\"\ntarget = \"holder\"",
+    "kind = \"freeze\"\ntarget = \"any\"",
+    "kind = \"stall\"\ntarget = \"any\"",
+    "kind = \"refuse\"\ntarget = \"any\"",
+    "kind = \"delay\"\nlatency = \"5ms\"\nextra = \"20ms\"",
+    "kind = \"slow-consumer\"\ntarget = \"any\"\nlag = \"10ms\"",
+];
+/// And without.
+const AT_ONCE: [&str; 6] = [
+    "kind = \"crash\"\ntarget = \"holder\"",
+    "kind = \"crash\"\ntarget = \"any\"",
+    "kind = \"expire\"\ntarget = \"any\"",
+    "kind = \"expire\"\ntarget = \"holder\"",
+    "kind = \"reset\"\ntarget = \"all\"",
+    "kind = \"reset\"\ntarget = \"any\"",
+];
+
+/// A scenario of so many trials of a minute each. The same seed gives the same.
+fn scenario(seed: u64, minutes: u64) -> String {
+    let mut draw = ChaCha8Rng::seed_from_u64(seed);
+    let cards = lock::cards();
+    let mut locks: Vec<&str> = cards.iter().filter(|card| is_safe(card)).map(|card| card.name).collect();
+    locks.shuffle(&mut draw);
+    let each = minutes.div_ceil(locks.len() as u64).max(1);
+    locks.truncate(usize::try_from(minutes.div_ceil(each)).unwrap_or(1).max(1));
+    let names: Vec<String> = locks.iter().map(|name| format!("\"{name}\"")).collect();
+    let (contenders, hold) = (draw.random_range(3..=20), draw.random_range(1..=30));
+    let timeout = draw.random_range(2..=6);
+    let mut text = format!(
+        "name = \"torture\"\ndescription = \"Drawn by seed {seed}\"\nstrategies = [{}]\ncontenders = {contenders}\n\
+         hold = \"{hold}ms\"\nduration = \"{SECONDS}s\"\nwarm_up = \"1s\"\nrepetitions = {each}\nseed = {}\n\
+         session_timeout = \"{timeout}s\"\n\n[ensemble]\nservers = 3\n",
+        names.join(", "),
+        seed >> 1,
+    );
+    faults(&mut text, &mut draw);
+    text
+}
+
+/// Whether a lock promises to exclude.
+fn is_safe(card: &LockCard) -> bool {
+    card.guarantees.exclusive && card.guarantees.holders == Holders::One
+}
+
+fn faults(text: &mut String, draw: &mut ChaCha8Rng) {
+    let lasting = draw.random_range(1..=3);
+    let at_once = draw.random_range(1..=3);
+    let to_servers = TO_SERVERS.choose(draw).copied();
+    let lasting: Vec<&str> = LASTING.choose_multiple(draw, lasting).copied().collect();
+    let at_once: Vec<&str> = AT_ONCE.choose_multiple(draw, at_once).copied().collect();
+    for kind in to_servers.into_iter().chain(lasting) {
+        let duration = draw.random_range(1..=5);
+        fault(text, kind, Some(duration), draw);
+    }
+    for kind in at_once {
+        fault(text, kind, None, draw);
+    }
+}
+
+/// One fault that fires some times and has ended some seconds before the trial does.
+fn fault(text: &mut String, kind: &str, duration: Option<u64>, draw: &mut ChaCha8Rng) {
+    let (at, times) = (draw.random_range(2..=8), draw.random_range(1..=3));
+    let (jitter, lasts) = (draw.random_range(0..=3), duration.unwrap_or(0));
+    let _ = write!(text, "\n[[fault]]\n{kind}\nat = \"{at}s\"\njitter = \"{jitter}s\"\n");
+    if let Some(duration) = duration {
+        let _ = writeln!(text, "duration = \"{duration}s\"");
+    }
+    if times > 1 {
+        let every = (SECONDS - at - lasts - jitter - 5) / times;
+        let _ = write!(text, "times = {times}\nevery = \"{every}s\"\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fault;
+    use crate::scenario::parse;
+
+    proptest! {
+        #[test]
+        fn whatever_the_seed_a_scenario_comes_out_that_can_be_run(seed in any::<u64>(), minutes in 1_u64..200) {
+            let text = scenario(seed, minutes);
+            let parsed = parse("torture.toml", &text, &lock::cards(), &fault::cards());
+            prop_assert!(parsed.is_ok(), "{}\n{}", text, parsed.err().map(|e| e.to_string()).unwrap_or_default());
+            prop_assert_eq!(text, scenario(seed, minutes));
+        }
+    }
+
+    #[test]
+    fn it_lasts_about_as_long_as_asked() {
+        for minutes in [1, 5, 20, 100] {
+            let text = scenario(7, minutes);
+            let parsed = parse("torture.toml", &text, &lock::cards(), &fault::cards()).unwrap();
+            let trials = crate::scenario::Plan::of(&parsed.scenario).trials.len() as u64;
+            assert!(trials >= minutes && trials < 2 * minutes + 2, "{minutes}: {trials}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The directory of a local ensemble's data: owned by a lock while its owner lives, removed afterwards.
+//! The directory of a local ensemble's data, and on what it lies: owned by a lock while its owner lives, removed
+//! afterwards.
 //!
 //! A runner that is killed can't remove its directory. The next one does: a directory whose lock nobody holds
 //! has lost its owner.
@@ -106,6 +107,37 @@ fn is_stale(directory: &Path) -> bool {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
+/// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
+#[must_use]
+pub fn describe_placement(directory: &Path) -> String {
+    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    match file_system(&mounts, &real) {
+        Some((kind, _)) if kind == "tmpfs" || kind == "ramfs" => {
+            format!("{kind} ({}): in memory, fsync costs nothing", directory.display())
+        }
+        Some((kind, source)) => {
+            format!("{kind} on {source} ({}): every write waits for an fsync", directory.display())
+        }
+        None => format!("{}: file system not known", directory.display()),
+    }
+}
+
+/// Kind and source of the file system with the longest mount point above the path.
+fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mount_point = PathBuf::from(left.split(' ').nth(4)?.replace("\\040", " "));
+        let mut right = right.split(' ');
+        Some((mount_point, right.next()?.to_owned(), right.next()?.to_owned()))
+    });
+    // The last of equally long ones is mounted on top.
+    mounts
+        .filter(|(mount_point, ..)| path.starts_with(mount_point))
+        .max_by_key(|(mount_point, ..)| mount_point.components().count())
+        .map(|(_, kind, source)| (kind, source))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +163,24 @@ mod tests {
     fn a_parent_that_cannot_be_is_an_error_that_names_it() {
         let message = EnsembleDir::create(Some(Path::new("/proc/nowhere"))).unwrap_err().to_string();
         assert!(message.contains("/proc/nowhere") && message.contains("--data-dir"), "{message}");
+    }
+
+    const MOUNTS: &str = "\
+22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+25 22 0:22 / /dev/shm rw,nosuid - tmpfs tmpfs rw
+";
+
+    #[test]
+    fn the_longest_mount_point_above_the_path_counts() {
+        let kind = |path: &str| file_system(MOUNTS, Path::new(path)).unwrap().0;
+        assert_eq!(kind("/dev/shm/zk"), "tmpfs");
+        assert_eq!(kind("/dev/shmutter"), "ext4");
+        assert_eq!(kind("/tmp"), "ext4");
+    }
+
+    #[test]
+    fn the_description_tells_what_fsync_costs() {
+        let text = describe_placement(&std::env::temp_dir());
+        assert!(text.contains("fsync") || text.contains("not known"), "{text}");
     }
 }

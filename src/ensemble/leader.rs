@@ -23,7 +23,7 @@ pub struct Leader {
 
 impl Leader {
     /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long.
-    pub async fn told_by((server, address): (usize, &str), patience: Duration) -> Option<Self> {
+    pub async fn told_by(server: usize, address: &str, patience: Duration) -> Option<Self> {
         let srvr = admin::srvr(address, patience).await.ok()??;
         let synced_followers = match srvr.mode.as_str() {
             "standalone" => 0,
@@ -45,14 +45,14 @@ impl Leader {
 
 /// Asks those of so many servers that can answer.
 pub async fn of(awake: &[Numbered], servers: usize) -> Result<Leader, String> {
-    let looks = awake.iter().map(|(number, address)| Leader::told_by((*number, address), PATIENCE));
+    let looks = awake.iter().map(|server| Leader::told_by(server.number, &server.address, PATIENCE));
     let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
     choose(&told, servers)
 }
 
 /// Asks all that can answer whether they follow.
 pub async fn followers(awake: &[Numbered]) -> Result<Vec<usize>, String> {
-    let looks = awake.iter().map(|(number, address)| async move {
+    let looks = awake.iter().map(|Numbered { number, address }| async move {
         let srvr: Srvr = admin::srvr(address, PATIENCE).await.ok()??;
         (srvr.mode == "follower").then_some(*number)
     });

@@ -1,12 +1,19 @@
 //! Cutting servers off from each other, and what can be seen of it.
 
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, timeout_at};
 
-use super::fact::{Done, Fact};
 use super::local::Local;
+use super::namespace::inside;
 use super::network::Network;
-use super::reach::{self, End};
+use super::state::{Done, Fact};
 
 /// The links between servers that live apart. Servers are numbered from 1.
 ///
@@ -108,8 +115,8 @@ struct Way {
 
 fn way(network: &Network, from: usize, to: usize) -> Way {
     let end = |server| match server {
-        SUITE => (None, network.suite()),
-        server => (Some(network.namespace(server)), network.address(server)),
+        SUITE => End { namespace: None, address: network.suite() },
+        server => End { namespace: Some(network.namespace(server)), address: network.address(server) },
     };
     let name = |server| match server {
         SUITE => "the suite".to_owned(),
@@ -119,16 +126,16 @@ fn way(network: &Network, from: usize, to: usize) -> Way {
 }
 
 async fn reaches(way: Way) -> Fact {
-    match reach::arrives(&way.from, &way.to, reach::PATIENCE).await {
+    match arrives(&way.from, &way.to, PATIENCE).await {
         Ok(true) => Ok(format!("a datagram got {}", way.words)),
-        Ok(false) => Err(format!("nothing got {} within {:?}", way.words, reach::PATIENCE)),
+        Ok(false) => Err(format!("nothing got {} within {:?}", way.words, PATIENCE)),
         Err(error) => Err(format!("what gets {} cannot be seen: {error}", way.words)),
     }
 }
 
 async fn is_cut(way: Way) -> Fact {
-    match reach::arrives(&way.from, &way.to, reach::SILENCE).await {
-        Ok(false) => Ok(format!("nothing got {} within {:?}", way.words, reach::SILENCE)),
+    match arrives(&way.from, &way.to, SILENCE).await {
+        Ok(false) => Ok(format!("nothing got {} within {:?}", way.words, SILENCE)),
         Ok(true) => Err(format!("a datagram got {}", way.words)),
         Err(error) => Err(format!("what gets {} cannot be seen: {error}", way.words)),
     }
@@ -148,4 +155,74 @@ fn network_of<'a>(local: &'a Local, servers: &[usize]) -> Result<&'a Network, St
 
 fn numbers(local: &Local) -> impl Iterator<Item = usize> + use<> {
     1..=local.addresses().len()
+}
+
+/// How long a datagram is waited for that should arrive.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long nothing must arrive. Otherwise it takes some microseconds.
+const SILENCE: Duration = Duration::from_millis(300);
+/// From one datagram to the next.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// One end of a way.
+struct End {
+    /// `None` is the suite's own.
+    namespace: Option<PathBuf>,
+    address: Ipv4Addr,
+}
+
+/// Whether any datagram of the suite's own gets from one end to the other in that time.
+///
+/// A datagram needs no answer, so one direction can be looked at alone. A connection cannot: it fails as well
+/// when only the way back is cut.
+///
+/// # Errors
+/// When one of the ends cannot be opened or listened to: nothing is known then.
+async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
+    let (sender, receiver) = (open(from)?, open(to)?);
+    let target = receiver.local_addr()?;
+    // Datagrams of others must not be taken for those that are sent here.
+    let (own, word) = (sender.local_addr()?, uuid::Uuid::new_v4().into_bytes());
+    let deadline = Instant::now() + within;
+    while Instant::now() < deadline {
+        // A cut may turn it away at once; that is as good as losing it.
+        let _ = sender.send_to(&word, target).await;
+        let next = (Instant::now() + EVERY).min(deadline);
+        if heard(&receiver, own, &word, next).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn heard(receiver: &UdpSocket, from: SocketAddr, word: &[u8], until: Instant) -> io::Result<bool> {
+    let mut text = [0; 64];
+    loop {
+        match timeout_at(until, receiver.recv_from(&mut text)).await {
+            Err(_) => return Ok(false),
+            Ok(Ok((length, sender))) if sender == from && &text[..length] == word => return Ok(true),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(error),
+        }
+    }
+}
+
+fn open(end: &End) -> io::Result<UdpSocket> {
+    let bind = || std::net::UdpSocket::bind((end.address, 0));
+    let socket = inside(end.namespace.as_deref(), bind)??;
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn here_everything_arrives_and_from_an_address_that_is_not_here_nothing_is_known() {
+        let at = |address| End { namespace: None, address };
+        let here = at(Ipv4Addr::LOCALHOST);
+        assert!(arrives(&here, &here, PATIENCE).await.unwrap());
+        assert!(arrives(&here, &at(Ipv4Addr::new(192, 0, 2, 77)), SILENCE).await.is_err());
+    }
 }

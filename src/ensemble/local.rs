@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::directory::EnsembleDir;
+use super::config;
+use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
 use super::ports::{Claim, ServerPorts};
 use super::server::{Life, Server, Site};
-use super::state::Numbered;
-use super::{config, placement, ready};
+use super::state::{self, Numbered};
 use crate::error::Error;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
@@ -86,7 +86,7 @@ impl Local {
         let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
         let claim = if spec.apart { None } else { Some(Claim::new(spec.servers, skip)?) };
         let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
-        let placement = placement::describe(directory.path().parent().unwrap_or(directory.path()));
+        let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
         let mut local = Self {
             servers: Vec::new(),
             network,
@@ -117,7 +117,7 @@ impl Local {
     }
 
     async fn become_ready(&self) -> Result<(), String> {
-        ready::wait(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
+        state::become_whole(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
     }
 
     /// The last lines of the log of a server that ended, else of the first.
@@ -144,8 +144,10 @@ impl Local {
 
     /// The servers that could answer: that are there and not held still.
     pub(super) fn awake(&self) -> Vec<Numbered> {
-        let awake =
-            self.each().map(|mut server| server.is_awake().then(|| (server.number, server.address())));
+        let awake = self.each().map(|mut server| {
+            let is_awake = server.is_awake();
+            is_awake.then(|| Numbered { number: server.number, address: server.address() })
+        });
         awake.flatten().collect()
     }
 

@@ -1,38 +1,37 @@
 //! Real ZooKeeper ensembles: started here as child processes, kept between runs, or somebody else's; and what
 //! can be done to those that were started here, so that faults are real ones.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "deadlines of servers, and when they were started: nothing that is measured"
+)]
+
 mod compose;
 mod config;
 mod directory;
-mod ending;
 mod external;
-mod fact;
 mod install;
-mod ip;
 mod kept;
 mod leader;
 mod links;
 mod local;
 mod namespace;
 mod network;
-mod pause;
-mod placement;
 mod ports;
-mod process;
 mod processes;
-mod reach;
-mod ready;
-mod restart;
 mod rootless;
 mod server;
-mod started;
 mod state;
 mod subnet;
 pub mod transactions;
 
+use std::io;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use external::{External, namespace_of};
-pub use fact::{Done, Fact, eventually};
 pub use install::{Installation, Places};
 pub use kept::{Kept, KeptServer};
 pub use leader::Leader;
@@ -40,6 +39,25 @@ pub use links::Links;
 pub use local::{Local, LocalSpec};
 pub use network::links_capability;
 pub use processes::Processes;
-pub use ready::{Role, roles};
 pub use rootless::leave_for_own_network;
-pub use started::Started;
+pub use state::{Done, Fact, Role, eventually, roles};
+
+use transactions::Lives;
+
+/// An ensemble of our own: it may be broken, and what its servers wrote down may be read.
+#[async_trait]
+pub trait Started: Processes + Links {
+    /// The lives of all nodes below a path that did not exist before that time, as the servers' transaction logs tell
+    /// them.
+    ///
+    /// # Errors
+    /// When the logs cannot be read.
+    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives>;
+}
+
+#[async_trait]
+impl Started for Local {
+    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
+        transactions::lives(&self.data(), below, since)
+    }
+}

@@ -1,9 +1,10 @@
-//! Network namespaces: making one, and being in another one for a moment, to open a socket there, or for life, as a
-//! child process.
+//! Network namespaces: making one, being in another one for a moment, to open a socket there, or for life, as a child
+//! process; and `ip` of iproute2, which makes and cuts networks in them.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,7 +37,7 @@ impl Namespace {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)] // rustix marks the call because of flags that are not used here
+#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
 fn move_to_a_new_one() -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     // SAFETY: it is unsafe to stop sharing open files with the other threads; only the network is left here.
@@ -66,7 +67,7 @@ pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send
 ///
 /// # Errors
 /// When there is no such namespace.
-#[allow(unsafe_code)] // The only way to run something between fork and exec.
+#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
     let enter = entry(namespace)?;
@@ -76,19 +77,57 @@ pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What moves the calling thread into that namespace. The door is opened now, and gone through later.
+/// What moves the calling thread into that namespace. It is opened now, and entered later.
 #[cfg(target_os = "linux")]
 fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
     use std::os::fd::AsFd;
 
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-    let door = std::fs::File::open(namespace)?;
-    Ok(move || Ok(move_into_link_name_space(door.as_fd(), Some(LinkNameSpaceType::Network))?))
+    let opened = std::fs::File::open(namespace)?;
+    Ok(move || Ok(move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network))?))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
     Err::<fn() -> io::Result<()>, _>(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Runs it in our own network namespace; what it said on stdout.
+///
+/// # Errors
+/// Names the command and what it said, or how to get it.
+pub fn ip(arguments: &[&str]) -> Result<String, String> {
+    run(None, arguments)
+}
+
+/// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
+///
+/// # Errors
+/// As [`ip`]; or when the namespace cannot be entered.
+pub fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
+    run(Some(namespace), arguments)
+}
+
+fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
+    let command = || format!("`ip {}`", arguments.join(" "));
+    let mut ip = Command::new("ip");
+    if let Some(namespace) = namespace {
+        live_in(&mut ip, namespace)
+            .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
+    }
+    // In a group of its own no Ctrl-C reaches it: what is half made could not be removed.
+    ip.args(arguments).env("LC_ALL", "C").process_group(0);
+    let output = ip.output().map_err(|error| {
+        format!(
+            "{} cannot be run: {error}. Install iproute2 (Debian: apt-get install -y iproute2)",
+            command()
+        )
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(format!("{} failed ({}): {said}", command(), output.status))
 }
 
 #[cfg(test)]
@@ -100,5 +139,12 @@ mod tests {
         assert_eq!(inside(None, || 7).unwrap(), 7);
         let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_failure_names_the_command_and_what_it_said() {
+        let why = ip(&["link", "show", "zklb-nowhere"]).unwrap_err();
+        assert!(why.contains("`ip link show zklb-nowhere`") && why.contains("does not exist"), "{why}");
     }
 }

@@ -11,8 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ip::{ip, ip_in};
-use super::namespace::{Namespace, inside};
+use super::namespace::{Namespace, inside, ip, ip_in};
 use super::ports::ServerPorts;
 use super::rootless;
 use super::subnet::{self, Subnet};

@@ -1,12 +1,17 @@
 //! What can be done to the processes of an ensemble that the suite has started, and what can be seen of them.
 
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
 use async_trait::async_trait;
 use rustix::process::Signal;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
-use super::fact::{Done, Fact};
 use super::leader::{self, Leader};
-use super::local::Local;
-use super::{ending, pause, restart, state};
+use super::local::{Local, TAKEN, tail};
+use super::namespace::inside;
+use super::ports;
+use super::state::{self, Done, Fact, answers_nothing, eventually};
 
 /// Servers that can be ended, started, held still and looked at. They are numbered from 1.
 ///
@@ -90,27 +95,27 @@ impl Processes for Local {
     }
 
     async fn kill(&self, server: usize) -> Done {
-        ending::end(self, server, Signal::KILL).await
+        end(self, server, Signal::KILL).await
     }
 
     async fn stop(&self, server: usize) -> Done {
-        ending::end(self, server, Signal::TERM).await
+        end(self, server, Signal::TERM).await
     }
 
     async fn start(&self, server: usize) -> Done {
-        restart::start(self, server).await
+        start(self, server).await
     }
 
     async fn pause(&self, server: usize) -> Done {
-        pause::pause(self, server).await
+        pause(self, server).await
     }
 
     async fn resume(&self, server: usize) -> Done {
-        pause::resume(self, server).await
+        resume(self, server).await
     }
 
     async fn wipe(&self, server: usize) -> Done {
-        restart::wipe(self, server)
+        wipe(self, server)
     }
 
     async fn is_running(&self, server: usize) -> bool {
@@ -118,16 +123,16 @@ impl Processes for Local {
     }
 
     async fn is_down(&self, server: usize) -> Fact {
-        restart::is_down(self, server)
+        is_down(self, server)
     }
 
     async fn serves(&self, server: usize) -> Fact {
         let address = self.server(server)?.address();
-        state::serves(&(server, address)).await
+        state::serves(server, &address).await
     }
 
     async fn is_silent(&self, server: usize) -> Fact {
-        pause::is_silent(self, server).await
+        is_silent(self, server).await
     }
 
     async fn nobody_serves(&self) -> Fact {
@@ -145,4 +150,199 @@ impl Processes for Local {
     async fn followers(&self) -> Result<Vec<usize>, String> {
         leader::followers(&self.awake()).await
     }
+}
+
+/// How long a server may take to end when asked, before it is killed.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the system may take to clear a killed process away.
+const KILLED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Sends the signal, waits for the end, and kills what has not ended in time.
+///
+/// # Errors
+/// When the server does not run, or its process stays even so.
+async fn end(local: &Local, number: usize, signal: Signal) -> Done {
+    ask(local, number, signal)?;
+    if signal != Signal::KILL {
+        if gone(local, number, STOPPED_WITHIN).await.is_ok() {
+            return Ok(());
+        }
+        ask(local, number, Signal::KILL)?;
+    }
+    gone(local, number, KILLED_WITHIN).await
+}
+
+fn ask(local: &Local, number: usize, signal: Signal) -> Done {
+    let mut server = local.server(number)?;
+    server.end(signal).map_err(|error| format!("cannot end server {number}: {error}"))
+}
+
+async fn gone(local: &Local, number: usize, within: Duration) -> Done {
+    eventually(within, || async {
+        if local.server(number)?.is_running() {
+            return Err(format!("the process of server {number} is still there"));
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// How long a signal may take to reach every thread of a JVM.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Stops a server's process and waits until it stands.
+///
+/// # Errors
+/// When the server does not run.
+async fn pause(local: &Local, number: usize) -> Done {
+    local.server(number)?.pause().map_err(|error| format!("cannot pause server {number}: {error}"))?;
+    eventually(SEEN_WITHIN, || async { stands(local, number) }).await.map(drop)
+}
+
+/// Lets a server's process go on and waits until it does.
+///
+/// # Errors
+/// When the server does not run.
+async fn resume(local: &Local, number: usize) -> Done {
+    local.server(number)?.resume().map_err(|error| format!("cannot resume server {number}: {error}"))?;
+    let goes_on = || async {
+        match stands(local, number) {
+            Ok(stands) => Err(stands),
+            Err(_) => Ok(()),
+        }
+    };
+    eventually(SEEN_WITHIN, goes_on).await
+}
+
+/// The process stands, its port is open, and there was no answer. The first alone says little of what clients
+/// see, and the last alone is what a busy machine looks like, too.
+async fn is_silent(local: &Local, number: usize) -> Fact {
+    let stands = stands(local, number)?;
+    let address = local.server(number)?.address();
+    Ok(format!("{stands}; {}", answers_nothing(number, &address).await?))
+}
+
+/// Whether the system says that the process is stopped.
+fn stands(local: &Local, number: usize) -> Fact {
+    let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
+    let pid = Pid::from_u32(pid);
+    let mut system = System::new();
+    let what = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, what);
+    match system.process(pid).map(sysinfo::Process::status) {
+        Some(ProcessStatus::Stop) => Ok(format!("process {pid} of server {number} is stopped")),
+        Some(other) => Err(format!("process {pid} of server {number} is not stopped: {other}")),
+        None => Err(format!("process {pid} of server {number} is gone")),
+    }
+}
+
+/// How long a server may take until it listens. Alone on two cores it takes half a second.
+const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+/// How long ports that are still taken are waited for.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+/// What opening a port of this machine may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Starts a server that is down, and waits until it listens for clients.
+///
+/// # Errors
+/// When it runs already, its ports stay taken, or it ends again; shows the end of its log then.
+async fn start(local: &Local, number: usize) -> Done {
+    let deadline = Instant::now() + FREE_WITHIN;
+    loop {
+        eventually(deadline - Instant::now(), || async { is_free(local, number) }).await?;
+        let after = launch(local, number)?;
+        let Err(why) = listens(local, number).await else { return Ok(()) };
+        // What does not listen in time is of no use, and would be in the way of the next attempt.
+        let _ = end(local, number, Signal::KILL).await;
+        let tail = tail(&local.server(number)?.log, after);
+        // The port was taken between the look and the bind.
+        if !tail.contains(TAKEN) || Instant::now() >= deadline {
+            return Err(format!("server {number} did not start again: {why}\n{tail}"));
+        }
+    }
+}
+
+/// Throws a server's data away; its `myid` stays.
+///
+/// # Errors
+/// When the server runs, or a file cannot be removed.
+fn wipe(local: &Local, number: usize) -> Done {
+    let mut server = local.server(number)?;
+    if server.is_running() {
+        return Err(format!("cannot wipe server {number} while it runs"));
+    }
+    let data = server.data();
+    let wipe = || -> std::io::Result<()> {
+        for entry in std::fs::read_dir(&data)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                std::fs::remove_dir_all(entry.path())?;
+            } else if entry.file_name() != "myid" {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    };
+    wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
+}
+
+fn is_free(local: &Local, number: usize) -> Done {
+    let mut server = local.server(number)?;
+    // Its own process is no reason to wait; the launch says so.
+    if server.is_running() {
+        return Ok(());
+    }
+    let is_free = inside(server.namespace.as_deref(), || ports::is_free(server.ports));
+    match is_free {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("a port of server {number} is taken: {:?}", server.ports)),
+        Err(error) => Err(format!("the ports of server {number} cannot be looked at: {error}")),
+    }
+}
+
+/// Returns how long the log was before.
+fn launch(local: &Local, number: usize) -> Result<u64, String> {
+    let mut server = local.server(number)?;
+    let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());
+    server.launch().map_err(|error| format!("cannot start server {number}: {error}"))?;
+    Ok(length)
+}
+
+async fn listens(local: &Local, number: usize) -> Done {
+    let seen = eventually(LISTENS_WITHIN, || async {
+        let mut server = local.server(number)?;
+        if !server.is_running() {
+            // Nothing more is to come.
+            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was ended meanwhile".into())));
+        }
+        accepts(&server)?;
+        server.is_up();
+        Ok(Ok(()))
+    });
+    seen.await?
+}
+
+/// Its process is gone, and its port refuses.
+fn is_down(local: &Local, number: usize) -> Fact {
+    let mut server = local.server(number)?;
+    if server.is_running() {
+        return Err(format!("the process of server {number} is there"));
+    }
+    match accepts(&server) {
+        Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+        Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
+    }
+}
+
+/// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
+///
+/// # Errors
+/// Why not: when it refuses, that it does.
+fn accepts(server: &super::server::Server) -> Done {
+    let address = SocketAddr::from((server.ports.host, server.ports.client));
+    let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);
+    inside(server.namespace.as_deref(), connect)
+        .and_then(|connected| connected)
+        .map_err(|error| format!("{address}: {error}"))
 }

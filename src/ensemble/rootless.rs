@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::OnceLock;
 
-use super::ip::ip;
+use super::namespace::ip;
 
 /// Why it could not be done, once that is known.
 static REFUSED: OnceLock<String> = OnceLock::new();
@@ -65,7 +65,7 @@ fn refusal(error: &io::Error) -> String {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)] // rustix marks the call because of flags that are not used here
+#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
 fn unshare() -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.

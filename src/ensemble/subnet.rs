@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-use super::ip::ip;
+use super::namespace::ip;
 
 /// Begins the name of every interface.
 const PREFIX: &str = "zklb";

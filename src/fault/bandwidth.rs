@@ -1,11 +1,7 @@
 //! `bandwidth`: what a contender sends and receives passes slowly.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, wire};
+use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind, ParamValue};
 
 /// Description.
@@ -22,36 +18,24 @@ A right lock: nothing but time is lost. A strategy that lists a long queue moves
 acquisition and suffers most; one with constant bytes hardly does.
 Where it misleads: with few contenders the lists are short and nothing is to be seen. When heartbeats wait
 behind a list for longer than the session timeout, the session ends.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "all",
-    ends: Ends::Healed,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
     params: &[Param {
         name: "bytes_per_second",
         kind: ParamKind::Count(1, 1_000_000_000),
         default: "10000",
         doc: "How many bytes pass in each direction in a second.",
     }],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
     let rate = match choice.params.get("bytes_per_second") {
         Some(ParamValue::Count(rate)) => *rate,
         _ => 1,
     };
-    Ok(wire::turn(hit, proxy, "the proxy passes on no more than that", |who| proxy.bandwidth(who, rate))
-        .await)
+    Ok(wire::set(hit, "the proxy passes on no more than that", |proxy, who| proxy.bandwidth(who, rate)).await)
 }

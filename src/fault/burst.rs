@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::door::KeptAway;
+use super::admission::KeptAway;
 use super::seen::{proof, until};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{Ends, FaultCard};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -26,31 +22,20 @@ watch the same node reads the whole queue as many times as there are waiters, a 
 in which their nodes were made, and the longest wait is that of the last one.
 Where it misleads: nobody asks while they are away, so the longest gap around it says nothing of the lock. In a closed
 loop the queue is as long again soon after as it was before; with think time it is the difference that counts.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "all",
     ends: Ends::Healed,
-    needs: Capability::Contenders,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONTENDERS
 };
 
 /// How long it may take until the last of them has been served and has let go.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
-    let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.door(*contender)).collect());
+    let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.admission(*contender)).collect());
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept))

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::seen::{proof, until};
-use super::site::Site;
-use super::{Entry, aim, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim, wire};
+use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 use crate::clock;
 
@@ -28,13 +24,8 @@ fires, and nobody is let in by that alone. Sessions do not notice, because their
 monotonic clock.
 A jump that is shorter than the rest of the deadline changes nothing but the rest. `acquire_timeout` must be
 set.",
-    targets: Targets::Contenders,
     refuses: &["holder"],
     default_target: "waiter",
-    ends: Ends::ByItself,
-    needs: Capability::Contenders,
-    least_servers: 1,
-    stops_service: false,
     needs_key: Some("acquire_timeout"),
     params: &[Param {
         name: "by",
@@ -42,20 +33,16 @@ set.",
         default: "1h",
         doc: "How far the clock jumps.",
     }],
+    ..FaultCard::CONTENDERS
 };
 
 /// How long the contender may take until it has noticed.
 const NOTICES: Duration = Duration::from_secs(10);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
     let by = wire::time(choice, "by");
     hit.iter().for_each(|contender| site.contenders.clock_jumps(*contender, by));

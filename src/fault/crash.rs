@@ -1,11 +1,9 @@
 //! `crash`: a contender is gone, and its session is not closed.
 
-use super::active::Active;
 use super::seen::{proof, until};
-use super::site::{Doing, Site};
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Target, Targets};
-use rand_chacha::ChaCha8Rng;
+use super::site::Doing;
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{FaultCard, Target};
 use std::time::Duration;
 
 /// Description.
@@ -23,29 +21,16 @@ A right lock: the node goes with the session, and the next one acquires: no soon
 session timeout, no later than the timeout and one and a half ticks. Until then the lock stands still, which
 is right: nobody can know that the holder is dead. Waiters that crash cost nothing but their place.
 Where it misleads: an election in the meantime begins the timeout anew.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
-    ends: Ends::ByItself,
-    needs: Capability::Contenders,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONTENDERS
 };
 
 /// A contender that is between two turns dies when the next one begins.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
     let before: Vec<u64> = hit.iter().map(|contender| site.contenders.times_died(*contender)).collect();
     // Whoever has let go before it died is no holder any more: it dies in its next hold.

@@ -1,12 +1,9 @@
 //! `delay`: every request and reply of a contender takes longer.
 
 use rand::Rng;
-use rand_chacha::ChaCha8Rng;
 
-use super::active::Active;
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, wire};
+use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 use crate::proxy::Delay;
 
@@ -27,14 +24,7 @@ strategy spends on a handoff. Sessions survive as long as a round trip is shorte
 timeout.
 Where it misleads: the proxy delays whole reads of a socket, not packets, so it does not show what a slow
 network does to a single large reply.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "all",
-    ends: Ends::Healed,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
     params: &[
         Param {
             name: "latency",
@@ -49,19 +39,15 @@ network does to a single large reply.",
             doc: "A random time of up to this is added to each.",
         },
     ],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
     let seed = draw.random();
     let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
-    Ok(wire::turn(hit, proxy, "the proxy keeps back what passes", |who| proxy.delay(who, delay)).await)
+    Ok(wire::set(hit, "the proxy keeps back what passes", |proxy, who| proxy.delay(who, delay)).await)
 }

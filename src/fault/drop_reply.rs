@@ -1,9 +1,9 @@
 //! `drop-reply`: one request is carried out, but its reply never arrives.
 
 use super::Entry;
-use super::lost_message::{REQUEST, lose};
+use super::wire::{REQUEST, lose};
 use crate::catalog::Param;
-use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::catalog::fault::{Ends, FaultCard};
 use crate::proxy::{Proxy, Struck};
 
 /// Description.
@@ -23,22 +23,15 @@ A right lock: after a `create` it must find out whether its node is there, or le
 session: a node that nobody knows of blocks the queue for as long as the session lives (an orphan). After a
 `delete` it must not believe that it still holds, and must not leave the node behind either. After a `multi`
 either all of it has happened or nothing. After a `list` or a `watch` it looks again.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "any",
     ends: Ends::ByItself,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
     params: &[Param { doc: "Which request loses its reply.", ..REQUEST }],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry = Entry {
-    card: CARD,
-    inject: |choice, site, draw| Box::pin(lose((choice, site, draw), Proxy::drop_reply, tell)),
-};
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_reply, tell)) };
 
 fn tell(struck: &Struck) -> String {
     format!("the server had done it by transaction 0x{:x}", struck.zxid)

@@ -1,9 +1,9 @@
 //! `drop-request`: one request never reaches the ensemble.
 
 use super::Entry;
-use super::lost_message::{REQUEST, lose};
+use super::wire::{REQUEST, lose};
 use crate::catalog::Param;
-use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::catalog::fault::{Ends, FaultCard};
 use crate::proxy::{Proxy, Struck};
 
 /// Description.
@@ -21,22 +21,15 @@ Ends by itself, with that one request. When the contender sends none within 30 s
 A right lock: after a `delete` or a release's `multi` it must send it again, or end its session: else its node stays
 and blocks the queue for as long as the session lives. After a `create` it must not believe that it has a node. After a
 `list` or a `watch` it looks again.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "any",
     ends: Ends::ByItself,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
     params: &[Param { default: "delete", doc: "Which request is lost.", ..REQUEST }],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry = Entry {
-    card: CARD,
-    inject: |choice, site, draw| Box::pin(lose((choice, site, draw), Proxy::drop_request, tell)),
-};
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_request, tell)) };
 
 fn tell(struck: &Struck) -> String {
     format!("kept back: {} {}", struck.request.kind.name(), struck.request.path)

@@ -1,10 +1,7 @@
 //! `expire`: a contender's session ends while the contender is alive.
 
-use super::active::Active;
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
-use rand_chacha::ChaCha8Rng;
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{FaultCard, Proof};
 use std::time::Duration;
 
 /// Description.
@@ -20,29 +17,16 @@ Ends by itself: the contender opens a new session.
 A right lock: the nodes go at once, so the next one acquires at once, while the former holder still believes
 that it holds, until its client has connected again and is told. What it does in between is a zombie's work.
 It must not release with the new session what it acquired with the old one.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
-    ends: Ends::ByItself,
-    needs: Capability::Contenders,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONTENDERS
 };
 
 /// How long it may take to reach a server and to have it close the session: servers may just be electing.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
     let mut closed = Vec::new();
     for contender in &hit {

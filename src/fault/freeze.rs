@@ -1,10 +1,9 @@
 //! `freeze`: a contender stands still together with its session.
 
-use super::active::Active;
 use super::seen::stands_still;
 use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Target, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
 use crate::zk::gate::Gate;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -26,15 +25,8 @@ A right lock: shorter than the session timeout it is a long hold or a long wait.
 up as a zombie: it believes that it holds while the next one holds already. No lock can prevent that; it can
 only let the contender know soon, and give it a fencing token by which whatever the lock protects refuses the
 zombie's work. Entries of a zombie are told apart from violations by the end of its session.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
     ends: Ends::Healed,
-    needs: Capability::Contenders,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONTENDERS
 };
 
 /// What was running when the gate was shut ends within this.
@@ -45,14 +37,9 @@ const LOOKS_FOR: Duration = Duration::from_millis(30);
 const TRIES: u32 = 100;
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let (hit, gates) = shut(choice, site, &mut draw).await?;
     let passed = || -> u64 { gates.0.iter().map(|gate| gate.times_passed()).sum() };
     let proof = if stands_still(passed, LOOKS_FOR).await {

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::outage::until_whole;
 use super::seen::{do_and_see, do_each, proof};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{Capability, FaultCard};
 use crate::ensemble::eventually;
 
 /// Description.
@@ -30,29 +26,18 @@ for one until it has missed its followers for syncLimit ticks, and commits nothi
 holder that was on its side keeps its session if it gets to another server in time.
 Where it misleads: nobody can ask the isolated server, so nobody is let in by what it says of the past: that
 needs `partition`. With `all` no server reaches another one and nobody serves.",
-    targets: Targets::Servers,
-    refuses: &[],
-    default_target: "leader",
-    ends: Ends::Healed,
     needs: Capability::Isolation,
     least_servers: 3,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::SERVERS
 };
 
 /// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let (processes, links) = (site.processes()?, site.links()?);
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();

@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::outage::{How, take_targets_down};
-use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::catalog::fault::FaultCard;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -21,19 +21,9 @@ anew with it. A request under way when the server went has an unknown outcome: a
 node, a delete may have removed it.
 Where it misleads: on one host an election takes a few tenths of a second, less than over a real network.
 `all` ends every server, and with one server its only one: nobody serves until they are back.",
-    targets: Targets::Servers,
-    refuses: &[],
-    default_target: "leader",
-    ends: Ends::Healed,
-    needs: Capability::Processes,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::SERVERS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry = Entry {
-    card: CARD,
-    inject: |choice, site, draw| Box::pin(take_targets_down(How::Killed, choice, site, draw)),
-};
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Killed, firing)) };

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use rand::Rng;
-use rand_chacha::ChaCha8Rng;
 
-use super::Entry;
-use super::active::Active;
 use super::outage::{How, take_down};
 use super::seen::proof;
-use super::site::Site;
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use super::{Active, Entry, Firing};
+use crate::catalog::fault::{FaultCard, Proof};
 use crate::ensemble::eventually;
 
 /// Description.
@@ -29,29 +26,18 @@ held before still holds after. Contenders that were disconnected for longer than
 stop to believe that they hold, though their nodes may still be there.
 Where it misleads: session timeouts begin anew when a leader is elected. So a lock whose holder died in the
 meantime is freed only a whole timeout after the ensemble is back.",
-    targets: Targets::Fixed,
-    refuses: &[],
-    default_target: "",
-    ends: Ends::Healed,
-    needs: Capability::Processes,
     least_servers: 3,
     stops_service: true,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::FIXED
 };
 
 /// How long it may take until the rest has noticed that it is too few.
 const NOTICES: Duration = Duration::from_secs(60);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = site.processes()?;
     let active = take_down(How::Killed, processes.majority(draw.random()), &choice.target, site).await?;
     if matches!(active.proof, Proof::NotProved(_)) {

@@ -2,28 +2,23 @@
 //!
 //! A new one is a file and a line in `registry`.
 
-mod active;
+mod admission;
 mod aim;
-mod amends;
 mod bandwidth;
 mod burst;
 mod clock_jump;
 mod crash;
 mod delay;
-mod door;
 mod drop_reply;
 mod drop_request;
-mod entry;
 mod expire;
 mod freeze;
 mod isolate;
 mod kill;
 mod lose_majority;
-mod lost_message;
 mod outage;
 mod partition;
 mod pause;
-mod reference;
 mod refuse;
 mod registry;
 mod reset;
@@ -37,10 +32,77 @@ mod stall;
 mod wipe;
 mod wire;
 
-pub use active::Active;
-pub use door::Door;
-pub use entry::Entry;
-pub use reference::reference;
-pub use registry::{FAULTS, cards, find};
+use std::future::Future;
+use std::pin::Pin;
+
+use rand_chacha::ChaCha8Rng;
+
+use crate::catalog::fault::{FaultCard, FaultChoice, Proof};
+use crate::clock::Stamp;
+
+pub use admission::Admission;
+pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use site::{Contenders, Doing, Site};
+
+/// A fault that is being done; the error says why it could not be.
+pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
+
+/// One kind of fault.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// What is known of it.
+    pub card: FaultCard,
+    /// Does it, and returns when its effect was seen, or could not be.
+    pub inject: fn(Firing<'_>) -> Injecting<'_>,
+}
+
+/// What each firing of a fault is given.
+pub struct Firing<'a> {
+    /// What the scenario says of it.
+    pub choice: &'a FaultChoice,
+    /// What it is done to.
+    pub site: &'a Site<'a>,
+    /// From which it draws whatever it draws.
+    pub draw: ChaCha8Rng,
+}
+
+/// What undoes a fault, and sees that it is undone.
+pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
+
+/// A fault that has been done.
+#[must_use = "a fault is undone by its healing"]
+pub struct Active<'a> {
+    /// Whom it has hit: `contender 7 (holder)`.
+    pub target: String,
+    /// Whether its effect was seen.
+    pub proof: Proof,
+    /// When its effect was seen, where that was before this was made.
+    pub seen_at: Option<Stamp>,
+    /// What undoes it.
+    pub healing: Healing<'a>,
+}
+
+impl<'a> Active<'a> {
+    /// One that is to be healed so.
+    pub fn until(
+        target: String,
+        proof: Proof,
+        healing: impl Future<Output = Result<(), String>> + 'a,
+    ) -> Self {
+        Self { target, proof, seen_at: None, healing: Box::pin(healing) }
+    }
+
+    /// One that is in effect as long as this lives.
+    pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
+        Self::until(target, proof, async move {
+            drop(guard);
+            Ok(())
+        })
+    }
+
+    /// One that has ended by itself.
+    pub fn over(target: String, proof: Proof) -> Self {
+        Self::until(target, proof, async { Ok(()) })
+    }
+}

@@ -1,14 +1,12 @@
 //! Servers that go down and are started again: what `kill`, `restart`, `wipe` and `lose-majority` have in common.
+//! Also how a fault of servers is undone that was cut short in the middle, of which nobody knows how far it had come.
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::aim;
 use super::seen::{do_and_see, do_each, proof};
 use super::site::Site;
-use crate::catalog::fault::{FaultChoice, Target};
+use super::{Active, Firing, aim};
+use crate::catalog::fault::{Capability, Target};
 use crate::clock;
 use crate::ensemble::{Leader, Processes, eventually};
 
@@ -29,12 +27,8 @@ pub enum How {
 }
 
 /// Takes the servers that the fault is aimed at down until it is healed.
-pub async fn take_targets_down<'a>(
-    how: How,
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, site, mut draw } = firing;
     let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
     take_down(how, servers, &choice.target, site).await
 }
@@ -53,7 +47,7 @@ pub async fn take_down<'a>(
     let fallen = see_down(how, &servers, processes).await;
     let seen_at = fallen.is_ok().then(clock::now);
     let seen = match fallen {
-        Ok(seen) => see_consequences(seen, (how, &servers), before, processes).await,
+        Ok(seen) => see_consequences(seen, how, &servers, before, processes).await,
         why => why,
     };
     let healing = bring_back(processes, servers);
@@ -71,7 +65,8 @@ async fn see_down(how: How, servers: &[usize], processes: &dyn Processes) -> Res
 /// Throws the data away, where they are to go; where the leader fell, sees another one.
 async fn see_consequences(
     mut seen: String,
-    (how, servers): (How, &[usize]),
+    how: How,
+    servers: &[usize],
     before: Option<Leader>,
     processes: &dyn Processes,
 ) -> Result<String, String> {
@@ -119,4 +114,31 @@ pub async fn bring_back(processes: &dyn Processes, servers: Vec<usize>) -> Resul
 /// Waits until every server serves and is in step.
 pub async fn until_whole(processes: &dyn Processes) -> Result<(), String> {
     eventually(COMES_BACK, || processes.whole()).await.map(drop)
+}
+
+/// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
+/// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
+/// to be started, woken and joined again.
+///
+/// # Errors
+/// What could not be undone; the rest has been tried all the same.
+pub async fn undo_all(needs: Capability, site: &Site<'_>) -> Result<(), String> {
+    if !needs.reaches_servers() {
+        return Ok(());
+    }
+    let processes = site.processes()?;
+    let servers: Vec<usize> = (1..=processes.servers()).collect();
+    let joined = if needs == Capability::Processes { Ok(()) } else { site.links()?.heal_all().await };
+    // A server that was being ended when the fault was cut short may be there at one look and gone at the next.
+    let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
+    joined.and(whole.await.map(drop))
+}
+
+/// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
+async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
+    let (there, down) = there_and_down(servers, processes).await;
+    let woken = do_each(&there, |server| processes.resume(server)).await;
+    do_each(&down, |server| processes.start(server)).await?;
+    woken?;
+    processes.whole().await
 }

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::outage::until_whole;
 use super::seen::{do_and_see, do_each, proof};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{Capability, FaultCard, FaultChoice};
 use crate::catalog::{Param, ParamKind, ParamValue};
 use crate::ensemble::eventually;
 
@@ -36,34 +32,24 @@ for up to a tick before it steps down and sends its contenders away. Nobody must
 fencing token of a later holder is always the larger one. Under `one-way` and `bridge` elections may take several
 rounds; nobody acquires meanwhile, which is slow but not wrong.
 Where it misleads: servers of one host elect within tenths of a second; over a network it takes longer.",
-    targets: Targets::Fixed,
-    refuses: &[],
-    default_target: "",
-    ends: Ends::Healed,
     needs: Capability::Links,
     least_servers: 3,
-    stops_service: false,
-    needs_key: None,
     params: &[Param {
         name: "shape",
         kind: ParamKind::OneOf(&["minority", "majority", "one-way", "bridge"]),
         default: "minority",
         doc: "The leader on the smaller or on the larger side, deaf in one direction, or halves with a bridge.",
     }],
+    ..FaultCard::FIXED
 };
 
 /// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    _: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let (processes, links) = (site.processes()?, site.links()?);
     let leader = aim::leader(processes).await?;
     let ways = ways(shape(choice), leader, processes.servers());

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::outage::{there_and_down, until_whole};
 use super::seen::{do_and_see, do_each, proof};
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::FaultCard;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -27,29 +23,17 @@ their session timeout, and move. A leader is deposed after `syncLimit` ticks. Wh
 for the leader for up to a tick, and who reads from it then reads the past; its writes find no majority. A
 lock that decides by a read must not be let in by an old list.
 Where it misleads: a pause that is shorter than what the others tolerate shows as waiting only.",
-    targets: Targets::Servers,
-    refuses: &[],
-    default_target: "leader",
-    ends: Ends::Healed,
-    needs: Capability::Processes,
-    least_servers: 1,
     stops_service: true,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::SERVERS
 };
 
 /// How long it may take until a server is seen still.
 const FALLS_SILENT: Duration = Duration::from_secs(20);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = site.processes()?;
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::seen::{proof, until};
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, wire};
+use crate::catalog::fault::FaultCard;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -23,33 +19,20 @@ Heal: connections are let through again.
 A right lock: as under `reset` when it is shorter than the session timeout. When it is longer, the ensemble
 ends the session and the next one acquires. The contender knows at once that it is disconnected, which is
 what sets this apart from `stall`: it has the whole timeout to stop its work.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
-    ends: Ends::Healed,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONNECTIONS
 };
 
 /// How long it may take until the connections are gone.
 const TAKES_EFFECT: Duration = Duration::from_secs(5);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
-    let knobs: Vec<_> = hit.who.iter().map(|who| proxy.refuse(*who)).collect();
-    let gone = || hit.who.iter().all(|who| proxy.connections(*who) == 0);
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
+    let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.refuse(*who)).collect();
+    let gone = || hit.who.iter().all(|who| hit.proxy.connections(*who) == 0);
     let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
     let proof = proof(gone.map(|()| "no connection was left".to_owned()));
-    Ok(Active::until_dropped(hit.name, proof, knobs))
+    Ok(Active::until_dropped(hit.name, proof, guards))
 }

@@ -1,4 +1,4 @@
-//! The list of faults: one line each.
+//! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
 
 use super::{
     Entry, bandwidth, burst, clock_jump, crash, delay, drop_reply, drop_request, expire, freeze, isolate,
@@ -6,6 +6,7 @@ use super::{
     wipe,
 };
 use crate::catalog::fault::FaultCard;
+use crate::units::capitalised;
 
 /// Every kind, in the order in which lists show them.
 pub const FAULTS: &[Entry] = &[
@@ -42,6 +43,59 @@ pub fn cards() -> Vec<FaultCard> {
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     FAULTS.iter().find(|entry| entry.card.name == name)
+}
+
+/// The page on every kind of fault.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Faults\n\n\
+         Made from the descriptions in the code: `zklockbench faults KIND` prints the same. How a scenario \
+         asks for them is in [scenario.md](scenario.md).\n\n\
+         | fault | what | hits | ends | needs |\n\
+         |---|---|---|---|---|\n",
+    );
+    text.extend(cards().iter().map(row));
+    text.extend(cards().iter().map(section));
+    text
+}
+
+fn row(card: &FaultCard) -> String {
+    format!(
+        "| [`{0}`](#{0}) | {1} | {2} | {3} | {4} |\n",
+        card.name,
+        card.summary,
+        card.targets.noun(),
+        card.ends.in_words(),
+        card.needs.in_words(),
+    )
+}
+
+fn section(card: &FaultCard) -> String {
+    let mut text = format!(
+        "\n## {}\n\n{}.\n\nSource: {}.\n\n```text\n{}\n```\n",
+        card.name,
+        capitalised(card.summary),
+        card.source,
+        card.details.trim()
+    );
+    text += &targets(card);
+    if !card.params.is_empty() {
+        text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";
+    }
+    for param in card.params {
+        let values = param.kind.in_words("`");
+        text += &format!("| `{}` | {values} | `{}` | {} |\n", param.name, param.default, param.doc);
+    }
+    text
+}
+
+fn targets(card: &FaultCard) -> String {
+    let words: Vec<_> = card.words().iter().map(|word| format!("`{word}`")).collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    format!("\nTargets: {}, or one by its number; `{}` unless said.\n", words.join(", "), card.default_target)
 }
 
 #[cfg(test)]

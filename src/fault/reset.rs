@@ -1,12 +1,8 @@
 //! `reset`: a contender's connection breaks.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::seen::proof;
-use super::site::Site;
-use super::{Entry, aim, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim, wire};
+use crate::catalog::fault::{Ends, FaultCard};
 use crate::ensemble::eventually;
 
 /// Description.
@@ -21,30 +17,19 @@ Ends by itself: nothing stands in the way of the next connection.
 
 A right lock: the session survives, and so do its nodes. Every request under way has an unknown outcome and
 must be looked into before it is repeated. Watches are set anew by the client and tell what was missed.",
-    targets: Targets::Contenders,
-    refuses: &[],
     default_target: "any",
     ends: Ends::ByItself,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
     // While servers are down there may be no connection to be reset.
     let reset = || async {
-        match hit.who.iter().map(|who| proxy.reset(*who)).sum::<usize>() {
+        match hit.who.iter().map(|who| hit.proxy.reset(*who)).sum::<usize>() {
             0 => Err("it had no connection".to_owned()),
             reset => Ok(format!("{reset} connections were reset")),
         }

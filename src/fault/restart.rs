@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::outage::{How, take_targets_down};
-use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::catalog::fault::FaultCard;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -16,19 +16,9 @@ Heal: the server is started again with its data; healed when the ensemble is who
 
 A right lock: as under `kill`. A server that stops in order closes its connections, so its contenders know at
 once and do not wait for a timeout.",
-    targets: Targets::Servers,
-    refuses: &[],
-    default_target: "leader",
-    ends: Ends::Healed,
-    needs: Capability::Processes,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::SERVERS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry = Entry {
-    card: CARD,
-    inject: |choice, site, draw| Box::pin(take_targets_down(How::Stopped, choice, site, draw)),
-};
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Stopped, firing)) };

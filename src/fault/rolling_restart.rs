@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::outage::{bring_back, until_whole};
 use super::seen::proof;
-use super::site::Site;
-use super::{Entry, aim};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, aim};
+use crate::catalog::fault::{Ends, FaultCard};
 use crate::clock::{self, Stamp};
 use crate::ensemble::{Processes, eventually};
 
@@ -29,25 +25,17 @@ A right lock: nothing is lost. There is one election, at the end; before it only
 that stops move to another one, up to once for each server. Sessions survive.
 Where it misleads: followers that come back do not get their contenders back, so the load is uneven
 afterwards. With one server it is a restart during which nobody serves.",
-    targets: Targets::Fixed,
-    refuses: &[],
-    default_target: "",
     ends: Ends::ByItself,
-    needs: Capability::Processes,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::FIXED
 };
 
 /// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(_: &'a FaultChoice, site: &'a Site<'a>, _: ChaCha8Rng) -> Result<Active<'a>, String> {
+async fn inject(Firing { site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = site.processes()?;
     let leader = aim::leader(processes).await?;
     let others = (1..=processes.servers()).filter(|server| *server != leader);

@@ -3,7 +3,7 @@
 //! is told, too: a lock that was not broken has not shown that it stands it.
 //!
 //! Nothing in here limits how long doing or undoing takes: that would end it in the middle. Each wait of a fault has
-//! a limit of its own. Only an interrupt cuts a fault short while it is being done, and then amends are made.
+//! a limit of its own. Only an interrupt cuts a fault short while it is being done, and then it is undone as a whole.
 
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use super::active::Active;
 use super::site::Site;
-use super::{Entry, amends, registry};
+use super::{Active, Entry, Firing, outage, registry};
 use crate::catalog::fault::{FaultChoice, Proof, Start};
 use crate::clock::{self, Stamp};
 
@@ -71,12 +70,12 @@ pub struct Fired {
 /// left out.
 pub async fn run(schedule: &Schedule<'_>, site: &Site<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
-        (0..choice.times).map(move |time| fire(schedule, site, (fault, choice), time))
+        (0..choice.times).map(move |time| fire(schedule, site, fault, choice, time))
     });
     let mut shots: Vec<Shot<'_>> = join_all(firings).await.into_iter().flatten().collect();
     // When nobody else starts servers any more.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
-        let healed = amends::make(shot.entry.card.needs, site).await;
+        let healed = outage::undo_all(shot.entry.card.needs, site).await;
         shot.ended(schedule, healed);
     }
     let mut fired: Vec<Fired> = shots.into_iter().map(|shot| shot.fired).collect();
@@ -95,7 +94,8 @@ struct Shot<'a> {
 async fn fire<'a>(
     schedule: &Schedule<'a>,
     site: &Site<'_>,
-    (fault, choice): (usize, &'a FaultChoice),
+    fault: usize,
+    choice: &'a FaultChoice,
     time: u32,
 ) -> Option<Shot<'a>> {
     let mut draw = ChaCha8Rng::seed_from_u64(schedule.seed ^ ((fault as u64) << 32) ^ u64::from(time));
@@ -111,7 +111,7 @@ async fn fire<'a>(
         shot.failed(schedule, why_never(choice.start, site));
         return Some(shot);
     }
-    match schedule.interrupt.run_until_cancelled((entry.inject)(choice, site, draw)).await {
+    match schedule.interrupt.run_until_cancelled((entry.inject)(Firing { choice, site, draw })).await {
         Some(Ok(active)) => shot.lasts(schedule, active).await,
         Some(Err(why)) => shot.failed(schedule, why),
         None => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::door::Door;
+use super::admission::Admission;
 use crate::clock::Stamp;
 use crate::ensemble::{Links, Processes};
 use crate::proxy::Proxy;
@@ -33,8 +33,8 @@ pub trait Contenders: Send + Sync {
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
     /// What stands before all that one runs.
     fn gate(&self, contender: usize) -> Arc<Gate>;
-    /// The door through which one comes to ask for the lock.
-    fn door(&self, contender: usize) -> Arc<Door>;
+    /// By which one is let in to ask for the lock.
+    fn admission(&self, contender: usize) -> Arc<Admission>;
     /// Its session, if it has one.
     fn session(&self, contender: usize) -> Option<SessionKey>;
     /// That session of it has been closed by somebody else.

@@ -1,11 +1,7 @@
 //! `slow-consumer`: a contender looks late at what it is told.
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Targets};
+use super::{Active, Entry, Firing, wire};
+use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 
 /// Description.
@@ -21,32 +17,20 @@ Heal: nothing is kept back any more.
 A right lock: the contender's own handoffs become longer by `lag` for each look that it takes, and those of
 the others stay as they are. A release must not wait for a notification that the slow one has yet to look at.
 Where it misleads: the lag is the proxy's; the contender itself is as quick as before.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
-    ends: Ends::Healed,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
     params: &[Param {
         name: "lag",
         kind: ParamKind::Duration,
         default: "100ms",
         doc: "How late it looks at each reply and event.",
     }],
+    ..FaultCard::CONNECTIONS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
     let lag = wire::time(choice, "lag");
-    Ok(wire::turn(hit, proxy, "the proxy reads late", |who| proxy.slow_reader(who, lag)).await)
+    Ok(wire::set(hit, "the proxy reads late", |proxy, who| proxy.slow_reader(who, lag)).await)
 }

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-
-use super::active::Active;
 use super::seen::stands_still;
-use super::site::Site;
-use super::{Entry, wire};
-use crate::catalog::fault::{Capability, Ends, FaultCard, FaultChoice, Proof, Targets};
+use super::{Active, Entry, Firing, wire};
+use crate::catalog::fault::{FaultCard, Proof};
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -27,36 +23,23 @@ it holds by its own clock, before the ensemble gives the lock away. What it does
 work, and only a fencing token keeps that from doing harm.
 Where it misleads: after the heal the late requests arrive. A create that arrives with a session that has
 ended is refused; a lock that begins anew after that must not find its old node and believe in it.",
-    targets: Targets::Contenders,
-    refuses: &[],
-    default_target: "holder",
-    ends: Ends::Healed,
-    needs: Capability::Proxies,
-    least_servers: 1,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::CONNECTIONS
 };
 
 /// For so long nothing may pass.
 const LOOKS_FOR: Duration = Duration::from_millis(50);
 
 /// Description and deed.
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |choice, site, draw| Box::pin(inject(choice, site, draw)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject<'a>(
-    choice: &'a FaultChoice,
-    site: &'a Site<'a>,
-    mut draw: ChaCha8Rng,
-) -> Result<Active<'a>, String> {
-    let (proxy, hit) = (site.proxy()?, wire::aim_at(choice, site, &mut draw).await?);
-    let knobs: Vec<_> = hit.who.iter().map(|who| proxy.stall(*who)).collect();
-    let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| proxy.passed(*who)).collect() };
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, site, &mut draw).await?;
+    let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.stall(*who)).collect();
+    let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| hit.proxy.passed(*who)).collect() };
     let proof = if stands_still(passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("something passed".into())
     };
-    Ok(Active::until_dropped(hit.name, proof, knobs))
+    Ok(Active::until_dropped(hit.name, proof, guards))
 }

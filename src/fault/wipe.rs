@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::outage::{How, take_targets_down};
-use crate::catalog::fault::{Capability, Ends, FaultCard, Targets};
+use crate::catalog::fault::FaultCard;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -19,19 +19,12 @@ A right lock: as under `kill`. The data of a majority are never touched, so noth
 lost.
 Where it misleads: `leader` first brings an election. `all` is refused: an ensemble that has lost all data
 has lost its locks, too, and no lock is right then.",
-    targets: Targets::Servers,
     refuses: &["all"],
     default_target: "follower",
-    ends: Ends::Healed,
-    needs: Capability::Processes,
     least_servers: 3,
-    stops_service: false,
-    needs_key: None,
-    params: &[],
+    ..FaultCard::SERVERS
 };
 
 /// Description and deed.
-pub const ENTRY: Entry = Entry {
-    card: CARD,
-    inject: |choice, site, draw| Box::pin(take_targets_down(How::Wiped, choice, site, draw)),
-};
+pub const ENTRY: Entry =
+    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Wiped, firing)) };

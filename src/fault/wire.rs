@@ -1,21 +1,23 @@
-//! What faults of the links between contenders and servers have in common: whose connections they are, and what is
-//! seen of them.
+//! What faults of the links between contenders and servers have in common: whose connections they are, what is
+//! seen of them, and how one message is lost.
 
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::active::Active;
-use super::aim;
 use super::seen::proof;
 use super::site::Site;
-use crate::catalog::ParamValue;
-use crate::catalog::fault::{FaultChoice, Target};
+use super::{Active, Firing, aim};
+use crate::catalog::fault::{FaultChoice, Proof, Target};
+use crate::catalog::{Param, ParamKind, ParamValue};
 use crate::ensemble::eventually;
-use crate::proxy::{Knob, Proxy, Who};
+use crate::measure::RequestKind;
+use crate::proxy::{Guard, LostMessage, Proxy, Struck, Who};
 
 /// Whose connections are hit, and how outputs call them.
-pub struct Hit {
+pub struct Hit<'a> {
+    /// What they pass through.
+    pub proxy: &'a Proxy,
     /// The connections.
     pub who: Vec<Who>,
     /// `contender 3 (holder)`.
@@ -23,30 +25,35 @@ pub struct Hit {
 }
 
 /// Finds out whose connections a fault hits.
-pub async fn aim_at(choice: &FaultChoice, site: &Site<'_>, draw: &mut ChaCha8Rng) -> Result<Hit, String> {
+pub async fn aim_at<'a>(
+    choice: &FaultChoice,
+    site: &Site<'a>,
+    draw: &mut ChaCha8Rng,
+) -> Result<Hit<'a>, String> {
+    let proxy = site.proxy()?;
     let hit = aim::contenders(&choice.target, site, draw).await?;
     let name = aim::name(&hit, &choice.target);
     if choice.target == Target::Word("all") {
-        return Ok(Hit { who: vec![Who::All], name });
+        return Ok(Hit { proxy, who: vec![Who::All], name });
     }
     let mut who = Vec::new();
     for contender in hit {
         who.push(Who::Session(aim::session(contender, site).await?.id()));
     }
-    Ok(Hit { who, name })
+    Ok(Hit { proxy, who, name })
 }
 
-/// Turns a knob for each of them, until it is healed. Proved once connections of theirs pass by it: while servers are
+/// Sets something for each of them, until it is healed. Proved once connections of theirs pass by it: while servers are
 /// down there may be none.
-pub async fn turn<'a>(hit: Hit, proxy: &Proxy, what: &str, knob: impl Fn(Who) -> Knob) -> Active<'a> {
-    let knobs: Vec<Knob> = hit.who.iter().map(|who| knob(*who)).collect();
+pub async fn set<'a>(hit: Hit<'a>, what: &str, setting: impl Fn(&Proxy, Who) -> Guard) -> Active<'a> {
+    let guards: Vec<Guard> = hit.who.iter().map(|who| setting(hit.proxy, *who)).collect();
     let passing = || async {
-        let connections: usize = hit.who.iter().map(|who| proxy.connections(*who)).sum();
+        let connections: usize = hit.who.iter().map(|who| hit.proxy.connections(*who)).sum();
         let proof = || format!("{what} on {connections} connections");
         if connections > 0 { Ok(proof()) } else { Err("it had no connection".to_owned()) }
     };
     let seen = eventually(aim::PATIENCE, passing).await;
-    Active::until_dropped(hit.name, proof(seen), knobs)
+    Active::until_dropped(hit.name, proof(seen), guards)
 }
 
 /// A parameter that is a time.
@@ -54,5 +61,49 @@ pub fn time(choice: &FaultChoice, name: &str) -> Duration {
     match choice.params.get(name) {
         Some(ParamValue::Duration(time)) => *time,
         _ => Duration::ZERO,
+    }
+}
+
+/// Which request `drop-request` and `drop-reply` hit.
+pub const REQUEST: Param = Param {
+    name: "request",
+    kind: ParamKind::OneOf(&["create", "delete", "multi", "join", "release", "list", "watch"]),
+    default: "create",
+    doc: "",
+};
+
+/// How long the contender may take until it sends such a request.
+const WAITS_FOR: Duration = Duration::from_secs(30);
+
+/// Has the proxy lose one message of the contender's next request of that kind, and waits until it is lost.
+pub async fn lose(
+    Firing { choice, site, mut draw }: Firing<'_>,
+    order: impl Fn(&Proxy, i64, &[RequestKind]) -> LostMessage,
+    tell: impl Fn(&Struck) -> String,
+) -> Result<Active<'_>, String> {
+    let hit = aim_at(choice, site, &mut draw).await?;
+    let [Who::Session(session)] = hit.who[..] else { return Err("it takes one contender".into()) };
+    let loss = order(hit.proxy, session, kinds(choice));
+    let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
+        Ok(struck) => Proof::Proved(tell(&struck)),
+        Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
+    };
+    Ok(Active::over(hit.name, proof))
+}
+
+/// The requests that a fault with the parameter [`REQUEST`] hits.
+fn kinds(choice: &FaultChoice) -> &'static [RequestKind] {
+    match choice.params.get("request") {
+        Some(ParamValue::Word(word)) if word == "delete" => &[RequestKind::Delete],
+        Some(ParamValue::Word(word)) if word == "multi" => &[RequestKind::Multi],
+        Some(ParamValue::Word(word)) if word == "join" => &[RequestKind::Create, RequestKind::Multi],
+        Some(ParamValue::Word(word)) if word == "release" => &[RequestKind::Delete, RequestKind::Multi],
+        Some(ParamValue::Word(word)) if word == "list" => {
+            &[RequestKind::GetChildren, RequestKind::GetChildrenWatch]
+        }
+        Some(ParamValue::Word(word)) if word == "watch" => {
+            &[RequestKind::GetDataWatch, RequestKind::ExistsWatch, RequestKind::GetChildrenWatch]
+        }
+        _ => &[RequestKind::Create],
     }
 }

@@ -46,7 +46,7 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Books everything in the inbox. With `acquired`, the last notification that was awaited is the one that
+    /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
     /// let this contender in: useful, if a release caused it; every other one was spurious.
     pub fn settle(&mut self, scene: &Scene, sheet: &mut Sheet, acquired: bool) {
         let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
@@ -57,13 +57,13 @@ impl Attribution {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push(Unresolved { at: arrival.at, arm, useful });
                 }
-                _ => book(sheet, arrival.at, &cause, useful, self.own_release),
+                _ => record(sheet, arrival.at, &cause, useful, self.own_release),
             }
         }
         self.inbox.clear();
     }
 
-    /// Books the notifications whose cause was open, by now that somebody has listed after the change. At the
+    /// Records the notifications whose cause was open, by now that somebody has listed after the change. At the
     /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
     pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet, at_the_end: bool) {
         let own = self.own_release;
@@ -75,7 +75,7 @@ impl Attribution {
                 }
                 cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
             }
-            book(sheet, late.at, &cause, late.useful, own);
+            record(sheet, late.at, &cause, late.useful, own);
             false
         });
     }
@@ -127,7 +127,7 @@ fn release_or_departure(scene: &Scene, number: i64) -> Cause {
     scene.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
 }
 
-fn book(sheet: &mut Sheet, at: Stamp, cause: &Cause, useful: bool, own_release: Option<i64>) {
+fn record(sheet: &mut Sheet, at: Stamp, cause: &Cause, useful: bool, own_release: Option<i64>) {
     if let Cause::Release { called, .. } = cause {
         sheet.record(Measure::Notification, at, at.saturating_sub(*called));
     }

@@ -1,21 +1,20 @@
-//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them.
+//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them, elections
+//! of the servers among it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use tokio_util::sync::CancellationToken;
 
-use super::elections::Elections;
-use super::environment::Environment;
-use super::event::{Event, Sink};
-use super::knobs::Knobs;
+use super::control::Control;
+use super::environment::{Environment, Event, Sink};
 use super::shared::Shared;
 use crate::catalog::fault::{Ends, FaultChoice, Proof};
-use crate::clock::Stamp;
-use crate::ensemble::{Links, Processes};
-use crate::fault::{Contenders, Doing, Door, Fired, News, Schedule, Site, find, run};
+use crate::clock::{self, Stamp};
+use crate::ensemble::{Leader, Links, Processes};
+use crate::fault::{Admission, Contenders, Doing, Fired, News, Schedule, Site, find, run};
 use crate::record::FaultRecord;
 use crate::scenario::TrialSpec;
 use crate::zk::SessionKey;
@@ -29,14 +28,14 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn knobs(&self, contender: usize) -> &Arc<Knobs> {
-        &self.shared.knobs[contender]
+    fn control(&self, contender: usize) -> &Arc<Control> {
+        &self.shared.controls[contender]
     }
 }
 
 impl Contenders for Seen<'_> {
     fn count(&self) -> usize {
-        self.shared.knobs.len()
+        self.shared.controls.len()
     }
 
     fn inside(&self) -> Vec<usize> {
@@ -44,42 +43,42 @@ impl Contenders for Seen<'_> {
     }
 
     fn waiting(&self) -> Vec<usize> {
-        let since = |id: usize| self.knobs(id).waiting_since().map(|since| (since, id));
+        let since = |id: usize| self.control(id).waiting_since().map(|since| (since, id));
         let mut waiting: Vec<_> = (0..self.count()).filter_map(since).collect();
         waiting.sort_unstable();
         waiting.into_iter().map(|(_, id)| id).collect()
     }
 
     fn waits_since(&self, contender: usize) -> Option<Stamp> {
-        self.knobs(contender).waiting_since()
+        self.control(contender).waiting_since()
     }
 
     fn gate(&self, contender: usize) -> Arc<Gate> {
-        Arc::clone(&self.knobs(contender).gate)
+        Arc::clone(&self.control(contender).gate)
     }
 
-    fn door(&self, contender: usize) -> Arc<Door> {
-        Arc::clone(&self.knobs(contender).door)
+    fn admission(&self, contender: usize) -> Arc<Admission> {
+        Arc::clone(&self.control(contender).admission)
     }
 
     fn session(&self, contender: usize) -> Option<SessionKey> {
-        self.knobs(contender).session()
+        self.control(contender).session()
     }
 
     fn has_expired(&self, contender: usize, session: i64) {
-        self.knobs(contender).has_expired(session);
+        self.control(contender).has_expired(session);
     }
 
     fn clock_jumps(&self, contender: usize, by: Duration) {
-        self.knobs(contender).clock.jump(by);
+        self.control(contender).clock.jump(by);
     }
 
     fn crash(&self, contender: usize, doing: Doing) {
-        self.knobs(contender).crash(doing);
+        self.control(contender).crash(doing);
     }
 
     fn times_died(&self, contender: usize) -> u64 {
-        self.knobs(contender).times_died()
+        self.control(contender).times_died()
     }
 
     fn acquired(&self) -> u64 {
@@ -129,7 +128,7 @@ pub async fn break_things(
     let watching = elections.watch(servers, &over);
     let (fired, ()) = join(firing, watching).await;
     let numbered = fired.into_iter().enumerate();
-    numbered.map(|(place, fired)| record(shared, begin, (place + 1, fired), &elections)).collect()
+    numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, &elections)).collect()
 }
 
 /// The servers, if any of the faults hits servers: no other one makes them elect.
@@ -156,14 +155,13 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
     }
 }
 
-fn record(
-    shared: &Shared,
-    begin: Stamp,
-    (number, fired): (usize, Fired),
-    elections: &Elections,
-) -> FaultRecord {
+fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections: &Elections) -> FaultRecord {
     let choice = &shared.spec.faults[fired.fault];
     let since = |at: Stamp| at as i64 - begin as i64;
+    let (proved, proof) = match fired.proof {
+        Proof::Proved(how) => (true, how),
+        Proof::NotProved(why) => (false, why),
+    };
     FaultRecord {
         number,
         kind: choice.kind.clone(),
@@ -172,7 +170,8 @@ fn record(
         asked_us: since(fired.asked),
         effective_us: fired.effective.map(since),
         ended_us: fired.ended.map(since),
-        proof: fired.proof,
+        proved,
+        proof,
         left: fired.left,
         elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
         longest_gap_us: None,
@@ -189,5 +188,79 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
         fault.longest_gap_us = shared.gaps.longest_between(from, until);
         fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
+    }
+}
+
+/// How often each server is asked: an election is seen that much late at most, while its new leader answers at once.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// When the ensemble had a new leader, as its servers tell whoever asks: when each was first seen, and its epoch.
+/// Watched in trials whose faults hit servers.
+///
+/// For a moment two servers may both say that they lead. A later epoch counts more, and none before a majority is in
+/// step with it. Each server is asked on its own, so that those that stand still or are cut off delay no sight of
+/// the others.
+#[derive(Debug, Default)]
+pub struct Elections(Mutex<Vec<(Stamp, u64)>>);
+
+impl Elections {
+    /// Finds out who leads now. What comes later is an election.
+    pub async fn from_now_on(servers: &[String]) -> Self {
+        let elections = Self::default();
+        join_all(servers.iter().map(|address| elections.look(address, servers.len()))).await;
+        elections
+    }
+
+    /// Watches until it is stopped.
+    pub async fn watch(&self, servers: &[String], stop: &CancellationToken) {
+        let watches = servers.iter().map(|address| async {
+            while stop.run_until_cancelled(self.look(address, servers.len())).await.is_some() {
+                stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
+            }
+        });
+        join_all(watches).await;
+    }
+
+    async fn look(&self, address: &str, servers: usize) {
+        if let Some(leader) = Leader::told_by(0, address, PATIENCE).await
+            && leader.is_backed(servers)
+        {
+            self.sees(clock::now(), leader.epoch);
+        }
+    }
+
+    fn sees(&self, at: Stamp, epoch: u64) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.last().is_none_or(|(_, newest)| *newest < epoch) {
+            seen.push((at, epoch));
+        }
+    }
+
+    /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
+    /// none was.
+    #[must_use]
+    pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever led when the watch began was elected before.
+        let elected = seen.iter().skip(1).map(|(at, _)| *at);
+        elected.into_iter().find(|at| (from..=to).contains(at)).map(|at| at - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_election_is_the_first_sight_of_a_later_epoch() {
+        let elections = Elections::default();
+        for (at, epoch) in [(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)] {
+            elections.sees(at, epoch);
+        }
+        assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
+        assert_eq!(elections.first_between(100, 500), Some(250));
+        assert_eq!(elections.first_between(355, 800), None, "the old leader still says that it leads");
+        assert_eq!(elections.first_between(500, Stamp::MAX), Some(400));
     }
 }

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::books::{Attempt, Books, Entry, HoldEnd};
-use super::connection::Connection;
-use super::desk::Desk;
-use super::knobs::Knobs;
+use super::control::{Connection, Control};
+use super::observation::Observation;
 use super::overlaps::Doubt;
 use super::pace::Pace;
+use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
 use super::shared::Shared;
 use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
@@ -33,25 +32,25 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 pub struct Contender {
     id: usize,
     shared: Arc<Shared>,
-    desk: Desk,
-    books: Books,
+    observation: Observation,
+    recorder: Recorder,
     strategy: Box<dyn Strategy>,
     session: Option<Session>,
     connection: Connection,
-    knobs: Arc<Knobs>,
+    control: Arc<Control>,
     pace: Pace,
 }
 
 impl Contender {
     /// A contender that has not joined yet.
     #[must_use]
-    pub fn new(id: usize, shared: Arc<Shared>, desk: Desk) -> Self {
+    pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         let strategy = (shared.entry.build)(&shared.lock_config(id));
         let pace = Pace::new(&shared.spec, id);
-        let books = Books::new(id, Arc::clone(&shared), desk.clone());
-        let knobs = Arc::clone(&shared.knobs[id]);
+        let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
+        let control = Arc::clone(&shared.controls[id]);
         let connection = Connection::default();
-        Self { id, shared, desk, books, strategy, session: None, connection, knobs, pace }
+        Self { id, shared, observation, recorder, strategy, session: None, connection, control, pace }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -73,12 +72,12 @@ impl Contender {
             Ok(session) => {
                 let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
                 board.negotiated_ms.store(timeout, Ordering::Release);
-                self.books.opened();
+                self.recorder.opened();
                 self.has_session(session);
                 board.connected.fetch_add(1, Ordering::AcqRel);
             }
             Err(failure) => {
-                self.books.error("connect", &failure);
+                self.recorder.error("connect", &failure);
                 board.unconnected.fetch_add(1, Ordering::AcqRel);
             }
         }
@@ -86,8 +85,8 @@ impl Contender {
 
     fn has_session(&mut self, session: Session) {
         if self.shared.keeps_evidence() {
-            self.connection.follow(&session, self.books.of_session(session.id()));
-            self.knobs.set_session(Some(session.key()));
+            self.connection.follow(&session, self.recorder.of_session(session.id()));
+            self.control.set_session(Some(session.key()));
         }
         self.session = Some(session);
     }
@@ -97,7 +96,12 @@ impl Contender {
         let _permit = shared.opening.acquire().await;
         shared
             .target
-            .open_at(self.id, shared.spec.session_timeout, shared.open_deadline(), self.desk.observed.clone())
+            .open_at(
+                self.id,
+                shared.spec.session_timeout,
+                shared.open_deadline(),
+                self.observation.observed.clone(),
+            )
             .await
     }
 
@@ -123,7 +127,7 @@ impl Contender {
             let Some(intended) = self.come_in(intended, &drain).await else { return };
             self.turn(intended).await;
             if self.shared.has_faults() {
-                self.knobs.door.go_out();
+                self.control.admission.go_out();
             }
             if self.is_done() {
                 return;
@@ -136,13 +140,13 @@ impl Contender {
         if !self.shared.has_faults() {
             return Some(intended);
         }
-        drain.run_until_cancelled(self.knobs.door.come_in(intended)).await
+        drain.run_until_cancelled(self.control.admission.come_in(intended)).await
     }
 
     fn is_done(&self) -> bool {
         match (self.shared.spec.load, self.shared.spec.stop) {
             (Load::Batch, _) => true,
-            (Load::Closed, Stop::Acquisitions(wanted)) => self.books.acquired() >= wanted,
+            (Load::Closed, Stop::Acquisitions(wanted)) => self.recorder.acquired() >= wanted,
             (Load::Closed, Stop::After(_)) => false,
         }
     }
@@ -153,24 +157,24 @@ impl Contender {
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
-        let attempt = self.books.arrives(&session, intended, self.pace.mode());
+        let attempt = self.recorder.arrives(&session, intended, self.pace.mode());
         let patience = Patience {
             deadline: self
                 .shared
                 .spec
                 .acquire_timeout
-                .map(|limit| self.knobs.clock.now() + clock::micros(limit)),
-            clock: self.knobs.clock.clone(),
+                .map(|limit| self.control.clock.now() + clock::micros(limit)),
+            clock: self.control.clock.clone(),
             cancel: self.shared.signals.drain.clone(),
             gauge: self.shared.gauge.clone(),
         };
-        self.knobs.waits(attempt.called);
+        self.control.waits(attempt.called);
         let acquired = tokio::select! {
             biased;
             acquired = self.strategy.acquire(&session, attempt.mode, &patience) => Some(acquired),
-            () = asked_to_die(&self.shared, &self.knobs, Doing::Waiting) => None,
+            () = asked_to_die(&self.shared, &self.control, Doing::Waiting) => None,
         };
-        self.knobs.waits_no_longer();
+        self.control.waits_no_longer();
         match acquired {
             Some(Ok(held)) => self.hold_and_release(&session, held, attempt, &patience).await,
             Some(Err(error)) => self.not_acquired(&session, &error),
@@ -180,11 +184,11 @@ impl Contender {
 
     /// Ends as a process that is killed, in the middle of what it does, and comes back as another one.
     fn die(&mut self, session: Session, doing: &'static str) {
-        self.books.died(session.id(), doing);
+        self.recorder.died(session.id(), doing);
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
         self.session = None;
         session.crash();
-        self.knobs.has_died();
+        self.control.has_died();
         self.pace.pause(clock::now(), ERROR_PAUSE);
     }
 
@@ -193,18 +197,18 @@ impl Contender {
             let opened = tokio::select! {
                 biased;
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
-                () = asked_to_die(&self.shared, &self.knobs, Doing::Anything) => {
+                () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
                     // Whoever has no session yet leaves nothing behind.
-                    self.knobs.has_died();
+                    self.control.has_died();
                     return None;
                 }
             };
             match opened {
                 Ok(session) => {
-                    self.books.rejoined();
+                    self.recorder.rejoined();
                     self.has_session(session);
                 }
-                Err(failure) => self.books.error("rejoin", &failure),
+                Err(failure) => self.recorder.error("rejoin", &failure),
             }
         }
         self.session.clone()
@@ -217,69 +221,70 @@ impl Contender {
         attempt: Attempt,
         patience: &Patience,
     ) {
-        let entry = self.books.enter(session, &held, attempt);
-        self.books.write_to_resource(session, &held);
-        let thaws = self.knobs.gate.times_opened();
+        let entry = self.recorder.enter(session, &held, attempt);
+        self.recorder.write_to_resource(session, &held);
+        let thaws = self.control.gate.times_opened();
         let inner = self.take_again(session, attempt.mode, patience).await;
         let intended = self.pace.hold();
-        let dies = self.shared.has_faults() && self.knobs.dies_holding();
+        let dies = self.shared.has_faults() && self.control.dies_holding();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
-            self.books.write_acquired(&entry);
+            self.recorder.write_acquired(&entry);
         }
         let ended = if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole };
         if ended == HoldEnd::Crashed {
-            return self.die_inside(session.clone(), (&entry, &held), intended);
+            return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
         // Whoever knows that its session is gone writes no more; whoever was stopped in between does not know yet.
-        if ended != HoldEnd::Lost || self.knobs.gate.times_opened() != thaws {
-            self.books.write_to_resource(session, &held);
+        if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
+            self.recorder.write_to_resource(session, &held);
         }
-        let released = self.books.exit(session, &held, attempt.mode);
+        let released = self.recorder.exit(session, &held, attempt.mode);
         let number = held.node.as_ref().map(|node| node.sequence);
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
         // Somebody waits for this release: what can be written down later is, while the reply is under way.
         if !stays {
-            self.books.write_acquired(&entry);
+            self.recorder.write_acquired(&entry);
         }
-        self.books.write_hold(&entry, released, intended, ended);
-        self.books.releases(number);
+        self.recorder.write_hold(&entry, released, intended, ended);
+        self.recorder.releases(number);
         let result = match early {
             Some(result) => result,
             None => release.as_mut().await,
         };
         drop(release);
         let now = clock::now();
-        if let Some(doubt) = self.doubt(session, (ended, entry.acquired), result.as_ref().err()) {
-            self.books.write_doubt(&entry, released, doubt);
+        if let Some(doubt) = self.doubt(session, ended, entry.acquired, result.as_ref().err()) {
+            self.recorder.write_doubt(&entry, released, doubt);
         }
-        self.books.write_released(session, released, now, result.as_ref().err());
+        self.recorder.write_released(session, released, now, result.as_ref().err());
         match result {
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }
     }
 
-    fn die_inside(&mut self, session: Session, (entry, held): (&Entry, &Held), intended: Duration) {
-        let left = self.books.exit_dying(held, entry.mode());
-        self.books.write_hold(entry, left, intended, HoldEnd::Crashed);
-        self.books.write_doubt(entry, left, Doubt::Expired);
+    fn die_inside(&mut self, session: Session, entry: &Entry, held: &Held, intended: Duration) {
+        let left = self.recorder.exit_dying(held, entry.mode());
+        self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
+        self.recorder.write_doubt(entry, left, Doubt::Expired);
         self.die(session, "holding");
     }
 
     /// Whether a fault has ended the session behind the contender's back.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
-        let too_long = || self.knobs.gate.shut_since(entered) >= clock::micros(session.timeout());
-        self.shared.has_faults() && (too_long() || self.knobs.was_expired(session.id()))
+        let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
+        self.shared.has_faults() && (too_long() || self.control.was_expired(session.id()))
     }
 
     /// What makes it doubtful that this hold was one to its end.
     fn doubt(
         &self,
         session: &Session,
-        (ended, entered): (HoldEnd, Stamp),
+        ended: HoldEnd,
+        entered: Stamp,
         failure: Option<&Failure>,
     ) -> Option<Doubt> {
         let is_over = failure.is_some_and(|failure| !failure.session_survives());
@@ -301,7 +306,7 @@ impl Contender {
                 Ok(held) => inner.push(held),
                 Err(error) => {
                     if let AcquireError::Failed(failure) = error {
-                        self.books.error("acquire again", &failure);
+                        self.recorder.error("acquire again", &failure);
                     }
                     break;
                 }
@@ -314,14 +319,14 @@ impl Contender {
     async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
         for held in inner.into_iter().rev() {
             if let Err(failure) = self.strategy.release(session, held).await {
-                self.books.error("release again", &failure);
+                self.recorder.error("release again", &failure);
             }
         }
     }
 
     /// Holds the lock; returns what ended that.
     async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
-        let Self { id, shared, strategy, knobs, .. } = self;
+        let Self { id, shared, strategy, control, .. } = self;
         let batch = shared.spec.load == Load::Batch;
         let mut releases = shared.signals.releases.subscribe();
         let until = acquired + clock::micros(hold);
@@ -336,7 +341,7 @@ impl Contender {
             // Whoever was stopped and goes on again first does what it was about to do, and learns the news after.
             ended = tokio::select! {
                 biased;
-                () = asked_to_die(shared, knobs, Doing::Holding) => HoldEnd::Crashed,
+                () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
                 () = held => HoldEnd::Whole,
                 () = shared.signals.drain.cancelled() => HoldEnd::Whole,
                 () = session.over() => HoldEnd::Lost,
@@ -348,7 +353,7 @@ impl Contender {
 
     fn not_acquired(&mut self, session: &Session, error: &AcquireError) {
         let now = clock::now();
-        self.books.write_not_acquired(session, now, error);
+        self.recorder.write_not_acquired(session, now, error);
         match error {
             AcquireError::Failed(failure) => self.pause_after(now, failure),
             AcquireError::Deadlock => self.pace.pause(now, ERROR_PAUSE),
@@ -376,10 +381,10 @@ impl Contender {
             return;
         }
         if *failure == Failure::SessionExpired {
-            self.books.expired();
+            self.recorder.expired();
         }
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
-        self.knobs.set_session(None);
+        self.control.set_session(None);
         if let Some(session) = self.session.take() {
             reactor::spawn_local(session.close(CLOSE_DEADLINE)).detach();
         }
@@ -387,7 +392,7 @@ impl Contender {
 
     async fn leave(mut self) {
         if let Some(session) = self.session.take() {
-            self.books.collect_arrivals(&session, true);
+            self.recorder.collect_arrivals(&session, true);
             drop(self.strategy);
             session.close(CLOSE_DEADLINE).await;
         }
@@ -399,8 +404,8 @@ impl Contender {
 }
 
 /// Returns when the contender is to die while it does that; never in a trial without faults.
-async fn asked_to_die(shared: &Shared, knobs: &Knobs, doing: Doing) {
-    if shared.has_faults() { knobs.asked_to_die(doing).await } else { std::future::pending().await }
+async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
+    if shared.has_faults() { control.asked_to_die(doing).await } else { std::future::pending().await }
 }
 
 /// Begins something and lets its request go out. Returns its outcome if it ends at once.

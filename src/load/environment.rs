@@ -1,8 +1,11 @@
-//! Where trials run: the ensemble, and the run's place on it.
+//! Where trials run: the ensemble and the run's place on it; and who is told what happens meanwhile.
 
 use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
 
 use super::workspace::Workspace;
 use crate::ensemble::Started;
@@ -22,8 +25,8 @@ pub struct Environment {
     pub namespace: String,
     /// Generator threads.
     pub threads: usize,
-    /// Whether the servers are ours and of a version that has to be kept awake.
-    pub keep_awake: bool,
+    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    pub keep_awake: Option<Duration>,
     /// The servers themselves, where they were started for this run.
     pub local: Option<Arc<dyn Started>>,
     /// Whether it is kept what each contender does.
@@ -51,9 +54,46 @@ impl Environment {
         }
     }
 
+    /// Whether any server accepts a connection.
+    pub(super) async fn any_reachable(&self) -> bool {
+        let attempts = self.servers.iter().map(|address| async move {
+            matches!(
+                tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await,
+                Ok(Ok(_))
+            )
+        });
+        join_all(attempts).await.into_iter().any(|reached| reached)
+    }
+
     /// Each server by itself.
     pub(super) fn single_servers(&self) -> impl Iterator<Item = Target> {
         let access = &self.target.access;
         self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
     }
 }
+
+/// Something that a progress display may want to show.
+#[derive(Debug, Clone)]
+pub enum Event<'a> {
+    /// A phase of the current trial has begun.
+    Phase {
+        /// Its name.
+        name: &'static str,
+        /// How long it is meant to take, where that is known.
+        expected: Option<Duration>,
+    },
+    /// The current trial goes on.
+    Tick {
+        /// Locks acquired so far.
+        acquired: u64,
+        /// How many there will be, where the scenario says so.
+        of: Option<u64>,
+    },
+    /// Something that has happened and that a user who watches may like to know.
+    Note(&'a str),
+    /// Something the user should know; it is repeated at the end.
+    Warning(&'a str),
+}
+
+/// Where events go.
+pub type Sink<'a> = &'a (dyn Fn(Event<'_>) + Sync);

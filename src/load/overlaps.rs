@@ -78,7 +78,7 @@ impl Overlaps {
     /// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
     /// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
     /// knows who held when.
-    pub fn learn(&mut self, (lives, all_gone): (&Lives, bool), wall_ms: impl Fn(Stamp) -> i64) {
+    pub fn learn(&mut self, lives: &Lives, all_gone: bool, wall_ms: impl Fn(Stamp) -> i64) {
         let occupants = self.kept.iter().flat_map(|overlap| [overlap.inside, overlap.entered]);
         for occupant in occupants {
             let life = occupant.czxid.and_then(|czxid| lives.get(&czxid));
@@ -211,9 +211,9 @@ mod tests {
             deleted_at_ms: Some(deleted_at_ms),
         };
         let wall = |stamp: Stamp| i64::try_from(stamp).unwrap();
-        overlaps.learn((&Lives::from([(7, life(20))]), true), wall);
+        overlaps.learn(&Lives::from([(7, life(20))]), true, wall);
         assert_eq!(overlaps.doubts, HashMap::new(), "it entered at 50, and its node had gone at 20");
-        overlaps.learn((&Lives::from([(7, life(90))]), true), wall);
+        overlaps.learn(&Lives::from([(7, life(90))]), true, wall);
         assert_eq!(overlaps.classed(0).excused.zombies, 1);
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let uncertain = |all_gone| {
             let mut overlaps = Overlaps::default();
             overlaps.note(overlap);
-            overlaps.learn((&lives, all_gone), |stamp| i64::try_from(stamp).unwrap());
+            overlaps.learn(&lives, all_gone, |stamp| i64::try_from(stamp).unwrap());
             overlaps.classed(0).excused.uncertain
         };
         assert_eq!((uncertain(true), uncertain(false)), (1, 0));

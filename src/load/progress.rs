@@ -1,4 +1,4 @@
-//! Does everybody who wants the lock get it, once nothing is broken any more?
+//! Does everybody who wants the lock get it, once nothing is broken any more? And is nothing left in its way?
 //!
 //! Progress is demanded only while the ensemble can serve: after the last fault has been undone. The load then
 //! goes on until all that had been waiting have been served.
@@ -7,29 +7,24 @@
 
 use std::time::Duration;
 
-use zookeeper_client::Client;
+use zookeeper_client::{Client, Stat};
 
 use super::shared::Shared;
-use super::workspace::open;
+use super::workspace::{open, walk};
 use crate::clock::{self, Stamp};
 use crate::record::Stuck;
 use crate::zk::{Target, admin, sequence_of};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
 /// How often a lock may be acquired by others, for each contender, while one waits.
 const TURNS_BY_OTHERS: u64 = 20;
 
-/// How long a lock may go without an acquisition, or a contender wait while others are served: what a session that
-/// nobody uses may still live, a round of elections, and what a loaded host adds to both.
-fn patience(shared: &Shared) -> Duration {
-    3 * shared.spec.session_timeout + Duration::from_secs(10)
-}
-
 /// Lets the load go on until all have been served that wait now. Returns those that were not.
-pub async fn settle(shared: &Shared, environment: (&Target, &[String])) -> Vec<Stuck> {
+pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
     let mut last = (shared.board.acquired.load(std::sync::atomic::Ordering::Acquire), mark);
-    let patience = clock::micros(patience(shared));
+    let patience = clock::micros(shared.spec.settling.progress);
     let first = last.0;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -45,16 +40,16 @@ pub async fn settle(shared: &Shared, environment: (&Target, &[String])) -> Vec<S
         let others = (acquired - first) / (shared.spec.contenders as u64).max(1);
         let is_passed_over = now - mark > patience && others > TURNS_BY_OTHERS;
         if now - last.1 > patience || is_passed_over {
-            return describe(shared, &waiting, environment).await;
+            return describe(shared, &waiting, target, servers).await;
         }
     }
 }
 
 /// Contenders that have been waiting since before that time.
 fn waiting_since(shared: &Shared, mark: Stamp) -> Vec<(usize, Stamp)> {
-    let knobs = shared.knobs.iter().enumerate();
-    knobs
-        .filter_map(|(id, knobs)| Some((id, knobs.waiting_since()?)))
+    let controls = shared.controls.iter().enumerate();
+    controls
+        .filter_map(|(id, control)| Some((id, control.waiting_since()?)))
         .filter(|(_, since)| *since <= mark)
         .collect()
 }
@@ -63,7 +58,8 @@ fn waiting_since(shared: &Shared, mark: Stamp) -> Vec<(usize, Stamp)> {
 async fn describe(
     shared: &Shared,
     waiting: &[(usize, Stamp)],
-    (target, servers): (&Target, &[String]),
+    target: &Target,
+    servers: &[String],
 ) -> Vec<Stuck> {
     let now = clock::now();
     let mut stuck: Vec<Stuck> = waiting
@@ -81,7 +77,7 @@ async fn describe(
     let watches = watches(servers).await;
     let Ok(client) = open(target).await else { return stuck };
     for one in &mut stuck {
-        let session = shared.knobs[one.contender].session().map(|key| key.id());
+        let session = shared.controls[one.contender].session().map(|key| key.id());
         let nodes = nodes(&client, shared.scenes[one.lock].queue()).await;
         let stands = stands(&nodes, session);
         let directory =
@@ -124,8 +120,8 @@ impl Node {
     /// Its name, its session, whose that is, and whether that contender is inside by it, as one that waits may be
     /// told.
     fn told(&self, shared: &Shared, to: usize) -> String {
-        let is_owner = |id: &usize| shared.knobs[*id].session().map(|key| key.id()) == Some(self.owner);
-        let whose = match (0..shared.knobs.len()).find(is_owner) {
+        let is_owner = |id: &usize| shared.controls[*id].session().map(|key| key.id()) == Some(self.owner);
+        let whose = match (0..shared.controls.len()).find(is_owner) {
             None => "no contender knows of it".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, of an earlier turn"),
             Some(id) if shared.scenes[shared.scene_of(id)].all_inside().contains(&id) => {
@@ -164,6 +160,26 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
         all.extend(admin::watches(server).await.unwrap_or_default());
     }
     all
+}
+
+/// Counts the ephemeral nodes that are left below the trial's locks, and that nobody owns up to when all have released:
+/// a later contender would queue behind them. Nodes of sessions that have been abandoned go
+/// with them, so it is asked until there are none, or until every such session must have ended. `None` when the
+/// ensemble could not be asked.
+pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
+    let until = clock::now() + clock::micros(shared.spec.settling.orphans);
+    let client = open(target).await.ok()?;
+    loop {
+        let mut left = 0;
+        for scene in &shared.scenes {
+            let count = |stat: &Stat| left += u64::from(stat.ephemeral_owner != 0);
+            walk(&client, &scene.path, count).await.ok()?;
+        }
+        if left == 0 || clock::now() > until {
+            return Some(left);
+        }
+        tokio::time::sleep(LOOK_FOR_ORPHANS_EVERY).await;
+    }
 }
 
 #[cfg(test)]

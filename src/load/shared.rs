@@ -1,19 +1,20 @@
-//! What the contenders of one trial share with the conductor: atomics and signals, no locks.
+//! What the contenders of one trial share with the conductor: atomics and signals; and times in which nobody got a
+//! lock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::gaps::Gaps;
-use super::knobs::Knobs;
+use super::control::Control;
 use super::scene::Scene;
 use crate::catalog::{Holders, ParamValue};
 use crate::clock::Stamp;
 use crate::lock::{Entry, LockConfig, WaitGauge};
 use crate::measure::Window;
+use crate::record::FencingCounts;
 use crate::scenario::TrialSpec;
 use crate::zk::Target;
 
@@ -103,7 +104,7 @@ pub struct Shared {
     /// What they tell.
     pub board: Board,
     /// What can be done to each of them.
-    pub knobs: Vec<Arc<Knobs>>,
+    pub controls: Vec<Arc<Control>>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// When nobody got a lock.
@@ -126,7 +127,7 @@ impl Shared {
         let scene =
             |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, places).held_below(below);
         let scenes = (0..spec.locks).map(scene).collect();
-        let knobs = (0..spec.contenders).map(|_| Arc::default()).collect();
+        let controls = (0..spec.contenders).map(|_| Arc::default()).collect();
         Self {
             spec,
             entry,
@@ -139,7 +140,7 @@ impl Shared {
             last_reply: Arc::default(),
             signals: Signals::default(),
             board: Board::default(),
-            knobs,
+            controls,
             keeps_history: false,
             gaps: Gaps::default(),
         }
@@ -184,6 +185,18 @@ impl Shared {
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
+    /// The most contenders that were inside any one lock together.
+    #[must_use]
+    pub fn most_inside(&self) -> u64 {
+        self.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
+    }
+
+    /// What the resources behind the locks saw.
+    #[must_use]
+    pub fn fencing(&self) -> FencingCounts {
+        self.scenes.iter().fold(FencingCounts::default(), |sum, scene| sum.and(scene.fence.counts()))
+    }
+
     /// How long opening a session may take.
     #[must_use]
     pub fn open_deadline(&self) -> Duration {
@@ -195,5 +208,70 @@ fn leases(spec: &TrialSpec, param: &str) -> usize {
     match spec.strategy.params.get(param) {
         Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
         _ => 1,
+    }
+}
+
+/// A shorter gap is no interruption that anybody would notice, and would fill the list.
+const SHORTEST_GAP_US: u64 = 5_000;
+/// How many gaps are kept.
+const GAPS_KEPT: usize = 100_000;
+
+/// Times in which nobody got a lock, as the contenders see them: from one acquisition to the next, of any contender
+/// and any lock. Kept in trials with faults only.
+#[derive(Debug, Default)]
+pub struct Gaps {
+    last: AtomicU64,
+    /// When each began and ended.
+    long: Mutex<Vec<(Stamp, Stamp)>>,
+}
+
+impl Gaps {
+    /// A lock was acquired.
+    pub fn acquired(&self, at: Stamp) {
+        let last = self.last.swap(at, Ordering::AcqRel);
+        if last > 0 && at.saturating_sub(last) >= SHORTEST_GAP_US {
+            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+            if long.len() < GAPS_KEPT {
+                long.push((last, at));
+            }
+        }
+    }
+
+    /// The longest gap that was open at any time between these two; `None` when all were shorter than 5 ms.
+    #[must_use]
+    pub fn longest_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
+        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        long.iter().filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
+    }
+
+    /// How long after that time the next lock was acquired; 0 when no gap of 5 ms was open then. `None` when none
+    /// was acquired any more.
+    #[must_use]
+    pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
+        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = long.iter().find(|(begin, end)| *begin <= at && *end >= at);
+        match open {
+            Some((_, end)) => Some(end - at),
+            None => (self.last.load(Ordering::Acquire) > at).then_some(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_and_the_recovery_are_those_of_the_time_asked_for() {
+        let gaps = Gaps::default();
+        for at in [1_000, 2_000, 10_000, 500_000, 501_000, 520_000] {
+            gaps.acquired(at);
+        }
+        assert_eq!(gaps.longest_between(20_000, 30_000), Some(490_000));
+        assert_eq!(gaps.longest_between(505_000, 510_000), Some(19_000));
+        assert_eq!(gaps.longest_between(1_200, 1_500), None);
+        assert_eq!(gaps.recovered_after(100_000), Some(400_000));
+        assert_eq!(gaps.recovered_after(1_500), Some(0));
+        assert_eq!(gaps.recovered_after(600_000), None);
     }
 }

@@ -1,5 +1,7 @@
 //! One trial from its first session to its last: connect, ramp, warm-up, measure, drain.
 
+#![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -8,14 +10,13 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::Log;
-use super::ensemble_order::Terms;
-use super::environment::Environment;
-use super::event::{Event, Sink};
+use super::ensemble_order::{self, Terms};
+use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
+use super::observation::{self, Log, ThreadRecord};
 use super::shared::{Board, Shared};
-use super::worker::{self, Share, ThreadRecord};
-use super::{assemble, batch, breaking, ensemble_order, orphans, progress, servers, standstill};
+use super::worker::{self, Share};
+use super::{accounting, batch, breaking, progress};
 use crate::clock::{self, Stamp, WallClock};
 use crate::ensemble::transactions::Lives;
 use crate::error::Error;
@@ -89,9 +90,10 @@ impl<'a> Conductor<'a> {
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
                 let contenders = (thread..shared.spec.contenders).step_by(threads).collect();
-                let is_keeper = environment.keep_awake && thread == 0;
-                let awake = environment.single_servers().filter(|_| is_keeper).collect();
-                worker::spawn(Arc::clone(&shared), Share { contenders, awake }, seconds)
+                let every = environment.keep_awake.filter(|_| thread == 0);
+                let awake = environment.single_servers().filter(|_| every.is_some()).collect();
+                let every = every.unwrap_or_default();
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every }, seconds)
             })
             .collect();
         let threads =
@@ -116,30 +118,30 @@ impl<'a> Conductor<'a> {
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
-        let before = servers::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let before = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
         let (window, begin, end) = self.load().await;
         self.drain().await;
-        let after = servers::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let after = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
         let start = self.shared.signals.start.borrow().unwrap_or(0);
-        let sheet = assemble::merge_sheets(&threads);
+        let sheet = observation::merge_sheets(&threads);
         let mut health = self.with_standstill(health::judge(&begin, &sheet, &threads, &end));
-        let mut log = assemble::merge_logs(threads);
+        let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
         let lives = self.lives(wall).await.unwrap_or_else(|why| {
             health.invalid.get_or_insert(why);
             Lives::new()
         });
         let all_gone = orphans == Some(0);
-        log.overlaps.learn((&lives, all_gone), |stamp| wall.ms(stamp));
+        log.overlaps.learn(&lives, all_gone, |stamp| wall.ms(stamp));
         let overlaps = std::mem::take(&mut log.overlaps).classed(start);
         let terms = Terms { places: self.shared.places, all_gone };
         let grants = std::mem::take(&mut log.grants);
         let ensemble_order = ensemble_order::judge(&lives, grants, terms, |stamp| wall.ms(stamp));
-        let counters = servers::pair(before, after);
+        let counters = accounting::pair(before, after);
         let spec = &self.shared.spec;
-        let accounting = assemble::accounting(&self.shared, &sheet, &log, &counters);
+        let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
         Ok(Trial {
             index: spec.index,
             strategy: spec.strategy.name.clone(),
@@ -157,12 +159,12 @@ impl<'a> Conductor<'a> {
             started_at: self.started_at,
             measured_us: window.end.saturating_sub(window.start),
             phases: std::mem::take(&mut self.phases),
-            histograms: assemble::histograms(&sheet),
+            histograms: observation::histograms(&sheet),
             measured: sheet.measured,
             whole: sheet.whole,
             timeline: timeline(&sheet, window),
-            tallies: assemble::tallies(&self.shared, &log),
-            most_inside: assemble::most_inside(&self.shared),
+            tallies: observation::tallies(&log, self.shared.spec.contenders),
+            most_inside: self.shared.most_inside(),
             sessions: self.sessions(connect_us, &log),
             errors: log.errors,
             violations: overlaps.violations,
@@ -171,7 +173,7 @@ impl<'a> Conductor<'a> {
             ensemble_order,
             history: std::mem::take(&mut log.history),
             deletions: lives.values().filter_map(|life| Some((life.created, life.deleted?))).collect(),
-            fencing: assemble::fencing(&self.shared),
+            fencing: self.shared.fencing(),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
             orphans,
@@ -187,7 +189,7 @@ impl<'a> Conductor<'a> {
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         // While something is broken on purpose it is part of the result that nobody is served.
         if !self.shared.has_faults() {
-            health.invalid = standstill::judge(&self.shared).or(health.invalid);
+            health.invalid = health::judge_standstill(&self.shared).or(health.invalid);
         }
         health
     }
@@ -288,8 +290,9 @@ impl<'a> Conductor<'a> {
         if self.cut_short.is_none() && self.shared.has_faults() {
             let begin = self.phase_begins("settle", None);
             let shared = Arc::clone(&self.shared);
-            let ensemble = (&self.environment.target, self.environment.servers.as_slice());
-            let settled = self.interrupt.run_until_cancelled(progress::settle(&shared, ensemble)).await;
+            let Environment { target, servers, .. } = self.environment;
+            let settled =
+                self.interrupt.run_until_cancelled(progress::settle(&shared, target, servers)).await;
             match settled {
                 Some(stuck) => self.stuck = stuck,
                 None => self.cut_short = Some("interrupted".into()),
@@ -325,7 +328,7 @@ impl<'a> Conductor<'a> {
         if !self.shared.has_faults() || self.is_lost() {
             return None;
         }
-        orphans::count(&self.shared, &self.environment.target).await
+        progress::count_orphans(&self.shared, &self.environment.target).await
     }
 
     async fn measure(&mut self, close: Stamp) {
@@ -352,7 +355,7 @@ impl<'a> Conductor<'a> {
             () = self.interrupt.cancelled() => "interrupted".to_owned(),
             why = ensemble_lost(self.environment, &self.shared) => why,
             () = tick(&self.shared, self.sink) => return,
-            () = standstill::watch(&self.shared) => return,
+            () = health::watch_standstill(&self.shared) => return,
         };
         self.cut_short = Some(why);
     }
@@ -416,7 +419,12 @@ impl<'a> Conductor<'a> {
         Sessions {
             opened: log.opened,
             connect_us,
-            negotiated_timeout_ms: self.shared.board.negotiated_ms.load(Ordering::Acquire),
+            negotiated_timeout_us: self
+                .shared
+                .board
+                .negotiated_ms
+                .load(Ordering::Acquire)
+                .saturating_mul(1000),
             expired: log.expired,
             rejoined: log.rejoined,
         }
@@ -429,7 +437,7 @@ impl<'a> Conductor<'a> {
 
     fn phase_ended(&mut self, name: &'static str, begin: Stamp) -> u64 {
         let took_us = clock::now().saturating_sub(begin);
-        self.phases.push(Phase { name, took_us });
+        self.phases.push(Phase { name: name.to_owned(), took_us });
         took_us
     }
 }
@@ -453,7 +461,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
-        let answers = since_reply < 1_000_000 || servers::any_reachable(&environment.servers).await;
+        let answers = since_reply < 1_000_000 || environment.any_reachable().await;
         let since = if answers { None } else { Some(unreachable_since.unwrap_or_else(clock::now)) };
         unreachable_since = since;
         if since.is_some_and(|since| clock::now() - since >= clock::micros(patience)) {

@@ -13,26 +13,16 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::contender::Contender;
-use super::desk::{Desk, Log};
+use super::observation::{Observation, ThreadRecord};
 use super::shared::Shared;
 use crate::clock;
-use crate::measure::{Histogram, Sheet, new_histogram};
+use crate::measure::{Histogram, new_histogram};
 use crate::zk::gate::Yard;
 use crate::zk::keep_awake::keep_awake;
 use crate::zk::{Target, reactor};
 
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
-
-/// Everything that one thread yields.
-pub struct ThreadRecord {
-    /// Histograms and counts.
-    pub sheet: Sheet,
-    /// The rest.
-    pub log: Log,
-    /// Lateness of the probe timer.
-    pub timer_lag: Histogram,
-}
 
 /// What one thread does.
 #[derive(Debug, Default)]
@@ -41,6 +31,8 @@ pub struct Share {
     pub contenders: Vec<usize>,
     /// The servers that it keeps awake.
     pub awake: Vec<Target>,
+    /// By a read every so often.
+    pub every: Duration,
 }
 
 /// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
@@ -62,32 +54,32 @@ pub fn spawn(
 }
 
 async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord {
-    let desk = Desk::new(&shared, seconds);
+    let observation = Observation::new(&shared, seconds);
     let timer_lag = Rc::new(RefCell::new(new_histogram()));
-    let probe = reactor::spawn_local(probe(desk.clone(), Rc::clone(&timer_lag)));
-    let window = reactor::spawn_local(follow_window(Arc::clone(&shared), desk.clone()));
+    let probe = reactor::spawn_local(probe(observation.clone(), Rc::clone(&timer_lag)));
+    let window = reactor::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
     let start = |id: usize| {
-        let contender = Contender::new(id, Arc::clone(&shared), desk.clone());
-        reactor::spawn_local(Yard::behind(Arc::clone(&shared.knobs[id].gate)).around(contender.run()))
+        let contender = Contender::new(id, Arc::clone(&shared), observation.clone());
+        reactor::spawn_local(Yard::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
     };
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
-    let keep = |server| reactor::spawn_local(keep_awake(server, shared.signals.close.clone()));
+    let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let all = async { (join_all(contenders).await, join_all(awake).await) };
     shared.signals.abort.run_until_cancelled(all).await;
     drop((window, probe));
-    desk.sheet.borrow_mut().settle();
-    let sheet = desk.sheet.borrow().clone();
-    let log = desk.log.take();
+    observation.sheet.borrow_mut().settle();
+    let sheet = observation.sheet.borrow().clone();
+    let log = observation.log.take();
     let timer_lag = timer_lag.borrow().clone();
     ThreadRecord { sheet, log, timer_lag }
 }
 
 /// Sets the sheet's window as the conductor says.
-async fn follow_window(shared: Arc<Shared>, desk: Desk) {
+async fn follow_window(shared: Arc<Shared>, observation: Observation) {
     let mut window = shared.signals.window.subscribe();
     loop {
-        desk.sheet.borrow_mut().set_window(*window.borrow_and_update());
+        observation.sheet.borrow_mut().set_window(*window.borrow_and_update());
         if window.changed().await.is_err() {
             return;
         }
@@ -95,12 +87,12 @@ async fn follow_window(shared: Arc<Shared>, desk: Desk) {
 }
 
 /// Samples how late this thread wakes a sleeper.
-async fn probe(desk: Desk, lag: Rc<RefCell<Histogram>>) {
+async fn probe(observation: Observation, lag: Rc<RefCell<Histogram>>) {
     loop {
         let due = clock::now() + clock::micros(PROBE_INTERVAL);
         reactor::sleep(PROBE_INTERVAL).await;
         let now = clock::now();
-        if desk.sheet.borrow().window().contains(now) {
+        if observation.sheet.borrow().window().contains(now) {
             lag.borrow_mut().saturating_record(now.saturating_sub(due));
         }
     }

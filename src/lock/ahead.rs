@@ -5,11 +5,11 @@ use std::future::pending;
 use async_trait::async_trait;
 use futures_util::future::join;
 
+use super::creating::MarkedName;
 use super::curator_queue::{DATA, create_protected, find_created, leave_for_certain};
-use super::protected::MarkedName;
 use super::queue_node::watch_data;
 use super::retry::Retry;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::zk::{EventKind, Failure, Session, Watch};
 
@@ -107,14 +107,9 @@ enum Learnt {
 
 #[async_trait(?Send)]
 impl Strategy for Ahead {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let (node, names) = self.join(session).await?;
-        let waited = self.wait_until_first((session, &node), names, patience).await;
+        let waited = self.wait_until_first(session, &node, names, patience).await;
         node.held_after(session, waited).await
     }
 
@@ -132,7 +127,7 @@ impl Ahead {
         }
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let list = || session.get_children(&self.lock);
-        match QueueNode::join_and(session, &self.lock, (&name.prefix, DATA), list).await {
+        match QueueNode::join_and(session, &self.lock, &name.prefix, DATA, list).await {
             Ok((node, names)) => Ok((node, names.ok())),
             Err(Failure::NoNode) => Ok((create_protected(session, &self.lock, "lock-", RETRY).await?, None)),
             Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name).await?, None)),
@@ -152,10 +147,11 @@ impl Ahead {
 
     async fn wait_until_first(
         &self,
-        (session, node): (&Session, &QueueNode),
+        session: &Session,
+        node: &QueueNode,
         mut listed: Option<Vec<String>>,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         let mut sentries = Sentries::default();
         loop {
             let names = match listed.take() {
@@ -186,8 +182,8 @@ impl Sentries {
         };
         let (near, far) = (before.first(), before.get(1));
         let (kept_near, kept_far) = (kept(near), kept(far));
-        let near = sentry(session, lock, (near, kept_near));
-        let far = sentry(session, lock, (far, kept_far));
+        let near = sentry(session, lock, near, kept_near);
+        let far = sentry(session, lock, far, kept_far);
         let (near, far) = join(near, far).await;
         (self.near, self.far) = (near?, far?);
         Ok(())
@@ -222,7 +218,8 @@ impl Sentries {
 async fn sentry(
     session: &Session,
     lock: &str,
-    (name, kept): (Option<&String>, Option<Sentry>),
+    name: Option<&String>,
+    kept: Option<Sentry>,
 ) -> Result<Option<Sentry>, Failure> {
     let (Some(name), None) = (name, &kept) else { return Ok(kept) };
     let path = format!("{lock}/{name}");

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::ancestors::make_directory;
-use super::protected::node_named;
+use super::creating::{make_directory, node_named};
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use crate::zk::{Failure, Session};
@@ -82,12 +81,7 @@ struct ApacheWriteLock {
 
 #[async_trait(?Send)]
 impl Strategy for ApacheWriteLock {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let ended = self.lock(session, patience).await;
         match (ended, self.id.take()) {
             (Ok(()), Some(node)) => Ok(Held::by(node)),
@@ -100,7 +94,7 @@ impl Strategy for ApacheWriteLock {
 
 impl ApacheWriteLock {
     /// Tries until the lock is held or the tries are used up; only lost connections count.
-    async fn lock(&mut self, session: &Session, patience: &Patience) -> Result<(), AcquireError> {
+    async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
         let mut losses = 0;
         loop {
             match self.try_lock(session, patience).await {
@@ -114,7 +108,7 @@ impl ApacheWriteLock {
     }
 
     /// One try; each wake-up begins it anew, as the recipe's watcher does.
-    async fn try_lock(&mut self, session: &Session, patience: &Patience) -> Result<(), AcquireError> {
+    async fn try_lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
         loop {
             make_directory(session, &self.lock).await?;
             let Standing::Behind(predecessor) = self.standing(session).await? else { return Ok(()) };

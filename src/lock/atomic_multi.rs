@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
-use super::ancestors::make_containers;
+use super::creating::{MarkedName, created_or_found, make_containers};
 use super::curator_multi::{MEMBERS, PARAMS, directories};
-use super::protected::{MarkedName, created_or_found};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::catalog::{Guarantees, LockCard, Mode};
 use crate::zk::{Created, Failure, Op, Session, sequence_of};
 
@@ -65,12 +64,7 @@ type Lists = Vec<Vec<String>>;
 
 #[async_trait(?Send)]
 impl Strategy for AtomicMulti {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let (nodes, lists) = self.join(session).await?;
         match self.wait_until_first(session, &nodes, lists, patience).await {
             Ok(()) => {
@@ -153,7 +147,7 @@ impl AtomicMulti {
         nodes: &[QueueNode],
         mut lists: Lists,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         while let Some(predecessor) = self.first_obstacle(nodes, &lists)? {
             if let Some(mut watch) = RETRY.around(|| watch_data(session, &predecessor)).await? {
                 patience.wait(watch.changed()).await?;

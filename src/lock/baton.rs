@@ -5,9 +5,9 @@ use std::mem::take;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::any_event::AnyEvent;
 use super::queue_node::if_there;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::wait::AnyEvent;
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi};
 use crate::zk::{EventKind, Failure, Op, Session, Watch};
@@ -123,12 +123,7 @@ enum Seen {
 
 #[async_trait(?Send)]
 impl Strategy for Baton {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
         match self.wait_for_turn(session, &node, patience).await {
             Ok(behind) => {
@@ -161,7 +156,7 @@ impl Baton {
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
-    ) -> Result<Behind, AcquireError> {
+    ) -> Acquired<Behind> {
         let path = format!("{}/n-{:010}", self.lock, node.number_at(-1));
         let (own, before) = join(session.get_data_and_watch(&node.path), watch_end(session, &path)).await;
         let (data, mut own) = own.map_err(own_is_missing)?;

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::protected::MarkedName;
+use super::creating::MarkedName;
 use super::queue_node::if_there;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy};
+use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
 use crate::catalog::{Guarantees, LockCard, Mode};
 use crate::zk::{Failure, Session, reactor};
 
@@ -55,12 +55,7 @@ struct CrateLock {
 
 #[async_trait(?Send)]
 impl Strategy for CrateLock {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let prefix = format!("{}/{}", self.lock, name.prefix);
         match patience.wait(session.crate_lock(&prefix, "lock-")).await {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::curator_mutex::CuratorMutex;
 use super::retry::{self, Retry};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
 use crate::clock;
 use crate::zk::{Failure, Session};
@@ -88,12 +88,7 @@ struct CuratorMulti {
 
 #[async_trait(?Send)]
 impl Strategy for CuratorMulti {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let limit = patience.deadline.map(|deadline| deadline.saturating_sub(clock::now()));
         let (mut taken, mut why) = (Vec::new(), None);
         for (position, member) in self.members.iter_mut().enumerate() {

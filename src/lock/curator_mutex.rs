@@ -5,12 +5,10 @@ use std::pin::Pin;
 use async_trait::async_trait;
 
 use super::curator_queue::CuratorQueue;
-use super::queue_node::Standing;
+use super::in_process::SharedObject;
 use super::retry::{self, Retry};
 use super::revocation::{self, Revocation};
-use super::{
-    AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word, shared_object,
-};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, joined};
 use crate::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
 use crate::zk::{Failure, Session};
@@ -98,7 +96,7 @@ impl CuratorMutex {
     /// As a scenario chose it.
     fn of(config: &LockConfig) -> Self {
         let retry = Retry::of(config);
-        let object = config.flag(SHARED_OBJECT.name).then(|| shared_object::of(&config.path));
+        let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));
         let queue = CuratorQueue::new(config.path.clone(), retry).shared_by(object);
         Self { queue: queue.revocable(Revocation::of(config, retry)), owned: None }
     }
@@ -111,17 +109,12 @@ impl CuratorMutex {
 
 #[async_trait(?Send)]
 impl Strategy for CuratorMutex {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         if let Some((node, count)) = &mut self.owned {
             *count += 1;
             return Ok(Held::by(node.clone()));
         }
-        let node = self.queue.enter(session, "lock-", patience, &predecessor).await?;
+        let node = self.queue.enter(session, "lock-", patience, &QueueNode::predecessor).await?;
         self.owned = Some((node.clone(), 1));
         Ok(Held::by(node))
     }
@@ -139,11 +132,4 @@ impl Strategy for CuratorMutex {
         let Some(node) = held.node else { return Ok(()) };
         self.queue.leave(session, node).await
     }
-}
-
-fn predecessor(node: &QueueNode, names: &[String]) -> Result<Option<String>, Failure> {
-    Ok(match node.standing(names)? {
-        Standing::First => None,
-        Standing::Behind(predecessor) => Some(predecessor),
-    })
 }

@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use futures_util::future::join;
 
-use super::ancestors::make_containers;
-use super::any_event::AnyEvent;
-use super::protected::{MarkedName, created_or_found, find_marked};
+use super::creating::{MarkedName, created_or_found, find_marked, make_containers};
+use super::in_process::{SharedObject, Waiting};
 use super::queue_node::{if_there, watch_data};
 use super::retry::Retry;
 use super::revocation::Revocation;
-use super::shared_object::{self, SharedObject};
-use super::wait::Ended;
-use super::{AcquireError, Patience, QueueNode};
+use super::wait::{AnyEvent, Ended};
+use super::{AcquireError, Acquired, Patience, QueueNode};
 use crate::zk::{Failure, Session, Watch, reactor};
 
 /// Curator's default node data is the address of the client's host, as text.
@@ -69,7 +67,7 @@ impl CuratorQueue {
         kind: &str,
         patience: &Patience,
         awaited: Awaited<'_>,
-    ) -> Result<QueueNode, AcquireError> {
+    ) -> Acquired<QueueNode> {
         let mut tries = self.retry.tries();
         loop {
             let node = create_protected(session, &self.lock, kind, self.retry).await?;
@@ -93,7 +91,7 @@ impl CuratorQueue {
         node: &QueueNode,
         patience: &Patience,
         awaited: Awaited<'_>,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         if let Some(revocation) = &mut self.revocation {
             revocation.allow(session, node).await?;
         }
@@ -109,24 +107,26 @@ impl CuratorQueue {
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);
             }
-            self.woken((session, node), (&mut watch, others.as_ref()), patience).await?;
+            self.woken(session, node, &mut watch, others.as_ref(), patience).await?;
         }
     }
 
     /// Waits for any event or the end of the patience, and asks the holder to let go whenever it is time to.
     async fn woken(
         &mut self,
-        (session, node): (&Session, &QueueNode),
-        (watch, others): (&mut Watch, Option<&shared_object::Waiting<'_>>),
+        session: &Session,
+        node: &QueueNode,
+        watch: &mut Watch,
+        others: Option<&Waiting<'_>>,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             let ask_at = self.revocation.as_ref().and_then(|revocation| revocation.ask_at);
             let event_or_time = async {
                 tokio::select! {
                     biased;
                     () = self.events.on(session, watch) => false,
-                    () = shared_object::woken(others) => false,
+                    () = Waiting::woken(others) => false,
                     () = reactor::sleep_until(ask_at) => true,
                 }
             };

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
+use super::creating::MarkedName;
 use super::curator_queue::{CuratorQueue, DATA};
-use super::protected::MarkedName;
 use super::retry::{self, Retry};
 use super::sides::{READ_WRITE, Sides, Watched};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::{Failure, NodeKind, Session};
@@ -64,12 +64,7 @@ struct CuratorReadWrite {
 
 #[async_trait(?Send)]
 impl Strategy for CuratorReadWrite {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         if let Some((node, count)) = self.side(mode) {
             *count += 1;
             return Ok(Held::by(node.clone()));

@@ -1,17 +1,18 @@
-//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2.
+//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2, and the SharedCount that may say its leases.
 
 use async_trait::async_trait;
 
-use super::any_event::AnyEvent;
+use super::creating::{create_unless_there, make_containers};
 use super::curator_mutex::CuratorMutex;
 use super::curator_queue::{create_protected, give_up_for_certain, leave_for_certain};
 use super::retry::{self, Retry};
-use super::shared_count::SharedCount;
-use super::wait::Ended;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word};
+use super::wait::{AnyEvent, Ended};
+use super::{
+    AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word,
+};
 use crate::catalog::{BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, joined};
 use crate::measure::RequestKind::{Create, GetDataWatch};
-use crate::zk::{Failure, Session};
+use crate::zk::{Failure, NodeKind, Session, Watch};
 
 /// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";
@@ -115,12 +116,7 @@ pub(super) struct CuratorSemaphore {
 
 #[async_trait(?Send)]
 impl Strategy for CuratorSemaphore {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         self.count_leases(session).await?;
         for _ in 0..self.permits {
             match self.take(session, patience).await {
@@ -173,7 +169,7 @@ impl CuratorSemaphore {
     }
 
     /// Takes one lease. An own lease that went while the session lives is taken anew, as the policy allows.
-    async fn take(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
+    async fn take(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let mut tries = self.retry.tries();
         loop {
             let ended = self.take_in_turn(session, patience).await;
@@ -186,11 +182,7 @@ impl CuratorSemaphore {
     }
 
     /// Takes one lease under the mutex, which goes whatever came of it.
-    async fn take_in_turn(
-        &mut self,
-        session: &Session,
-        patience: &Patience,
-    ) -> Result<QueueNode, AcquireError> {
+    async fn take_in_turn(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let turn = self.mutex.acquire(session, Mode::Write, patience).await?;
         let taken = self.lease(session, patience).await;
         let left = self.mutex.release(session, turn).await;
@@ -204,7 +196,7 @@ impl CuratorSemaphore {
         }
     }
 
-    async fn lease(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
+    async fn lease(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let lease = create_protected(session, &self.directory, "lease-", self.retry).await?;
         match self.wait_for_room(session, &lease, patience).await {
             Ok(()) => Ok(lease),
@@ -217,7 +209,7 @@ impl CuratorSemaphore {
         session: &Session,
         lease: &QueueNode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             self.count_leases(session).await?;
             let (names, mut watch) =
@@ -251,5 +243,96 @@ impl CuratorSemaphore {
                 Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
             }
         }
+    }
+}
+
+/// A number that all who share a path agree on.
+pub struct SharedCount {
+    path: String,
+    /// What it is when nobody has made it yet.
+    seed: u64,
+    retry: Retry,
+    known: Option<Known>,
+}
+
+/// What was read last, and the watch that was set with it.
+struct Known {
+    count: u64,
+    watch: Watch,
+}
+
+impl SharedCount {
+    /// The number on the node `count` below that path, begun with a seed.
+    #[must_use]
+    pub fn new(lock: &str, seed: u64, retry: Retry) -> Self {
+        Self { path: format!("{lock}/count"), seed, retry, known: None }
+    }
+
+    /// The number. The first time the node is made unless it is there; read again only after a change.
+    ///
+    /// # Errors
+    /// A request's failure.
+    pub async fn get(&mut self, session: &Session) -> Result<u64, Failure> {
+        if self.known.is_none() {
+            self.start(session).await?;
+        }
+        if let Some(Known { count, watch }) = &self.known
+            && watch.is_armed()
+        {
+            return Ok(*count);
+        }
+        let (data, watch) = self.retry.around(|| session.get_data_and_watch(&self.path)).await?;
+        let count = u64::from(number(&data).unwrap_or(0));
+        self.known = Some(Known { count, watch });
+        Ok(count)
+    }
+
+    /// Returns when the number has changed since it was read.
+    pub async fn changed(&mut self) {
+        match &mut self.known {
+            Some(Known { watch, .. }) if watch.is_armed() => {
+                watch.changed().await;
+            }
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn start(&self, session: &Session) -> Result<(), Failure> {
+        match self.create(session).await {
+            Err(Failure::NoNode) => {
+                if let Some((parent, _)) = self.path.rsplit_once('/') {
+                    make_containers(session, parent).await?;
+                }
+                self.create(session).await
+            }
+            ended => ended,
+        }
+    }
+
+    async fn create(&self, session: &Session) -> Result<(), Failure> {
+        let data = bytes(self.seed);
+        self.retry.around(|| create_unless_there(session, &self.path, &data, NodeKind::Persistent)).await
+    }
+}
+
+/// As Java writes an int.
+fn bytes(count: u64) -> [u8; 4] {
+    u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes()
+}
+
+fn number(data: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(*data.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_four_bytes_the_highest_first() {
+        assert_eq!(bytes(258), [0, 0, 1, 2]);
+        assert_eq!(number(&[0, 0, 1, 2]), Some(258));
+        assert_eq!(number(b"3"), None);
     }
 }

@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::ancestors::create_unless_there;
-use super::race::Race;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::creating::{Race, create_unless_there};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, GetChildrenWatch};
 use crate::zk::{Failure, NodeKind, Session};
@@ -59,12 +58,7 @@ struct EphemeralChild {
 
 #[async_trait(?Send)]
 impl Strategy for EphemeralChild {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let mut race = Race::default();
         loop {
             if let Some(node) = self.try_create(session, &mut race).await? {

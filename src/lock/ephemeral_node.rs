@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
+use super::creating::Race;
 use super::queue_node::watch_data;
-use super::race::Race;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
+use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
@@ -65,12 +65,7 @@ struct EphemeralNode {
 
 #[async_trait(?Send)]
 impl Strategy for EphemeralNode {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let mut race = Race::default();
         loop {
             if let Some(node) = race.try_create(session, &self.node).await? {

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::ancestors::make_from_top;
-use super::protected::{MarkedName, created_or_found, find_marked};
-use super::queue_node::{Standing, watch_data};
+use super::creating::{MarkedName, created_or_found, find_marked, make_from_top};
+use super::queue_node::wait_for_way;
 use super::retry::Retry;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::{Failure, Session};
@@ -62,17 +61,12 @@ struct GoZookeeper {
 
 #[async_trait(?Send)]
 impl Strategy for GoZookeeper {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         if self.is_locked {
             return Err(AcquireError::Deadlock);
         }
         let node = self.join(session).await?;
-        match self.wait_until_first(session, &node, patience).await {
+        match wait_for_way(session, &self.lock, patience, |names| node.predecessor(names)).await {
             Ok(()) => {
                 self.is_locked = true;
                 Ok(Held::by(node))
@@ -112,20 +106,5 @@ impl GoZookeeper {
             async || find_marked(session, &self.lock, &name.mark, Retry::NEVER).await,
         )
         .await
-    }
-
-    async fn wait_until_first(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Result<(), AcquireError> {
-        loop {
-            let names = session.get_children(&self.lock).await?;
-            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            if let Some(mut watch) = watch_data(session, &format!("{}/{predecessor}", self.lock)).await? {
-                patience.wait(watch.changed()).await?;
-            }
-        }
     }
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
-use super::ancestors::make_from_leaf;
-use super::any_event::AnyEvent;
-use super::protected::node_named;
+use super::creating::{make_from_leaf, node_named};
 use super::queue_node::{Standing, watch_data};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::wait::AnyEvent;
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::clock;
 use crate::measure::RequestKind::{Exists, GetDataWatch};
@@ -104,12 +103,7 @@ struct Kazoo {
 
 #[async_trait(?Send)]
 impl Strategy for Kazoo {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.attempt(session, patience).await {
@@ -150,7 +144,7 @@ impl Kazoo {
         }
     }
 
-    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Result<QueueNode, AcquireError> {
+    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         if self.is_acquired {
             // Another attempt may help, but not one that waits for nothing.
             return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
@@ -186,7 +180,7 @@ impl Kazoo {
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             let mut names = session.get_children(&self.lock).await?;
             names.retain(|name| is_contender(name, self.patterns));
@@ -243,7 +237,7 @@ fn is_worth_another(why: &AcquireError) -> bool {
 /// Pauses before another attempt; a pause that would end after the deadline is not begun.
 ///
 /// Source: kazoo, `KazooRetry`.
-async fn back_off(pause: &mut Duration, patience: &Patience) -> Result<(), AcquireError> {
+async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
     let now = jittered(*pause);
     *pause = (now * 2).min(LONGEST_PAUSE);
     if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::ancestors::make_directory;
-use super::any_event::AnyEvent;
+use super::creating::{find_marked, make_directory};
 use super::kazoo::leave_as_kazoo;
-use super::protected::find_marked;
 use super::queue_node::watch_data;
 use super::retry::Retry;
 use super::sides::{READ_WRITE, Sides, Watched};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::wait::AnyEvent;
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Exists, GetDataWatch};
 use crate::zk::{Failure, Session};
@@ -82,12 +81,7 @@ struct KazooReadWrite {
 
 #[async_trait(?Send)]
 impl Strategy for KazooReadWrite {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let mut tries = 0;
         loop {
             let failure = match self.attempt(session, mode, patience).await {
@@ -114,12 +108,7 @@ impl KazooReadWrite {
         Self { lock, reader, writer, events: AnyEvent::default() }
     }
 
-    async fn attempt(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<QueueNode, AcquireError> {
+    async fn attempt(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired<QueueNode> {
         let node = self.join(session, mode).await?;
         match self.wait_until_in(session, &node, mode, patience).await {
             Ok(()) => Ok(node),
@@ -152,7 +141,7 @@ impl KazooReadWrite {
         node: &QueueNode,
         mode: Mode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             let names = session.get_children(&self.lock).await?;
             let Some(awaited) = SIDES.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };

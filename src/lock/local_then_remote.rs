@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::curator_mutex::CuratorMutex;
 use super::in_process::InProcess;
 use super::retry::{self, Retry};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy, count_of};
+use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, count_of};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
 use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
 use crate::zk::{Failure, Session};
@@ -102,12 +102,7 @@ struct LocalThenRemote {
 
 #[async_trait(?Send)]
 impl Strategy for LocalThenRemote {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let local = match self.held.take() {
             Some(local) => local,
             None => patience.wait(Arc::clone(&self.local).lock_owned()).await?,

@@ -3,23 +3,20 @@
 //! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
 
 mod ahead;
-mod ancestors;
-mod any_event;
 mod apache_write_lock;
 mod atomic_multi;
 mod baton;
 mod cost;
 mod crate_lock;
+mod creating;
 mod curator_multi;
 mod curator_mutex;
 mod curator_queue;
 mod curator_read_write;
 mod curator_semaphore;
 mod curator_semaphore_mutex;
-mod entry;
 mod ephemeral_child;
 mod ephemeral_node;
-mod flag;
 mod go_zookeeper;
 mod in_process;
 mod kazoo;
@@ -30,15 +27,10 @@ mod parent_watch;
 mod polling;
 mod predecessor_watch;
 mod predecessor_watch_wait_limited;
-mod protected;
 pub mod queue_node;
-mod race;
-mod reference;
 mod registry;
 mod retry;
 mod revocation;
-mod shared_count;
-mod shared_object;
 mod shared_parent_watch;
 mod shared_predecessor_watch;
 mod sides;
@@ -50,13 +42,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::catalog::{Mode, ParamValue, Params};
+use crate::catalog::{LockCard, Mode, ParamValue, Params};
 use crate::zk::{Failure, Session};
 
-pub use entry::Entry;
 pub use queue_node::QueueNode;
-pub use reference::reference;
-pub use registry::{STRATEGIES, cards, find};
+pub use registry::{STRATEGIES, cards, find, reference};
 pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 
 /// One contender's lock object.
@@ -66,12 +56,7 @@ pub trait Strategy {
     ///
     /// Whatever the outcome, no node of this contender stays behind unless the error is indefinite; the
     /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError>;
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
     /// Waits until the hold ends by itself. Returns true when the holder was asked before that to let go, which
     /// most locks do not know.
@@ -84,6 +69,15 @@ pub trait Strategy {
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         leave(session, held).await
     }
+}
+
+/// What the registry holds of a strategy: its description and its constructor.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// What is known of it.
+    pub card: LockCard,
+    /// Builds one contender's lock object.
+    pub build: fn(&LockConfig) -> Box<dyn Strategy>,
 }
 
 /// Proof that a lock is held.
@@ -117,6 +111,9 @@ pub enum AcquireError {
     #[error(transparent)]
     Failed(#[from] Failure),
 }
+
+/// How an acquire ended, or a step of one.
+pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {
     /// Ends an acquire that will not succeed by leaving the queue; with its session the place goes by itself.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{AcquireError, Entry, Held, LockConfig, Patience, Strategy};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode};
 use crate::zk::{Failure, Session, reactor};
 
@@ -28,7 +28,7 @@ struct NoLock;
 
 #[async_trait(?Send)]
 impl Strategy for NoLock {
-    async fn acquire(&mut self, _: &Session, _: Mode, patience: &Patience) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, _: &Session, _: Mode, patience: &Patience) -> Acquired {
         if patience.cancel.is_cancelled() {
             return Err(AcquireError::Cancelled);
         }

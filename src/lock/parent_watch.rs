@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::flag::{FLAG_INTERVAL, Flag, WAKE};
-use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use super::queue_node::wait_for_way_by_parent;
+use super::wait::{FLAG_INTERVAL, Flag, WAKE};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
@@ -89,12 +89,7 @@ struct ParentWatch {
 
 #[async_trait(?Send)]
 impl Strategy for ParentWatch {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
         match self.wait(session, &node, patience, begun).await {
@@ -119,8 +114,9 @@ impl ParentWatch {
         node: &QueueNode,
         patience: &Patience,
         begun: Stamp,
-    ) -> Result<(), AcquireError> {
-        let watch = self.wait_until_first(session, node, patience).await?;
+    ) -> Acquired<()> {
+        let watch =
+            wait_for_way_by_parent(session, &self.lock, patience, |names| node.predecessor(names)).await?;
         self.keep(session, watch);
         Ok(self.flag.noticed(begun, patience).await?)
     }
@@ -128,22 +124,6 @@ impl ParentWatch {
     fn stop_listing(&mut self) {
         if let Some(relister) = self.relister.take() {
             relister.cancel();
-        }
-    }
-
-    /// Returns the watch that is still armed when the lock is held.
-    async fn wait_until_first(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Result<Watch, AcquireError> {
-        loop {
-            let (names, mut watch) = session.get_children_and_watch(&self.lock).await?;
-            if node.standing(&names)? == Standing::First {
-                return Ok(watch);
-            }
-            patience.wait(watch.changed()).await?;
         }
     }
 

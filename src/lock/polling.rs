@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rand::Rng;
 
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, has_word};
+use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::clock;
 use crate::measure::RequestKind::{Create, Delete};
@@ -81,12 +81,7 @@ struct Polling {
 
 #[async_trait(?Send)]
 impl Strategy for Polling {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
         let waited = self.poll_until_first(session, &node, patience).await;
         node.held_after(session, waited).await
@@ -99,7 +94,7 @@ impl Polling {
         if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
     }
 
-    async fn rest(&self, session: &Session, patience: &Patience) -> Result<(), AcquireError> {
+    async fn rest(&self, session: &Session, patience: &Patience) -> Acquired<()> {
         let (pause, begin) = (self.pause(), clock::now());
         patience.sleep(pause).await?;
         session.overslept(clock::now().saturating_sub(begin).saturating_sub(clock::micros(pause)));
@@ -111,7 +106,7 @@ impl Polling {
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             self.rest(session, patience).await?;
             let names = session.get_children(&self.lock).await?;

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::flag::{FLAG_INTERVAL, Flag, WAKE};
 use super::queue_node::{Standing, watch_data};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use super::wait::{FLAG_INTERVAL, Flag, WAKE};
+use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
@@ -73,12 +73,7 @@ struct PredecessorWatch {
 
 #[async_trait(?Send)]
 impl Strategy for PredecessorWatch {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
         let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
         let waited = self.wait(session, &node, patience, begun).await;
@@ -93,7 +88,7 @@ impl PredecessorWatch {
         node: &QueueNode,
         patience: &Patience,
         begun: Stamp,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         self.wait_until_first(session, node, patience).await?;
         Ok(self.flag.noticed(begun, patience).await?)
     }
@@ -103,7 +98,7 @@ impl PredecessorWatch {
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         loop {
             let names = session.get_children(&self.lock).await?;
             let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };

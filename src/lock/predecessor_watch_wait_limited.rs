@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::ancestors::make_directory;
+use super::creating::make_directory;
 use super::queue_node::Standing;
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use crate::zk::{EventKind, Failure, Session, reactor};
@@ -65,12 +65,7 @@ struct WaitLimited {
 
 #[async_trait(?Send)]
 impl Strategy for WaitLimited {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         make_directory(session, &self.lock).await?;
         let node = QueueNode::join(session, &self.lock, PREFIX, &[]).await?;
         match self.wait_for_predecessor(session, &node, patience).await {
@@ -97,7 +92,7 @@ impl WaitLimited {
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         let names = session.get_children(&self.lock).await?;
         let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
         let path = format!("{}/{predecessor}", self.lock);

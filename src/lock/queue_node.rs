@@ -7,7 +7,7 @@
 
 use futures_util::future::join;
 
-use super::{AcquireError, Held};
+use super::{AcquireError, Acquired, Held, Patience};
 use crate::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
 
 /// A node in a lock's queue.
@@ -48,7 +48,8 @@ impl QueueNode {
     pub async fn join_and<F: Future>(
         session: &Session,
         lock: &str,
-        (prefix, data): (&str, &[u8]),
+        prefix: &str,
+        data: &[u8],
         also: impl FnOnce() -> F,
     ) -> Result<(Self, F::Output), Failure> {
         let path = format!("{lock}/{prefix}");
@@ -83,6 +84,17 @@ impl QueueNode {
             .filter(|(sequence, _)| *sequence < self.sequence)
             .max_by_key(|(sequence, _)| *sequence);
         Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.clone())))
+    }
+
+    /// The name of the node just before the own; `None` when nobody is before it.
+    ///
+    /// # Errors
+    /// As [`QueueNode::standing`].
+    pub fn predecessor(&self, names: &[String]) -> Result<Option<String>, Failure> {
+        Ok(match self.standing(names)? {
+            Standing::First => None,
+            Standing::Behind(predecessor) => Some(predecessor),
+        })
     }
 
     /// The names of the nodes just before the own, the nearest first, at most so many.
@@ -135,11 +147,7 @@ impl QueueNode {
     ///
     /// # Errors
     /// As [`QueueNode::give_up`].
-    pub async fn held_after(
-        self,
-        session: &Session,
-        waited: Result<(), AcquireError>,
-    ) -> Result<Held, AcquireError> {
+    pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
         match waited {
             Ok(()) => Ok(Held::by(self)),
             Err(why) => Err(self.give_up(session, why).await),
@@ -173,6 +181,45 @@ pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
 /// The request's failure.
 pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
+}
+
+/// Lists a queue and watches the node that stands in the way, again and again until none does.
+///
+/// # Errors
+/// A request's failure, what `in_the_way` makes of a list, or the end of patience.
+pub async fn wait_for_way(
+    session: &Session,
+    lock: &str,
+    patience: &Patience,
+    in_the_way: impl Fn(&[String]) -> Result<Option<String>, Failure>,
+) -> Acquired<()> {
+    loop {
+        let names = session.get_children(lock).await?;
+        let Some(name) = in_the_way(&names)? else { return Ok(()) };
+        if let Some(mut watch) = watch_data(session, &format!("{lock}/{name}")).await? {
+            patience.wait(watch.changed()).await?;
+        }
+    }
+}
+
+/// Lists a queue with a watch on the whole of it, again at each change, until nothing stands in the way. Returns the
+/// watch that is still armed then.
+///
+/// # Errors
+/// As [`wait_for_way`].
+pub async fn wait_for_way_by_parent(
+    session: &Session,
+    lock: &str,
+    patience: &Patience,
+    in_the_way: impl Fn(&[String]) -> Result<Option<String>, Failure>,
+) -> Acquired<Watch> {
+    loop {
+        let (names, mut watch) = session.get_children_and_watch(lock).await?;
+        if in_the_way(&names)?.is_none() {
+            return Ok(watch);
+        }
+        patience.wait(watch.changed()).await?;
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +265,13 @@ mod tests {
         assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
         assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).next_behind(&names(&[9, 3, 7])).unwrap().unwrap(), "n-0000000007");
+    }
+
+    #[test]
+    fn only_a_missing_node_is_no_failure() {
+        assert_eq!(if_there(Ok(7)), Ok(Some(7)));
+        assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
+        assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::queue_node::if_there;
 use super::retry::Retry;
-use super::{AcquireError, LockConfig, QueueNode};
+use super::{Acquired, LockConfig, QueueNode};
 use crate::catalog::{Choice, Param, ParamKind};
 use crate::clock::{self, Stamp};
 use crate::zk::{EventKind, Failure, Session, Watch, sequence_of};
@@ -68,7 +68,7 @@ impl Revocation {
     ///
     /// # Errors
     /// The request's failure; when the node is not there, [`Failure::OwnNodeMissing`].
-    pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Result<(), AcquireError> {
+    pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
         let (_, watch) = if_there(read)?.ok_or(Failure::OwnNodeMissing)?;

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
+use super::queue_node::wait_for_way_by_parent;
 use super::sides::{BARE, READ_WRITE, Watched};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::zk::Session;
 
@@ -48,32 +49,10 @@ struct SharedParentWatch {
 
 #[async_trait(?Send)]
 impl Strategy for SharedParentWatch {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let waited = self.wait_until_in(session, &node, mode, patience).await;
-        node.held_after(session, waited).await
-    }
-}
-
-impl SharedParentWatch {
-    async fn wait_until_in(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<(), AcquireError> {
-        loop {
-            let (names, mut watch) = session.get_children_and_watch(&self.lock).await?;
-            if BARE.awaited(node, mode, Watched::Last, &names)?.is_none() {
-                return Ok(());
-            }
-            patience.wait(watch.changed()).await?;
-        }
+        let awaited = |names: &[String]| BARE.awaited(&node, mode, Watched::Last, names);
+        let waited = wait_for_way_by_parent(session, &self.lock, patience, awaited).await;
+        node.held_after(session, waited.map(drop)).await
     }
 }

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::queue_node::watch_data;
+use super::queue_node::wait_for_way;
 use super::sides::{BARE, READ_WRITE, Watched};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::Session;
@@ -55,32 +55,10 @@ struct SharedPredecessorWatch {
 
 #[async_trait(?Send)]
 impl Strategy for SharedPredecessorWatch {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let waited = self.wait_until_in(session, &node, mode, patience).await;
+        let awaited = |names: &[String]| BARE.awaited(&node, mode, Watched::Last, names);
+        let waited = wait_for_way(session, &self.lock, patience, awaited).await;
         node.held_after(session, waited).await
-    }
-}
-
-impl SharedPredecessorWatch {
-    async fn wait_until_in(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        mode: Mode,
-        patience: &Patience,
-    ) -> Result<(), AcquireError> {
-        loop {
-            let names = session.get_children(&self.lock).await?;
-            let Some(awaited) = BARE.awaited(node, mode, Watched::Last, &names)? else { return Ok(()) };
-            if let Some(mut watch) = watch_data(session, &format!("{}/{awaited}", self.lock)).await? {
-                patience.wait(watch.changed()).await?;
-            }
-        }
     }
 }

@@ -133,6 +133,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_named_after_its_side_is_found_to_be_of_that_side() {
+        for mode in [Mode::Read, Mode::Write] {
+            let first = format!("{}0000000001", SIDES.of(mode));
+            let names = [first.clone(), name('R', 2)];
+            let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names).unwrap();
+            assert_eq!(awaited, (mode == Mode::Write).then_some(first), "a reader waits for writers only");
+        }
+        let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)];
+        let awaited = SIDES.awaited(&node('W', 2), Mode::Write, Watched::Last, &names).unwrap();
+        assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer waits for everybody");
+    }
+
+    #[test]
     fn names_of_neither_kind_are_nobodys_place() {
         let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)];
         assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);

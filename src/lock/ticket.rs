@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::queue_node::{if_there, watch_data};
-use super::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
 use crate::zk::{Failure, NodeStat, Op, Session, sequence_of};
@@ -71,15 +71,10 @@ type Announced = Result<(Vec<u8>, NodeStat), Failure>;
 
 #[async_trait(?Send)]
 impl Strategy for Ticket {
-    async fn acquire(
-        &mut self,
-        session: &Session,
-        _: Mode,
-        patience: &Patience,
-    ) -> Result<Held, AcquireError> {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let read = || session.get_data(&self.lock);
-        let (node, announced) = QueueNode::join_and(session, &self.lock, ("n-", &[]), read).await?;
-        let waited = self.wait_for_turn((session, &node), announced, patience).await;
+        let (node, announced) = QueueNode::join_and(session, &self.lock, "n-", &[], read).await?;
+        let waited = self.wait_for_turn(session, &node, announced, patience).await;
         node.held_after(session, waited).await
     }
 
@@ -95,10 +90,11 @@ impl Strategy for Ticket {
 impl Ticket {
     async fn wait_for_turn(
         &self,
-        (session, node): (&Session, &QueueNode),
+        session: &Session,
+        node: &QueueNode,
         announced: Announced,
         patience: &Patience,
-    ) -> Result<(), AcquireError> {
+    ) -> Acquired<()> {
         let mut before = node.number_at(-1);
         let (data, _) = announced?;
         let first_of_all = node.sequence == 0 && data.is_empty();

@@ -1,4 +1,4 @@
-//! Waiting that can end: by what was awaited, by the acquire timeout, or by being asked to stop.
+//! Waiting: what ends it early, what wakes Java's clients, and waiting by looking at a flag.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,8 +8,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::LockConfig;
+use crate::catalog::{Param, ParamKind};
 use crate::clock::{self, Stamp};
-use crate::zk::reactor;
+use crate::zk::{Session, SessionState, StateWatcher, Watch, reactor};
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]
@@ -127,6 +129,92 @@ impl Patience {
     }
 }
 
+/// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
+///
+/// Keeps its place among the session's state changes from one wait to the next.
+#[derive(Default)]
+pub struct AnyEvent(Option<(i64, StateWatcher)>);
+
+impl AnyEvent {
+    /// Returns at the watch's notification or at the connection's next change.
+    pub async fn on(&mut self, session: &Session, watch: &mut Watch) {
+        let states = self.changes_from_now(session);
+        tokio::select! {
+            biased;
+            _ = watch.changed() => {}
+            _ = states.changed() => {}
+        }
+    }
+
+    /// Returns when the connection has been made anew, or the session is over.
+    pub async fn reconnected(&mut self, session: &Session) {
+        let states = self.changes_from_now(session);
+        loop {
+            let state = states.changed().await;
+            if state == SessionState::SyncConnected || state.is_terminated() {
+                return;
+            }
+        }
+    }
+
+    fn changes_from_now(&mut self, session: &Session) -> &mut StateWatcher {
+        self.0.take_if(|(id, _)| *id != session.id());
+        let (_, states) = self.0.get_or_insert_with(|| (session.id(), session.states()));
+        states.state();
+        states
+    }
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How the waiting thread learns that its watcher has seen the lock.
+pub const WAKE: Param = Param {
+    name: "wake",
+    kind: ParamKind::OneOf(&["at-once", "poll-flag"]),
+    default: "at-once",
+    doc: "Whether the contender goes on as soon as its watcher knows, or looks at a flag every so often.",
+};
+
+/// How often it looks at its flag.
+pub const FLAG_INTERVAL: Param = Param {
+    name: "flag_interval",
+    kind: ParamKind::Duration,
+    default: "1s",
+    doc: "Time between two looks at the flag; means something only with `wake = \"poll-flag\"`.",
+};
+
+/// A flag at which a contender looks at whole intervals after the beginning of its acquire, or none.
+///
+/// So the three-strategy article's classes wake: their watchers set a flag, and the waiting thread sleeps and looks
+/// at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag(Option<Duration>);
+
+impl Flag {
+    /// What the parameters ask for.
+    pub fn of(config: &LockConfig) -> Self {
+        let interval = config.duration(FLAG_INTERVAL.name, DEFAULT_INTERVAL);
+        Self(config.is(WAKE.name, "poll-flag").then_some(interval))
+    }
+
+    /// The flag is set: returns at the next look at it.
+    ///
+    /// # Errors
+    /// [`Ended`] when the deadline or a cancellation came first.
+    pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
+        match self.0 {
+            Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The sleep comes before the first look, so there is none at the beginning.
+fn until_next_look(interval: Duration, begun: Stamp, now: Stamp) -> Duration {
+    let interval_us = clock::micros(interval).max(1);
+    Duration::from_micros(interval_us - (now - begun) % interval_us)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,9 +250,51 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_waits_shows_in_the_gauge_for_as_long() {
+        let patience = patience(None);
+        let seen = patience.wait(async { patience.wait(async { patience.gauge.waiting() }).await });
+        assert_eq!((seen.await, patience.gauge.waiting()), (Ok(Ok(2)), 0));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_is_over_when_its_clock_shows_it_and_not_before() {
+        let patience = patience(Some(Duration::from_secs(3_600)));
+        assert!(!patience.is_over());
+        patience.clock.jump(Duration::from_secs(3_600));
+        assert!(patience.is_over());
+        assert!(!Patience { deadline: None, ..patience }.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_sleep_takes_its_time_or_ends_at_the_deadline() {
+        let begun = clock::now();
+        assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));
+        assert!(clock::now() - begun >= 30_000);
+        let short = patience(Some(Duration::from_millis(10)));
+        assert_eq!(short.sleep(Duration::from_secs(3_600)).await, Err(Ended::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn a_flag_that_is_looked_at_is_noticed_later_and_any_other_at_once() {
+        let (patience, begun) = (patience(None), clock::now());
+        assert_eq!(Flag(Some(Duration::from_millis(30))).noticed(begun, &patience).await, Ok(()));
+        assert!(clock::now() - begun >= 30_000);
+        patience.cancel.cancel();
+        let at_once = Flag(None).noticed(begun, &patience).await;
+        assert_eq!(at_once, Ok(()), "there is no wait that could be cancelled");
+    }
+
+    #[tokio::test]
     async fn a_cancelled_wait_ends_even_when_the_awaited_is_there() {
         let patience = patience(None);
         patience.cancel.cancel();
         assert_eq!(patience.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
+    }
+
+    #[test]
+    fn looks_come_at_whole_intervals_and_the_first_after_one() {
+        let left = |elapsed_us: u64| until_next_look(Duration::from_secs(1), 70, 70 + elapsed_us).as_micros();
+        assert_eq!((left(0), left(1), left(999_999), left(1_000_000)), (1_000_000, 999_999, 1, 1_000_000));
+        assert_eq!(left(2_300_000), 700_000);
     }
 }

@@ -182,3 +182,108 @@ impl Counts {
         self.read_held_us += other.read_held_us;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::RequestKind;
+    use super::*;
+
+    /// Another multiple of the unit in every field.
+    fn notifications(unit: u64) -> Notifications {
+        Notifications {
+            node_created: unit,
+            node_deleted: 2 * unit,
+            data_changed: 3 * unit,
+            children_changed: 4 * unit,
+            by_release_useful: 5 * unit,
+            by_release_spurious: 6 * unit,
+            to_releaser: 7 * unit,
+            by_arrival: 8 * unit,
+            by_departure: 9 * unit,
+            cause_unknown: 10 * unit,
+        }
+    }
+
+    fn outcomes(unit: u64) -> OutcomeCounts {
+        let mut counts = OutcomeCounts::default();
+        for (outcome, times) in Outcome::ALL.into_iter().zip(1..) {
+            counts.add(outcome, times * unit);
+        }
+        counts
+    }
+
+    fn requests(unit: u64) -> PerRequest {
+        let mut counts = PerRequest::default();
+        for (kind, times) in RequestKind::ALL.into_iter().zip(1..) {
+            counts.add(kind, times * unit);
+        }
+        counts
+    }
+
+    fn counts(unit: u64) -> Counts {
+        Counts {
+            requests: requests(unit),
+            succeeded: requests(2 * unit),
+            written_by_multis: 3 * unit,
+            notifications: notifications(4 * unit),
+            outcomes: outcomes(5 * unit),
+            releases: 6 * unit,
+            names_returned: 7 * unit,
+            bytes_sent: 8 * unit,
+            bytes_received: 9 * unit,
+            overtaken: 10 * unit,
+            unseen: 11 * unit,
+            reads_acquired: 12 * unit,
+            read_held_us: 13 * unit,
+        }
+    }
+
+    #[test]
+    fn two_spans_together_count_the_sum_of_both_in_every_field() {
+        let mut both = counts(1);
+        both.merge(&counts(100));
+        assert_eq!(both, counts(101));
+        both.merge(&Counts::default());
+        assert_eq!(both, counts(101));
+    }
+
+    #[test]
+    fn each_outcome_and_each_request_has_a_number_of_its_own() {
+        for outcome in Outcome::ALL {
+            let mut counts = OutcomeCounts::default();
+            counts.add(outcome, 3);
+            counts.add(outcome, 4);
+            for other in Outcome::ALL {
+                assert_eq!(counts.get(other), if other == outcome { 7 } else { 0 }, "{outcome:?} {other:?}");
+            }
+        }
+        assert_eq!(counts(1).acquired(), 5);
+        assert_eq!(requests(1).iter().map(|(_, count)| count).collect::<Vec<_>>(), Vec::from_iter(1..=12));
+    }
+
+    #[test]
+    fn notifications_are_added_up_by_what_the_server_said_and_by_what_a_release_caused() {
+        assert_eq!(notifications(1).total(), 1 + 2 + 3 + 4);
+        assert_eq!(notifications(1).by_release(), 5 + 6);
+    }
+
+    #[test]
+    fn writes_are_what_goes_through_the_leader_and_everything_else_is_a_read() {
+        let written = requests(1).total_where(RequestKind::is_write);
+        assert_eq!(written, 1 + 2 + 9 + 10, "create, delete, setData, multi");
+        assert_eq!(requests(1).total(), (1..=12).sum::<u64>());
+        assert_eq!(written + requests(1).total_where(|kind| !kind.is_write()), requests(1).total());
+    }
+
+    #[test]
+    fn no_two_have_the_same_name_in_files() {
+        let mut names: Vec<&str> = Outcome::ALL.map(Outcome::name).into();
+        names.extend(RequestKind::ALL.map(RequestKind::name));
+        let given = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), given);
+        assert_eq!(Outcome::LostWhileHeld.name(), "lost_while_held");
+        assert_eq!(RequestKind::GetChildrenWatch.name(), "get_children_watch");
+    }
+}

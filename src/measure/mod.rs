@@ -1,14 +1,25 @@
 //! The table of measures and counts: every output iterates these, so that none can forget one.
 
 mod counts;
-mod histogram;
 mod request;
 mod sheet;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
-pub use histogram::{HIGHEST_US, Histogram, new_histogram};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};
+
+/// The histogram that every measure uses: three significant digits, 1 µs to [`HIGHEST_US`].
+pub type Histogram = hdrhistogram::Histogram<u64>;
+
+/// The largest value kept apart, one hour; anything longer is recorded as this.
+pub const HIGHEST_US: u64 = 3_600_000_000;
+
+/// An empty histogram with the suite's range and precision. Recording in it neither fails nor allocates.
+#[must_use]
+#[allow(clippy::expect_used, reason = "the bounds are constants that satisfy the constructor's conditions")]
+pub fn new_histogram() -> Histogram {
+    Histogram::new_with_bounds(1, HIGHEST_US, 3).expect("constant bounds are valid")
+}
 
 /// One measured quantity, always in microseconds; one row of the table of measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,6 +7,8 @@
 //! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
 //! of the cache meanwhile; fetching them one sample at a time costs more than all the rest of recording.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Counts, Histogram, Measure, new_histogram};
 use crate::clock::Stamp;
 
@@ -31,7 +33,7 @@ impl Window {
 }
 
 /// What happened within one second of the measured phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Locks acquired.
     pub acquisitions: u64,
@@ -143,7 +145,7 @@ impl Sheet {
     }
 
     /// Adds all that another thread's settled sheet holds.
-    #[allow(clippy::expect_used)] // All sheets use the same bounds, so adding cannot fail.
+    #[allow(clippy::expect_used, reason = "all sheets use the same bounds, so adding cannot fail")]
     pub fn merge(&mut self, other: &Self) {
         for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             own.add(theirs).expect("sheets share their bounds");
@@ -209,5 +211,60 @@ mod tests {
         sheet.record(Measure::Wait, 1, u64::MAX);
         sheet.settle();
         assert!(sheet.histogram(Measure::Wait).max() >= HIGHEST_US);
+    }
+
+    #[test]
+    fn a_window_holds_its_first_stamp_and_not_the_one_at_its_end() {
+        let window = Window { start: 10, end: 20 };
+        assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
+        assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
+        let mut sheet = Sheet::new(1);
+        assert_eq!(sheet.window(), Window::CLOSED, "nothing counts before somebody says so");
+        sheet.set_window(window);
+        assert_eq!(sheet.window(), window);
+    }
+
+    #[test]
+    fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
+        let mut sheet = Sheet::new(3);
+        sheet.set_window(Window { start: 500_000, end: 4_000_000 });
+        for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
+            if let Some(second) = sheet.second(at) {
+                second.acquisitions += 1;
+            }
+        }
+        assert_eq!(sheet.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(), [2, 1, 2]);
+        assert_eq!(Sheet::new(0).timeline().len(), 1, "there is always one to enter things in");
+    }
+
+    #[test]
+    fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
+        let filled = |times: u64| {
+            let mut sheet = Sheet::new(2);
+            sheet.set_window(Window { start: 0, end: Stamp::MAX });
+            for value in 1..=times {
+                sheet.record(Measure::Handoff, 1, value);
+            }
+            sheet.count(1, |counts| counts.releases += times);
+            *sheet.second(1_000_000).unwrap() =
+                Second { acquisitions: times, requests: 10 * times, notifications: 100 * times };
+            sheet.settle();
+            sheet
+        };
+        let mut both = filled(2);
+        both.merge(&filled(3));
+        assert_eq!(both.histogram(Measure::Handoff).len(), 5);
+        assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
+        let second = Second { acquisitions: 5, requests: 50, notifications: 500 };
+        assert_eq!(both.timeline(), [Second::default(), second]);
+    }
+
+    #[test]
+    fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
+        let mut sheet = Sheet::new(1);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        sheet.record(Measure::Wait, 1, 0);
+        sheet.settle();
+        assert_eq!((sheet.histogram(Measure::Wait).len(), sheet.histogram(Measure::Wait).min()), (1, 1));
     }
 }

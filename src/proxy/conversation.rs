@@ -6,11 +6,11 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::book::{Book, Direction, Mark};
 use super::frame::{Frames, NotFrames};
 use super::loss::{Part, Struck};
 use super::protocol::{self, Request};
 use super::table::Seat;
+use super::traffic::{Direction, Mark, Traffic};
 
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Replies {
 
 #[derive(Debug, Default)]
 struct State {
-    book: Arc<Book>,
+    traffic: Arc<Traffic>,
     requests: Frames,
     replies: Frames,
     /// Whether the client has asked for a session, so that what follows is frames.
@@ -54,11 +54,11 @@ pub struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// Of a new connection.
     pub fn new(seat: &'a Seat) -> Self {
-        let state = State { book: seat.identify(None), ..State::default() };
+        let state = State { traffic: seat.identify(None), ..State::default() };
         Self { seat, state: Mutex::new(state) }
     }
 
-    /// Writes a piece of data and counts what went; see [`Book::write`].
+    /// Writes a piece of data and counts what went; see [`Traffic::write`].
     ///
     /// # Errors
     /// Those of the writing.
@@ -69,8 +69,8 @@ impl<'a> Conversation<'a> {
         marks: &[Mark],
         write: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let book = Arc::clone(&self.locked().book);
-        book.write(direction, from, marks, write)
+        let traffic = Arc::clone(&self.locked().traffic);
+        traffic.write(direction, from, marks, write)
     }
 
     /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
@@ -136,7 +136,7 @@ impl<'a> Conversation<'a> {
 
 impl State {
     fn belongs_to(&mut self, seat: &Seat, session: i64) {
-        self.book = seat.identify((session != 0).then_some(session));
+        self.traffic = seat.identify((session != 0).then_some(session));
     }
 
     /// Looks whether a request or its reply is to be lost. Returns the request that must not reach the server, and
@@ -198,7 +198,7 @@ mod tests {
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm((7, Part::Reply), &[RequestKind::Create]);
+        let (_, told) = table.arm(7, Part::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
@@ -218,7 +218,7 @@ mod tests {
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, _told) = table.arm((7, Part::Reply), &[RequestKind::Create]);
+        let (_, _told) = table.arm(7, Part::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
         let found = conversation.replied(&refusal);
@@ -234,7 +234,7 @@ mod tests {
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, told) = table.arm((7, Part::Request), &[RequestKind::Create]);
+        let (_, told) = table.arm(7, Part::Request, &[RequestKind::Create]);
         let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
         let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
         assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));

@@ -60,7 +60,8 @@ impl Losses {
     pub fn arm(
         &mut self,
         number: u64,
-        (session, part): (i64, Part),
+        session: i64,
+        part: Part,
         kinds: &[RequestKind],
     ) -> watch::Receiver<Option<Struck>> {
         let (told, hears) = watch::channel(None);
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn one_request_of_its_session_and_kind_is_found_and_no_second() {
         let mut losses = Losses::default();
-        let told = losses.arm(1, (10, Part::Reply), &[CREATE]);
+        let told = losses.arm(1, 10, Part::Reply, &[CREATE]);
         assert_eq!(losses.find(1, 11, CREATE), None);
         assert_eq!(losses.find(1, 10, RequestKind::Delete), None);
         assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
-        let _told = losses.arm(1, (10, Part::Reply), &[CREATE]);
+        let _told = losses.arm(1, 10, Part::Reply, &[CREATE]);
         assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
         losses.gone(2);
         assert_eq!(losses.find(2, 10, CREATE), None);

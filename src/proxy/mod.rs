@@ -1,5 +1,5 @@
 //! A TCP proxy between clients and the servers of an ensemble. It stands there from the start, so that a fault
-//! of a client's link only turns a knob.
+//! of a client's link is only a setting.
 //!
 //! It knows clients by their sessions: it reads the frames that pass, and changes none of them. What it does not
 //! understand (four-letter words, TLS) passes untouched; such a connection belongs to no session, so that only
@@ -9,24 +9,22 @@
 //! Sockets between a proxy and its client are not those of a network: a server that is down shows as a reset
 //! instead of a refusal.
 
-mod book;
 mod conversation;
 mod frame;
-mod knob;
 mod listen;
 mod loss;
-mod orders;
 mod protocol;
 mod pump;
 mod queue;
-mod relay;
 mod setting;
 mod table;
+mod traffic;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use knob::{Knob, LostMessage};
+use tokio::sync::watch;
+
 pub use loss::Struck;
 pub use protocol::Request;
 pub use setting::{Delay, Who};
@@ -35,8 +33,7 @@ use crate::error::Error;
 use crate::measure::RequestKind;
 use listen::Listening;
 use loss::Part;
-use orders::Ending;
-use setting::Setting;
+use setting::{Ending, Setting};
 use table::Table;
 
 /// A proxy with one listener for each server. Dropped, it listens no more and all its connections are closed.
@@ -75,31 +72,31 @@ impl Proxy {
     /// Data are under way for `delay.latency` and a random part of `delay.extra` longer, in each direction: a round
     /// trip takes twice that. Their order is kept. The random parts come from the seed and from the connection's
     /// place in the order of connecting. What waits when it is healed goes at once.
-    pub fn delay(&self, who: Who, delay: Delay) -> Knob {
-        Knob::set(&self.table, who, Setting::Delay(delay))
+    pub fn delay(&self, who: Who, delay: Delay) -> Guard {
+        Guard::set(&self.table, who, Setting::Delay(delay))
     }
 
     /// No more than so many bytes a second, at least 1, pass in each direction of each connection.
-    pub fn bandwidth(&self, who: Who, bytes_per_second: u64) -> Knob {
-        Knob::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
+    pub fn bandwidth(&self, who: Who, bytes_per_second: u64) -> Guard {
+        Guard::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
     }
 
     /// Connections stay open, and nothing moves in either direction, not even the news that one side has closed.
     /// Nothing is lost: once healed, it moves on. Only a client that has gone before its connect request had
     /// passed is let go, because a server would take its session away from a newer connection.
-    pub fn stall(&self, who: Who) -> Knob {
-        Knob::set(&self.table, who, Setting::Stall)
+    pub fn stall(&self, who: Who) -> Guard {
+        Guard::set(&self.table, who, Setting::Stall)
     }
 
     /// Connections are reset, and new ones at once: everybody's as they are accepted, a session's once its connect
     /// request has named it, which then does not reach the server.
-    pub fn refuse(&self, who: Who) -> Knob {
-        Knob::set(&self.table, who, Setting::Refuse)
+    pub fn refuse(&self, who: Who) -> Guard {
+        Guard::set(&self.table, who, Setting::Refuse)
     }
 
     /// The client reads slowly: what a server sends is taken off its hands so much later, and 16 KiB at a time.
-    pub fn slow_reader(&self, who: Who, lag: Duration) -> Knob {
-        Knob::set(&self.table, who, Setting::SlowReader(lag))
+    pub fn slow_reader(&self, who: Who, lag: Duration) -> Guard {
+        Guard::set(&self.table, who, Setting::SlowReader(lag))
     }
 
     /// Resets connections; how many. Data under way are lost. It is done when they are no longer among
@@ -118,13 +115,13 @@ impl Proxy {
     /// sends before the reply arrives, then the connection is cut. If the connection breaks for another reason
     /// first, the next such request is taken.
     pub fn drop_reply(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, (session, Part::Reply), kinds)
+        LostMessage::arm(&self.table, session, Part::Reply, kinds)
     }
 
     /// Loses the session's next request of one of these kinds: what was sent before it reaches the server, the
     /// request does not, and the connection is cut.
     pub fn drop_request(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, (session, Part::Request), kinds)
+        LostMessage::arm(&self.table, session, Part::Request, kinds)
     }
 
     /// Bytes passed on so far, to servers and to clients; a session's on all its connections.
@@ -146,5 +143,69 @@ impl Proxy {
     #[must_use]
     pub fn last_zxid(&self, session: i64) -> Option<i64> {
         Some(self.table.passed(Who::Session(session)).zxid).filter(|zxid| *zxid > 0)
+    }
+}
+
+/// Something that holds for connections as long as this lives.
+#[must_use = "dropped, it undoes what was set"]
+#[derive(Debug)]
+pub struct Guard {
+    table: Arc<Table>,
+    number: u64,
+}
+
+impl Guard {
+    fn set(table: &Arc<Table>, who: Who, setting: Setting) -> Self {
+        Self { table: Arc::clone(table), number: table.set(who, setting) }
+    }
+
+    /// Undoes it, as dropping does. Other settings of the same connections keep their effect.
+    pub fn heal(self) {}
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.table.unset(self.number);
+    }
+}
+
+/// A request or a reply that is to be lost, as long as this lives.
+#[must_use = "dropped, it loses nothing"]
+#[derive(Debug)]
+pub struct LostMessage {
+    table: Arc<Table>,
+    number: u64,
+    told: watch::Receiver<Option<Struck>>,
+}
+
+impl LostMessage {
+    fn arm(table: &Arc<Table>, session: i64, part: Part, kinds: &[RequestKind]) -> Self {
+        let (number, told) = table.arm(session, part, kinds);
+        Self { table: Arc::clone(table), number, told }
+    }
+
+    /// The request that was struck, if one was by now.
+    #[must_use]
+    pub fn struck(&self) -> Option<Struck> {
+        self.told.borrow().clone()
+    }
+
+    /// Waits until a request is struck; for ever if none comes. On any executor.
+    pub async fn strikes(&self) -> Struck {
+        let mut told = self.told.clone();
+        loop {
+            if let Some(struck) = self.struck() {
+                return struck;
+            }
+            if told.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Drop for LostMessage {
+    fn drop(&mut self) {
+        self.table.disarm(self.number);
     }
 }

@@ -13,11 +13,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::book::{Direction, Mark};
 use super::conversation::{Conversation, Lost, Replies};
-use super::orders::{Ending, Orders};
 use super::queue::Queue;
-use super::setting::Settings;
+use super::setting::{Ending, Orders, Settings};
+use super::traffic::{Direction, Mark};
 
 /// So much is read at once.
 const BUFFER: usize = 16 << 10;

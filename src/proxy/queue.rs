@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::Instant;
 
-use super::book::Mark;
 use super::setting::{Delay, Settings};
+use super::traffic::Mark;
 
 /// Nothing more is read while so many bytes wait, so that whoever sends feels it.
 const ROOM: usize = 4 << 20;

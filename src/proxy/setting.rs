@@ -1,5 +1,6 @@
-//! What knobs set, and what several of them together mean for one connection.
+//! What is set for connections, and what several settings together mean for one of them while it lives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than any trial. Without a limit a time could lie too far ahead for the clock.
@@ -36,7 +37,7 @@ pub struct Delay {
     pub seed: u64,
 }
 
-/// What one knob sets.
+/// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     /// Data are under way for longer.
@@ -51,7 +52,7 @@ pub enum Setting {
     SlowReader(Duration),
 }
 
-/// What all knobs together set for one connection.
+/// What all settings together mean for one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// One after the other: they add up.
@@ -67,7 +68,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Puts knobs together.
+    /// Puts settings together.
     pub fn of(settings: impl Iterator<Item = Setting>) -> Self {
         let mut all = Self::default();
         for setting in settings {
@@ -87,6 +88,31 @@ impl Settings {
     }
 }
 
+/// How a connection is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Both sides see it reset.
+    Reset,
+    /// Both sides see the other close it.
+    Cut,
+}
+
+/// What holds for a connection now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// What is set for it.
+    pub settings: Arc<Settings>,
+    /// It is to end so.
+    pub ending: Option<Ending>,
+}
+
+impl Orders {
+    /// How the connection is to end, if it is.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending.or(self.settings.refused.then_some(Ending::Reset))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +121,7 @@ mod tests {
     fn delays_add_up_and_of_the_rest_the_worst_counts() {
         let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1 };
         let lag = Duration::from_millis;
-        let knobs = [
+        let settings = [
             Setting::Delay(delay),
             Setting::Bandwidth(10),
             Setting::Bandwidth(20),
@@ -109,7 +135,7 @@ mod tests {
             lag: Some(lag(3)),
             ..Settings::default()
         };
-        assert_eq!(Settings::of(knobs.into_iter()), expected);
+        assert_eq!(Settings::of(settings.into_iter()), expected);
         assert!(Settings::of([Setting::Stall].into_iter()).stalled);
         assert!(Settings::of([Setting::Refuse].into_iter()).refused);
     }

@@ -1,4 +1,4 @@
-//! Everything that is known of the connections: whose they are, what the knobs are set to, what has passed.
+//! Everything that is known of the connections: whose they are, what is set for them, what has passed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,33 +6,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::book::{Book, Passed};
 use super::loss::{Losses, Part, Struck};
-use super::orders::{Ending, Orders};
-use super::setting::{Setting, Settings, Who};
+use super::setting::{Ending, Orders, Setting, Settings, Who};
+use super::traffic::{Passed, Traffic};
 use crate::measure::RequestKind;
 
 /// One connection that is open.
 #[derive(Debug)]
 struct Connection {
     session: Option<i64>,
-    book: Arc<Book>,
+    traffic: Arc<Traffic>,
     orders: watch::Sender<Orders>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    knobs: BTreeMap<u64, (Who, Setting)>,
+    settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
     /// Those of sessions stay, because a session may connect again.
-    books: HashMap<i64, Arc<Book>>,
+    sessions: HashMap<i64, Arc<Traffic>>,
     /// Of connections that are gone and whose session was never known.
-    nameless: Book,
+    nameless: Traffic,
     losses: Losses,
     numbers: u64,
 }
 
-/// What the knobs write and the connections read.
+/// What is set by others and the connections read.
 #[derive(Debug, Default)]
 pub struct Table {
     inner: Mutex<Inner>,
@@ -45,19 +44,19 @@ impl Table {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a knob; the number is for [`Table::unset`].
+    /// Sets a setting; the number is for [`Table::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
         let mut inner = self.locked();
         let number = inner.number();
-        inner.knobs.insert(number, (who, setting));
+        inner.settings.insert(number, (who, setting));
         inner.give_orders(who);
         number
     }
 
-    /// Undoes a knob.
+    /// Undoes a setting.
     pub fn unset(&self, number: u64) {
         let mut inner = self.locked();
-        if let Some((who, _)) = inner.knobs.remove(&number) {
+        if let Some((who, _)) = inner.settings.remove(&number) {
             inner.give_orders(who);
         }
     }
@@ -76,10 +75,15 @@ impl Table {
     }
 
     /// Arms the loss of a session's request or of the reply to it.
-    pub fn arm(&self, of: (i64, Part), kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
+    pub fn arm(
+        &self,
+        session: i64,
+        part: Part,
+        kinds: &[RequestKind],
+    ) -> (u64, watch::Receiver<Option<Struck>>) {
         let mut inner = self.locked();
         let number = inner.number();
-        let hears = inner.losses.arm(number, of, kinds);
+        let hears = inner.losses.arm(number, session, part, kinds);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
         (number, hears)
     }
@@ -100,12 +104,12 @@ impl Table {
     pub fn passed(&self, who: Who) -> Passed {
         let inner = self.locked();
         if let Who::Session(session) = who {
-            return inner.books.get(&session).map(|book| book.passed()).unwrap_or_default();
+            return inner.sessions.get(&session).map(|traffic| traffic.passed()).unwrap_or_default();
         }
         let nameless = inner.connections.values().filter(|connection| connection.session.is_none());
-        let books = nameless.map(|connection| &connection.book).chain(inner.books.values());
-        books.fold(inner.nameless.passed(), |all, book| {
-            let Passed { to_server, to_client, zxid } = book.passed();
+        let sessions = nameless.map(|connection| &connection.traffic).chain(inner.sessions.values());
+        sessions.fold(inner.nameless.passed(), |all, traffic| {
+            let Passed { to_server, to_client, zxid } = traffic.passed();
             Passed {
                 to_server: all.to_server + to_server,
                 to_client: all.to_client + to_client,
@@ -119,8 +123,8 @@ impl Table {
         let mut inner = self.locked();
         let number = inner.number();
         let orders = watch::Sender::new(inner.orders_for(None));
-        let (book, heard) = (Arc::<Book>::default(), orders.subscribe());
-        inner.connections.insert(number, Connection { session: None, book, orders });
+        let (traffic, heard) = (Arc::<Traffic>::default(), orders.subscribe());
+        inner.connections.insert(number, Connection { session: None, traffic, orders });
         drop(inner);
         Seat { table: Arc::clone(self), number, heard }
     }
@@ -137,8 +141,8 @@ impl Inner {
     }
 
     fn orders_for(&self, session: Option<i64>) -> Orders {
-        let knobs = self.knobs.values().filter(|(who, _)| who.covers(session));
-        let settings = Arc::new(Settings::of(knobs.map(|(_, setting)| *setting)));
+        let settings = self.settings.values().filter(|(who, _)| who.covers(session));
+        let settings = Arc::new(Settings::of(settings.map(|(_, setting)| *setting)));
         Orders { settings, ending: None }
     }
 
@@ -155,21 +159,22 @@ impl Inner {
         });
     }
 
-    /// The connection's book from now on; `None` for one that has left.
-    fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Book>> {
-        let Self { connections, books, .. } = self;
+    /// The connection's traffic from now on; `None` for one that has left.
+    fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Traffic>> {
+        let Self { connections, sessions, .. } = self;
         let connection = connections.get_mut(&number)?;
         if connection.session == session {
-            return Some(Arc::clone(&connection.book));
+            return Some(Arc::clone(&connection.traffic));
         }
-        let book = session.map(|session| Arc::clone(books.entry(session).or_default())).unwrap_or_default();
+        let traffic =
+            session.map(|session| Arc::clone(sessions.entry(session).or_default())).unwrap_or_default();
         if connection.session.is_none() {
-            book.take_over(&connection.book);
+            traffic.take_over(&connection.traffic);
         }
         connection.session = session;
-        connection.book = Arc::clone(&book);
+        connection.traffic = Arc::clone(&traffic);
         self.give(&self.connections[&number]);
-        Some(book)
+        Some(traffic)
     }
 }
 
@@ -194,8 +199,8 @@ impl Seat {
         heard
     }
 
-    /// Says whose connection it is, `None` for nobody's; the book in which it counts from now on.
-    pub fn identify(&self, session: Option<i64>) -> Arc<Book> {
+    /// Says whose connection it is, `None` for nobody's; the traffic in which it counts from now on.
+    pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
         self.table.locked().identify(self.number, session).unwrap_or_default()
     }
 
@@ -228,7 +233,7 @@ impl Drop for Seat {
         inner.losses.gone(self.number);
         let Some(connection) = inner.connections.remove(&self.number) else { return };
         if connection.session.is_none() {
-            inner.nameless.take_over(&connection.book);
+            inner.nameless.take_over(&connection.traffic);
         }
     }
 }
@@ -236,7 +241,7 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::book::Direction;
+    use crate::proxy::traffic::Direction;
 
     const ONE: Who = Who::Session(1);
 
@@ -245,18 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
+    fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
         let table = Arc::new(Table::default());
         let [one, other] = [table.join(), table.join()];
         one.identify(Some(1));
-        let knob = table.set(ONE, Setting::Stall);
+        let setting = table.set(ONE, Setting::Stall);
         let again = table.join();
         assert_eq!([&one, &other, &again].map(|seat| settings(seat).stalled), [true, false, false]);
         again.identify(Some(1));
         assert!(settings(&again).stalled);
         again.identify(None);
         assert!(!settings(&again).stalled, "the session is over");
-        table.unset(knob);
+        table.unset(setting);
         assert!(!settings(&one).stalled);
     }
 
@@ -293,7 +298,7 @@ mod tests {
         let table = Arc::new(Table::default());
         let seats = [table.join(), table.join()];
         seats[0].identify(Some(1));
-        let (number, _told) = table.arm((1, Part::Reply), &[RequestKind::Create]);
+        let (number, _told) = table.arm(1, Part::Reply, &[RequestKind::Create]);
         assert_eq!(seats[1].loss_for(RequestKind::Create), None);
         assert_eq!(seats[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
         table.disarm(number);

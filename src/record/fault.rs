@@ -1,9 +1,9 @@
-//! What became of one fault.
+//! What was broken on purpose in a trial, and what came of it: faults, stuck contenders, writes to fenced resources.
 
-use crate::catalog::fault::Proof;
+use serde::{Deserialize, Serialize};
 
 /// One fault that was to be. Times are microseconds since the measured phase began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
     /// Its place in the order of firing, from 1.
     pub number: usize,
@@ -20,7 +20,9 @@ pub struct FaultRecord {
     /// When it had ended, its healing seen.
     pub ended_us: Option<i64>,
     /// Whether its effect was seen.
-    pub proof: Proof,
+    pub proved: bool,
+    /// How it was seen, or why not.
+    pub proof: String,
     /// Why it could not be undone, if it could not.
     pub left: Option<String>,
     /// From when it was asked for to the first sight of a leader elected since, with a majority in step; `None`
@@ -33,7 +35,7 @@ pub struct FaultRecord {
 }
 
 /// A contender that did not get the lock although nothing was broken any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stuck {
     /// The contender.
     pub contender: usize,
@@ -49,4 +51,34 @@ pub struct Stuck {
     pub blocked_by: Option<String>,
     /// What its session watches, as the servers tell.
     pub watches: Vec<String>,
+}
+
+/// Writes to fenced resources, counted over a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FencingCounts {
+    /// Writes in all: each holder's when it enters, and before it leaves.
+    pub writes: u64,
+    /// Writes of a holder after another had entered. Without fencing each of them would have overwritten what the
+    /// other had written.
+    pub stale: u64,
+    /// Of those, the ones turned away because the token, the czxid of the holder's node, was older than the newest.
+    pub stale_rejected: u64,
+    /// The ones that would have been turned away by the node's number as the token.
+    pub stale_rejected_by_number: u64,
+    /// Writes turned away although nobody had entered since: a token that does not grow from holder to holder.
+    pub sound_rejected: u64,
+}
+
+impl FencingCounts {
+    /// These and others.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            writes: self.writes + other.writes,
+            stale: self.stale + other.stale,
+            stale_rejected: self.stale_rejected + other.stale_rejected,
+            stale_rejected_by_number: self.stale_rejected_by_number + other.stale_rejected_by_number,
+            sound_rejected: self.sound_rejected + other.sound_rejected,
+        }
+    }
 }

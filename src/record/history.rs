@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::catalog::Mode;
+use crate::clock::Stamp;
 
 /// What a history says of itself before its first event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -160,4 +161,49 @@ pub struct Place {
     pub line: u64,
     /// The byte that it begins with, from 0.
     pub offset: u64,
+}
+
+/// What one contender did or learned at one moment of a trial: the trial's history, before it is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// When.
+    pub at: Stamp,
+    /// Whose.
+    pub contender: usize,
+    /// Which of the trial's lock paths.
+    pub lock: usize,
+    /// Its session, where it had one.
+    pub session: Option<i64>,
+    /// What happened.
+    pub deed: Deed,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// It asked for the lock.
+    Asks(Mode),
+    /// It has the lock.
+    Enters {
+        /// What it asked for.
+        mode: Mode,
+        /// The transaction that created its node; `None` without a node.
+        token: Option<i64>,
+        /// As of which transaction it found that it holds; `None` where nothing told.
+        zxid: Option<i64>,
+    },
+    /// It does not go in.
+    Fails(Mode),
+    /// It is about to release.
+    Leaves,
+    /// It has released; the transaction that had created its node.
+    HasLeft(Option<i64>),
+    /// It can not know whether it has released.
+    MayHaveLeft,
+    /// It has certainly not released.
+    CouldNotLeave,
+    /// It has written to the resource behind the lock, with this token; whether that was accepted.
+    Writes(i64, bool),
+    /// It has learned of its session.
+    Session(SessionState),
 }

@@ -2,8 +2,10 @@
 
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 /// The machine that the generator ran on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostInfo {
     /// Its name.
     pub hostname: String,
@@ -20,7 +22,7 @@ pub struct HostInfo {
 }
 
 /// One server of the ensemble.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerInfo {
     /// `host:port` for clients.
     pub address: String,
@@ -31,7 +33,7 @@ pub struct ServerInfo {
 }
 
 /// The ensemble that was measured.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnsembleInfo {
     /// `local` (started by the suite) or `external`.
     pub kind: String,
@@ -45,6 +47,7 @@ pub struct EnsembleInfo {
     /// Whether it shares the generator's host, and so its processors.
     pub shares_host: bool,
     /// Whether its servers were left as they had started, without load before the first trial.
+    #[serde(default)]
     pub starts_cold: bool,
     /// The configuration that the suite gave it, or what `conf` told.
     pub config: Vec<(String, String)>,

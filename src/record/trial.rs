@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Health, Moment, Stuck, Violation};
+use serde::{Deserialize, Serialize};
+
+use super::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Moment, Stuck, Violation};
 use crate::measure::{Counts, Histogram, Measure, Second};
 use crate::verdict::Verdict;
 
@@ -17,16 +19,16 @@ pub enum Completeness {
 }
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// How long it took, in microseconds.
     pub took_us: u64,
 }
 
 /// What one contender did in the measured phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Locks acquired.
     pub acquired: u64,
@@ -35,14 +37,14 @@ pub struct Tally {
 }
 
 /// The sessions of a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     /// Sessions opened before the clock started.
     pub opened: u64,
     /// How long it took until all of them were connected, in microseconds.
     pub connect_us: u64,
-    /// The session timeout that the server granted, in milliseconds.
-    pub negotiated_timeout_ms: u64,
+    /// The session timeout that the server granted, in microseconds.
+    pub negotiated_timeout_us: u64,
     /// Sessions that expired during the trial.
     pub expired: u64,
     /// Sessions opened anew by contenders that had lost theirs.
@@ -72,7 +74,7 @@ impl Accounting {
 }
 
 /// One server's counters (`mntr`) around a trial.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCounters {
     /// `host:port`.
     pub address: String,
@@ -164,7 +166,6 @@ impl Trial {
 
     /// Acquisitions per second of the measured phase; `None` for an empty phase.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn throughput(&self) -> Option<f64> {
         (self.measured_us > 0).then(|| self.measured.acquired() as f64 / (self.measured_us as f64 / 1e6))
     }
@@ -190,7 +191,6 @@ impl Trial {
     /// How many readers were inside at a time, on average over the measured phase and over all locks
     /// together; `None` when nobody read.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn mean_readers(&self) -> Option<f64> {
         let measured = self.measured_us > 0 && self.measured.reads_acquired > 0;
         measured.then(|| self.measured.read_held_us as f64 / self.measured_us as f64)
@@ -210,7 +210,6 @@ impl Trial {
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got
     /// all. `None` when nothing was acquired.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn fairness(&self) -> Option<f64> {
         let shares: Vec<f64> = self.tallies.iter().map(|tally| tally.acquired as f64).collect();
         let sum: f64 = shares.iter().sum();
@@ -219,7 +218,34 @@ impl Trial {
     }
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ratio(amount: u64, per: u64) -> Option<f64> {
     (per > 0).then(|| amount as f64 / per as f64)
+}
+
+/// What the tool watched of itself and of its host during the measured phase.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Health {
+    /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
+    pub timer_lag_p99_us: u64,
+    /// The largest such lateness.
+    pub timer_lag_max_us: u64,
+    /// Time from a reply's or notification's arrival to its contender running, 99th percentile.
+    pub dispatch_lag_p99_us: u64,
+    /// Share of the mean handoff (or wait, where there was no handoff) that was the generator's own
+    /// dispatch lag, between 0 and 1; `None` when nothing was measured.
+    pub lag_share: Option<f64>,
+    /// Processor time used by this process, in microseconds.
+    pub cpu_us: u64,
+    /// That time as a share of one core.
+    pub cpu_share: f64,
+    /// Share of the host's processor time that was idle, if the host tells.
+    pub host_idle_share: Option<f64>,
+    /// Share that the hypervisor took, if the host tells.
+    pub host_steal_share: Option<f64>,
+    /// The process's resident memory at the end of the measured phase, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// The longest time that the lock was free, somebody waited for it, and nobody got it; seen every 25 ms.
+    pub standstill_us: u64,
+    /// Why the trial is invalid; `None` when generator and ensemble held up.
+    pub invalid: Option<String>,
 }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::wire::{StoredCounts, StoredHolder, StoredViolation, TrialFile};
+use super::wire::{StoredCounts, TrialFile};
 use crate::measure::{Counts, Histogram, Measure, Outcome};
-use crate::record::{Completeness, Health, Holder, Sessions, Tally, Trial, Violation};
+use crate::record::{Completeness, Health, Sessions, Trial};
 
 impl TrialFile {
     /// The trial as far as its exclusion can be judged by it: who and how many, outcomes, violations, histograms,
@@ -15,6 +15,7 @@ impl TrialFile {
     /// # Errors
     /// The part of the evidence that the directory does not have.
     pub fn evidence(&self) -> Result<Trial, String> {
+        let broken = self.broken.clone().unwrap_or_default();
         Ok(Trial {
             index: self.index,
             strategy: self.strategy.clone(),
@@ -31,28 +32,20 @@ impl TrialFile {
             measured: counts("measured", &self.measured)?,
             whole: counts("whole", &self.whole)?,
             timeline: Vec::new(),
-            tallies: self
-                .tallies
-                .iter()
-                .map(|tally| Tally { acquired: tally.acquired, longest_wait_us: tally.longest_wait_us })
-                .collect(),
+            tallies: self.tallies.clone(),
             most_inside: self.most_inside.ok_or("`most_inside`")?,
             sessions: Sessions { expired: self.sessions.expired, ..Sessions::default() },
             errors: self.errors.clone(),
-            violations: self.violations.iter().map(Violation::from).collect(),
+            violations: self.violations.clone(),
             violation_count: self.violation_count,
-            excused: (&self.excused).into(),
-            ensemble_order: self
-                .broken
-                .as_ref()
-                .and_then(|broken| broken.ensemble_order.as_ref())
-                .map(Into::into),
-            fencing: self.broken.as_ref().map(|broken| (&broken.fencing).into()).unwrap_or_default(),
-            faults: self.broken.iter().flat_map(|broken| broken.faults.iter().map(Into::into)).collect(),
-            stuck: self.broken.iter().flat_map(|broken| broken.stuck.iter().map(Into::into)).collect(),
+            excused: self.excused,
+            ensemble_order: broken.ensemble_order,
+            fencing: broken.fencing,
+            faults: broken.faults,
+            stuck: broken.stuck,
             history: Vec::new(),
             deletions: BTreeMap::new(),
-            orphans: self.broken.as_ref().and_then(|broken| broken.orphans),
+            orphans: broken.orphans,
             accounting: Vec::new(),
             servers: Vec::new(),
             health: Health { invalid: self.health.invalid.clone(), ..Health::default() },
@@ -82,26 +75,4 @@ fn counts(span: &str, stored: &StoredCounts) -> Result<Counts, String> {
         counts.outcomes.add(outcome, *count);
     }
     Ok(counts)
-}
-
-impl From<&StoredViolation> for Violation {
-    fn from(stored: &StoredViolation) -> Self {
-        Self {
-            lock: stored.lock,
-            inside: (&stored.inside).into(),
-            entered: (&stored.entered).into(),
-            at: stored.noticed_us,
-        }
-    }
-}
-
-impl From<&StoredHolder> for Holder {
-    fn from(stored: &StoredHolder) -> Self {
-        Self {
-            contender: stored.contender,
-            sequence: stored.sequence,
-            czxid: stored.czxid,
-            entered_us: stored.entered_us,
-        }
-    }
 }

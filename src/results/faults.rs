@@ -4,7 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::wire::{StoredFault, TrialFile};
+use super::wire::TrialFile;
+use crate::record::FaultRecord;
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -43,7 +44,7 @@ pub fn write(out: impl io::Write, trials: &[TrialFile]) -> csv::Result<()> {
     Ok(csv.flush()?)
 }
 
-fn row<'a>(trial: &'a TrialFile, fault: &'a StoredFault) -> Row<'a> {
+fn row<'a>(trial: &'a TrialFile, fault: &'a FaultRecord) -> Row<'a> {
     let from = fault.asked_us;
     let to = fault.ended_us.or(fault.effective_us).unwrap_or(from);
     Row {
@@ -71,7 +72,6 @@ fn row<'a>(trial: &'a TrialFile, fault: &'a StoredFault) -> Row<'a> {
 }
 
 /// Acquisitions per second over the whole seconds that lie between; `None` when none does.
-#[allow(clippy::cast_precision_loss)]
 fn throughput(trial: &TrialFile, from: i64, to: i64) -> Option<f64> {
     let whole = usize::try_from(trial.measured_us / 1_000_000).unwrap_or(usize::MAX);
     let between = |second: &usize| {

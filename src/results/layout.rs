@@ -1,5 +1,6 @@
-//! Where things lie: the name of a run directory and of every file in it.
+//! Where things lie: the name of a run directory and of every file in it; and what to do when the disk refuses one.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -80,6 +81,23 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     )))
 }
 
+/// The error of a command that could not do something with a path.
+pub(super) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::environment(format!("cannot {what} {}: {error}; {}", path.display(), remedy(error.kind())))
+}
+
+fn remedy(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space, or choose a directory on another disk"
+        }
+        ErrorKind::PermissionDenied => "give yourself the right to it, or choose another directory",
+        ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written to",
+        ErrorKind::NotFound => "check whether it was removed or renamed meanwhile",
+        _ => "check the disk, or choose another directory",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -105,5 +123,17 @@ mod tests {
     fn trials_are_numbered_so_that_they_sort() {
         assert_eq!(trial_json(Path::new("r"), 7), Path::new("r/trials/007.json"));
         assert_eq!(trial_hlog(Path::new("r"), 1234), Path::new("r/trials/1234.hlog"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_its_path_and_its_remedy() {
+        let error = std::io::Error::from(ErrorKind::StorageFull);
+        let told = cannot("write", Path::new("out/run.json"), &error);
+        assert!(matches!(told, Error::Environment(_)));
+        assert!(told.to_string().starts_with("cannot write out/run.json: "), "{told}");
+        assert!(
+            told.to_string().ends_with("free some space, or choose a directory on another disk"),
+            "{told}"
+        );
     }
 }

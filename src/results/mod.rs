@@ -1,16 +1,14 @@
 //! The run directory: what a run leaves on disk, and the only input of every report.
 //!
 //! [`RunWriter`] fills a directory beside the final one and renames it when the run is over; [`read()`]
-//! takes it in again and refuses what is not whole. [`wire`] holds the types of the JSON files; they are
-//! versioned and apart from the types of `record`, so that the code may change without breaking the
-//! directories that people keep. `results/README.md` describes every file.
+//! takes it in again and refuses what is not whole. [`wire`] holds the types of the JSON files. They
+//! are versioned, and what is written of `record` keeps its names, so that the code may change without breaking
+//! the directories that people keep. `results/README.md` describes every file.
 
-mod contradiction;
 mod evidence;
 mod faults;
 pub mod history;
 mod hlog;
-mod io_error;
 pub mod layout;
 mod read;
 mod staging;

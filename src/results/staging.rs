@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::io_error::cannot;
 use super::layout;
+use super::layout::cannot;
 use crate::error::Error;
 
 /// A directory that is removed when it is dropped without having been published.

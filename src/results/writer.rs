@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::io_error::cannot;
+use super::layout::cannot;
 use super::staging::Staging;
 use super::wire::{RunFile, TrialFile};
 use super::{faults, hlog, layout, summary, timeline};

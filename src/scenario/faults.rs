@@ -10,9 +10,9 @@ use toml::de::DeValue;
 use super::fields::Section;
 use super::keys::{Keys, Places};
 use super::nearest::{did_you_mean, listed};
-use super::params::{Given, default_value, given_value};
 use super::read::{Sink, Value, expect_text, shortened, wrong_type};
 use super::values;
+use super::values::{Given, default_value, given_value};
 use crate::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
 use crate::catalog::{Param, Params};
 

@@ -80,6 +80,32 @@ pub struct Field {
     pub also: &'static [&'static str],
 }
 
+impl Field {
+    const fn top(name: &'static str, kind: Kind, need: Need) -> Self {
+        Self { section: Section::Top, name, kind, need, example: "", doc: "", also: &[] }
+    }
+
+    const fn ensemble(name: &'static str, kind: Kind, need: Need) -> Self {
+        Self { section: Section::Ensemble, ..Self::top(name, kind, need) }
+    }
+
+    const fn fault(name: &'static str, kind: Kind, need: Need) -> Self {
+        Self { section: Section::Fault, ..Self::top(name, kind, need) }
+    }
+
+    const fn example(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
+    const fn doc(self, doc: &'static str) -> Self {
+        Self { doc, ..self }
+    }
+
+    const fn also(self, also: &'static [&'static str]) -> Self {
+        Self { also, ..self }
+    }
+}
+
 /// One shape of a distribution other than a fixed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -159,343 +185,163 @@ const WORDS_IN_DOUBT: &[&str] = &["end-session", "keep-session"];
 
 /// Every key, in the order in which the reference shows them.
 pub const FIELDS: &[Field] = &[
-    Field {
-        section: Section::Top,
-        name: "name",
-        kind: Kind::Name,
-        need: Need::Required,
-        example: r#"name = "quick""#,
-        doc: "Short name: lower-case letters, digits and hyphens. The results directory begins with it.",
-        also: &["title", "id"],
-    },
-    Field {
-        section: Section::Top,
-        name: "description",
-        kind: Kind::Text,
-        need: Need::Default(r#""""#),
-        example: r#"description = "Does a herd slow the handoff?""#,
-        doc: "The question that the scenario answers.",
-        also: &["purpose", "summary", "about", "desc"],
-    },
-    Field {
-        section: Section::Top,
-        name: "strategies",
-        kind: Kind::Strategies,
-        need: Need::Required,
-        example: r#"strategies = ["polling", { name = "predecessor-watch", watch = "exists" }]"#,
-        doc: "The strategies compared: names, or tables of a name and parameters.",
-        also: &["strategy", "algorithms", "recipes"],
-    },
-    Field {
-        section: Section::Top,
-        name: "contenders",
-        kind: Kind::Counts(1..=CONTENDERS_MAX),
-        need: Need::Required,
-        example: "contenders = [1, 5, 20]",
-        doc: "How many contenders, each with its own session: one number, or a list that makes the matrix.",
-        also: &["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"],
-    },
-    Field {
-        section: Section::Top,
-        name: "locks",
-        kind: Kind::Count(1..=CONTENDERS_MAX),
-        need: Need::Default("1"),
-        example: "locks = 1",
-        doc: "How many independent lock paths the contenders share.",
-        also: &["lock", "lock_count", "paths"],
-    },
-    Field {
-        section: Section::Top,
-        name: "hold",
-        kind: Kind::Distribution(DAY),
-        need: Need::Default(r#""0ms""#),
-        example: r#"hold = "20ms""#,
-        doc: "How long a lock is held: a duration or a distribution.",
-        also: &["hold_time", "work", "critical_section"],
-    },
-    Field {
-        section: Section::Top,
-        name: "think",
-        kind: Kind::Distribution(DAY),
-        need: Need::Default(r#""0ms""#),
-        example: r#"think = { exponential = { mean = "5ms" } }"#,
-        doc: "Time between a release and the next acquire: a duration or a distribution. Closed load only.",
-        also: &["think_time", "pause", "idle"],
-    },
-    Field {
-        section: Section::Top,
-        name: "read_ratio",
-        kind: Kind::Factor(0.0..=1.0),
-        need: Need::Default("0.0"),
-        example: "read_ratio = 0.8",
-        doc: "The share of acquires that ask to read. Readers may be inside together; a lock without a read \
-              side takes every request as a write.",
-        also: &["reads", "readers", "read_share", "read_fraction", "shared"],
-    },
-    Field {
-        section: Section::Top,
-        name: "depth",
-        kind: Kind::Count(1..=1000),
-        need: Need::Default("1"),
-        example: "depth = 3",
-        doc: "How many times a contender takes the lock in each turn before it holds, and releases it after. More \
+    Field::top("name", Kind::Name, Need::Required)
+        .example(r#"name = "quick""#)
+        .doc("Short name: lower-case letters, digits and hyphens. The results directory begins with it.")
+        .also(&["title", "id"]),
+    Field::top("description", Kind::Text, Need::Default(r#""""#))
+        .example(r#"description = "Does a herd slow the handoff?""#)
+        .doc("The question that the scenario answers.")
+        .also(&["purpose", "summary", "about", "desc"]),
+    Field::top("strategies", Kind::Strategies, Need::Required)
+        .example(r#"strategies = ["polling", { name = "predecessor-watch", watch = "exists" }]"#)
+        .doc("The strategies compared: names, or tables of a name and parameters.")
+        .also(&["strategy", "algorithms", "recipes"]),
+    Field::top("contenders", Kind::Counts(1..=CONTENDERS_MAX), Need::Required)
+        .example("contenders = [1, 5, 20]")
+        .doc("How many contenders, each with its own session: one number, or a list that makes the matrix.")
+        .also(&["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"]),
+    Field::top("locks", Kind::Count(1..=CONTENDERS_MAX), Need::Default("1"))
+        .example("locks = 1")
+        .doc("How many independent lock paths the contenders share.")
+        .also(&["lock", "lock_count", "paths"]),
+    Field::top("hold", Kind::Distribution(DAY), Need::Default(r#""0ms""#))
+        .example(r#"hold = "20ms""#)
+        .doc("How long a lock is held: a duration or a distribution.")
+        .also(&["hold_time", "work", "critical_section"]),
+    Field::top("think", Kind::Distribution(DAY), Need::Default(r#""0ms""#))
+        .example(r#"think = { exponential = { mean = "5ms" } }"#)
+        .doc("Time between a release and the next acquire: a duration or a distribution. Closed load only.")
+        .also(&["think_time", "pause", "idle"]),
+    Field::top("read_ratio", Kind::Factor(0.0..=1.0), Need::Default("0.0"))
+        .example("read_ratio = 0.8")
+        .doc("The share of acquires that ask to read. Readers may be inside together; a lock without a read \
+              side takes every request as a write.")
+        .also(&["reads", "readers", "read_share", "read_fraction", "shared"]),
+    Field::top("depth", Kind::Count(1..=1000), Need::Default("1"))
+        .example("depth = 3")
+        .doc("How many times a contender takes the lock in each turn before it holds, and releases it after. More \
               than once only where all listed strategies are reentrant. Waits and holds are those of the \
-              outermost.",
-        also: &["reentrancy", "nesting", "reentrant", "levels"],
-    },
-    Field {
-        section: Section::Top,
-        name: POLL_INTERVAL_PARAM,
-        kind: Kind::Duration(POLL_INTERVAL),
-        need: Need::Absent("each polling strategy has its own default"),
-        example: r#"poll_interval = "1s""#,
-        doc: "How often a polling strategy looks; holds for every listed strategy that polls and does not \
-              set its own.",
-        also: &["poll", "polling_interval", "interval"],
-    },
-    Field {
-        section: Section::Top,
-        name: "load",
-        kind: Kind::Word(WORDS_LOAD),
-        need: Need::Default(r#""closed""#),
-        example: r#"load = "closed""#,
-        doc: "`closed`: each contender again and again. `batch`: the first holds until all are queued, then \
-              each acquires once, which makes totals exact.",
-        also: &["load_model", "mode", "arrival"],
-    },
-    Field {
-        section: Section::Top,
-        name: "duration",
-        kind: Kind::Duration(MILLISECOND..=WEEK),
-        need: Need::Absent("a closed load needs either this or `acquisitions`"),
-        example: r#"duration = "5s""#,
-        doc: "How long the measured phase lasts. Closed load only.",
-        also: &["time", "run_time", "length", "measure"],
-    },
-    Field {
-        section: Section::Top,
-        name: "acquisitions",
-        kind: Kind::Count(1..=1_000_000_000),
-        need: Need::Absent("a closed load needs either this or `duration`; in a batch it is 1"),
-        example: "acquisitions = 10",
-        doc: "How often each contender acquires before the measured phase ends.",
-        also: &["acquires", "iterations", "count", "acquisition"],
-    },
-    Field {
-        section: Section::Top,
-        name: "ramp_up",
-        kind: Kind::Duration(Duration::ZERO..=DAY),
-        need: Need::Default(r#""0s""#),
-        example: r#"ramp_up = "2s""#,
-        doc: "Over what time the contenders start. Closed load only.",
-        also: &["ramp", "stagger"],
-    },
-    Field {
-        section: Section::Top,
-        name: "warm_up",
-        kind: Kind::Duration(Duration::ZERO..=DAY),
-        need: Need::Default(r#""0s""#),
-        example: r#"warm_up = "1s""#,
-        doc: "Load before the measured phase, not recorded. Closed load only.",
-        also: &["warm", "burn_in"],
-    },
-    Field {
-        section: Section::Top,
-        name: "repetitions",
-        kind: Kind::Count(1..=1000),
-        need: Need::Default("3"),
-        example: "repetitions = 3",
-        doc: "How often each combination of strategy and contenders runs.",
-        also: &["repeat", "repeats", "runs", "reps", "rounds"],
-    },
-    Field {
-        section: Section::Top,
-        name: "order",
-        kind: Kind::Word(WORDS_ORDER),
-        need: Need::Default(r#""shuffled""#),
-        example: r#"order = "shuffled""#,
-        doc: "Order of the trials within each repetition: `shuffled` by the seed, so that drift of the \
-              machine favours no strategy, or `as-written`.",
-        also: &["shuffle", "sequence"],
-    },
-    Field {
-        section: Section::Top,
-        name: "seed",
-        kind: Kind::Count(0..=i64::MAX as u64),
-        need: Need::Default("1"),
-        example: "seed = 1",
-        doc: "Seed of everything random: the order, hold and think times, who reads, whom faults hit and when.",
-        also: &["random_seed", "rng"],
-    },
-    Field {
-        section: Section::Top,
-        name: "session_timeout",
-        kind: Kind::Duration(Duration::from_millis(200)..=seconds(600)),
-        need: Need::Default(r#""10s""#),
-        example: r#"session_timeout = "10s""#,
-        doc: "The session timeout that contenders ask for.",
-        also: &["timeout", "session"],
-    },
-    Field {
-        section: Section::Top,
-        name: "acquire_timeout",
-        kind: Kind::Duration(MILLISECOND..=WEEK),
-        need: Need::Absent("an acquire waits for ever"),
-        example: r#"acquire_timeout = "30s""#,
-        doc: "How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.",
-        also: &["lock_timeout", "wait_timeout", "max_wait"],
-    },
-    Field {
-        section: Section::Top,
-        name: "in_doubt",
-        kind: Kind::Word(WORDS_IN_DOUBT),
-        need: Need::Default(r#""end-session""#),
-        example: r#"in_doubt = "keep-session""#,
-        doc: "What a contender does when a request has failed so that it can't know whether it was done, and the lock \
+              outermost.")
+        .also(&["reentrancy", "nesting", "reentrant", "levels"]),
+    Field::top(POLL_INTERVAL_PARAM, Kind::Duration(POLL_INTERVAL), Need::Absent("each polling strategy has its own default"))
+        .example(r#"poll_interval = "1s""#)
+        .doc("How often a polling strategy looks; holds for every listed strategy that polls and does not \
+              set its own.")
+        .also(&["poll", "polling_interval", "interval"]),
+    Field::top("load", Kind::Word(WORDS_LOAD), Need::Default(r#""closed""#))
+        .example(r#"load = "closed""#)
+        .doc("`closed`: each contender again and again. `batch`: the first holds until all are queued, then \
+              each acquires once, which makes totals exact.")
+        .also(&["load_model", "mode", "arrival"]),
+    Field::top("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("a closed load needs either this or `acquisitions`"))
+        .example(r#"duration = "5s""#)
+        .doc("How long the measured phase lasts. Closed load only.")
+        .also(&["time", "run_time", "length", "measure"]),
+    Field::top("acquisitions", Kind::Count(1..=1_000_000_000), Need::Absent("a closed load needs either this or `duration`; in a batch it is 1"))
+        .example("acquisitions = 10")
+        .doc("How often each contender acquires before the measured phase ends.")
+        .also(&["acquires", "iterations", "count", "acquisition"]),
+    Field::top("ramp_up", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
+        .example(r#"ramp_up = "2s""#)
+        .doc("Over what time the contenders start. Closed load only.")
+        .also(&["ramp", "stagger"]),
+    Field::top("warm_up", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
+        .example(r#"warm_up = "1s""#)
+        .doc("Load before the measured phase, not recorded. Closed load only.")
+        .also(&["warm", "burn_in"]),
+    Field::top("repetitions", Kind::Count(1..=1000), Need::Default("3"))
+        .example("repetitions = 3")
+        .doc("How often each combination of strategy and contenders runs.")
+        .also(&["repeat", "repeats", "runs", "reps", "rounds"]),
+    Field::top("order", Kind::Word(WORDS_ORDER), Need::Default(r#""shuffled""#))
+        .example(r#"order = "shuffled""#)
+        .doc("Order of the trials within each repetition: `shuffled` by the seed, so that drift of the \
+              machine favours no strategy, or `as-written`.")
+        .also(&["shuffle", "sequence"]),
+    Field::top("seed", Kind::Count(0..=i64::MAX as u64), Need::Default("1"))
+        .example("seed = 1")
+        .doc("Seed of everything random: the order, hold and think times, who reads, whom faults hit and when.")
+        .also(&["random_seed", "rng"]),
+    Field::top("session_timeout", Kind::Duration(Duration::from_millis(200)..=seconds(600)), Need::Default(r#""10s""#))
+        .example(r#"session_timeout = "10s""#)
+        .doc("The session timeout that contenders ask for.")
+        .also(&["timeout", "session"]),
+    Field::top("acquire_timeout", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("an acquire waits for ever"))
+        .example(r#"acquire_timeout = "30s""#)
+        .doc("How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.")
+        .also(&["lock_timeout", "wait_timeout", "max_wait"]),
+    Field::top("in_doubt", Kind::Word(WORDS_IN_DOUBT), Need::Default(r#""end-session""#))
+        .example(r#"in_doubt = "keep-session""#)
+        .doc("What a contender does when a request has failed so that it can't know whether it was done, and the lock \
               has told it so. `end-session`: it ends its session, and a node that it may have left goes at once. \
               `keep-session`: it goes on with session and lock object, as a careless program would; a node that it \
-              has left then blocks the queue.",
-        also: &["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"],
-    },
-    Field {
-        section: Section::Top,
-        name: "time_scale",
-        kind: Kind::Factor(1e-6..=1000.0),
-        need: Need::Default("1.0"),
-        example: "time_scale = 0.1",
-        doc: "Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up and all times of faults; \
-              timeouts stay.",
-        also: &["scale", "speed"],
-    },
-    Field {
-        section: Section::Ensemble,
-        name: "servers",
-        kind: Kind::OneOfCounts(&[1, 3, 5]),
-        need: Need::Default("3"),
-        example: "servers = 3",
-        doc: "How many servers the suite starts on this host: 1, 3 or 5. Excludes `connect`.",
-        also: &["size", "nodes", "replicas"],
-    },
-    Field {
-        section: Section::Ensemble,
-        name: "data_dir",
-        kind: Kind::Path,
-        need: Need::Absent("the suite chooses, and the results say what it chose"),
-        example: r#"data_dir = "/dev/shm""#,
-        doc: "Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
-              Excludes `connect`.",
-        also: &["dir", "directory", "datadir", "path"],
-    },
-    Field {
-        section: Section::Ensemble,
-        name: "compose",
-        kind: Kind::Path,
-        need: Need::Absent("the servers are processes of this host"),
-        example: r#"compose = "docker/compose.3.yaml""#,
-        doc: "A Compose file: the suite brings its servers up in containers for the run, and takes them down. \
-              Excludes `servers`, `data_dir` and `connect`.",
-        also: &["docker", "compose_file", "docker_compose"],
-    },
-    Field {
-        section: Section::Ensemble,
-        name: "connect",
-        kind: Kind::Connect,
-        need: Need::Absent("the suite starts its own ensemble"),
-        example: r#"connect = "zk1:2181,zk2:2181/chroot""#,
-        doc: "An existing ensemble instead: `host:port` pairs and an optional chroot.",
-        also: &["connection", "connect_string", "hosts", "address", "url"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "kind",
-        kind: Kind::Fault,
-        need: Need::Required,
-        example: r#"kind = "kill""#,
-        doc: "What happens.",
-        also: &["name", "type", "fault"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "target",
-        kind: Kind::Target,
-        need: Need::Absent("each kind has its own default"),
-        example: r#"target = "leader""#,
-        doc: "Whom it hits, resolved each time it fires: `leader`, `follower`, `any` or `all` servers; `holder`, \
-              `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.",
-        also: &["whom", "victim", "hits"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "server",
-        kind: Kind::Count(1..=SERVERS_MAX),
-        need: Need::Absent("see `target`"),
-        example: "server = 2",
-        doc: "The one server that it hits, counted from 1.",
-        also: &["node", "server_id"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "contender",
-        kind: Kind::Count(0..=CONTENDERS_MAX - 1),
-        need: Need::Absent("see `target`"),
-        example: "contender = 3",
-        doc: "The one contender that it hits, counted from 0.",
-        also: &["client", "worker"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "at",
-        kind: Kind::Duration(Duration::ZERO..=WEEK),
-        need: Need::Absent("a fault needs either this or `after_acquisitions`"),
-        example: r#"at = "5s""#,
-        doc: "When it fires, counted from the beginning of the measured phase.",
-        also: &["start", "begin", "when"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "after_acquisitions",
-        kind: Kind::Count(1..=1_000_000_000),
-        need: Need::Absent("a fault needs either this or `at`"),
-        example: "after_acquisitions = 100",
-        doc: "How many locks have been acquired in the measured phase, by all contenders together, when it fires.",
-        also: &["acquisitions", "after"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "duration",
-        kind: Kind::Duration(MILLISECOND..=WEEK),
-        need: Need::Absent("what is healed needs it, what ends by itself has none"),
-        example: r#"duration = "2s""#,
-        doc: "How long it lasts before it is healed.",
-        also: &["length", "lasts"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "times",
-        kind: Kind::Count(1..=1000),
-        need: Need::Default("1"),
-        example: "times = 3",
-        doc: "How often it fires.",
-        also: &["repeat", "repetitions", "count"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "every",
-        kind: Kind::Duration(MILLISECOND..=WEEK),
-        need: Need::Absent("what fires more than once needs it"),
-        example: r#"every = "10s""#,
-        doc: "From one start to the next: longer than `duration` and `jitter` together.",
-        also: &["interval", "period"],
-    },
-    Field {
-        section: Section::Fault,
-        name: "jitter",
-        kind: Kind::Duration(Duration::ZERO..=DAY),
-        need: Need::Default(r#""0s""#),
-        example: r#"jitter = "500ms""#,
-        doc: "Each start is put off by a random part of this.",
-        also: &["random", "spread"],
-    },
+              has left then blocks the queue.")
+        .also(&["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"]),
+    Field::top("time_scale", Kind::Factor(1e-6..=1000.0), Need::Default("1.0"))
+        .example("time_scale = 0.1")
+        .doc("Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up and all times of faults; \
+              timeouts stay.")
+        .also(&["scale", "speed"]),
+    Field::ensemble("servers", Kind::OneOfCounts(&[1, 3, 5]), Need::Default("3"))
+        .example("servers = 3")
+        .doc("How many servers the suite starts on this host: 1, 3 or 5. Excludes `connect`.")
+        .also(&["size", "nodes", "replicas"]),
+    Field::ensemble("data_dir", Kind::Path, Need::Absent("the suite chooses, and the results say what it chose"))
+        .example(r#"data_dir = "/dev/shm""#)
+        .doc("Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
+              Excludes `connect`.")
+        .also(&["dir", "directory", "datadir", "path"]),
+    Field::ensemble("compose", Kind::Path, Need::Absent("the servers are processes of this host"))
+        .example(r#"compose = "docker/compose.3.yaml""#)
+        .doc("A Compose file: the suite brings its servers up in containers for the run, and takes them down. \
+              Excludes `servers`, `data_dir` and `connect`.")
+        .also(&["docker", "compose_file", "docker_compose"]),
+    Field::ensemble("connect", Kind::Connect, Need::Absent("the suite starts its own ensemble"))
+        .example(r#"connect = "zk1:2181,zk2:2181/chroot""#)
+        .doc("An existing ensemble instead: `host:port` pairs and an optional chroot.")
+        .also(&["connection", "connect_string", "hosts", "address", "url"]),
+    Field::fault("kind", Kind::Fault, Need::Required)
+        .example(r#"kind = "kill""#)
+        .doc("What happens.")
+        .also(&["name", "type", "fault"]),
+    Field::fault("target", Kind::Target, Need::Absent("each kind has its own default"))
+        .example(r#"target = "leader""#)
+        .doc("Whom it hits, resolved each time it fires: `leader`, `follower`, `any` or `all` servers; `holder`, \
+              `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.")
+        .also(&["whom", "victim", "hits"]),
+    Field::fault("server", Kind::Count(1..=SERVERS_MAX), Need::Absent("see `target`"))
+        .example("server = 2")
+        .doc("The one server that it hits, counted from 1.")
+        .also(&["node", "server_id"]),
+    Field::fault("contender", Kind::Count(0..=CONTENDERS_MAX - 1), Need::Absent("see `target`"))
+        .example("contender = 3")
+        .doc("The one contender that it hits, counted from 0.")
+        .also(&["client", "worker"]),
+    Field::fault("at", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("a fault needs either this or `after_acquisitions`"))
+        .example(r#"at = "5s""#)
+        .doc("When it fires, counted from the beginning of the measured phase.")
+        .also(&["start", "begin", "when"]),
+    Field::fault("after_acquisitions", Kind::Count(1..=1_000_000_000), Need::Absent("a fault needs either this or `at`"))
+        .example("after_acquisitions = 100")
+        .doc("How many locks have been acquired in the measured phase, by all contenders together, when it fires.")
+        .also(&["acquisitions", "after"]),
+    Field::fault("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("what is healed needs it, what ends by itself has none"))
+        .example(r#"duration = "2s""#)
+        .doc("How long it lasts before it is healed.")
+        .also(&["length", "lasts"]),
+    Field::fault("times", Kind::Count(1..=1000), Need::Default("1"))
+        .example("times = 3")
+        .doc("How often it fires.")
+        .also(&["repeat", "repetitions", "count"]),
+    Field::fault("every", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("what fires more than once needs it"))
+        .example(r#"every = "10s""#)
+        .doc("From one start to the next: longer than `duration` and `jitter` together.")
+        .also(&["interval", "period"]),
+    Field::fault("jitter", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
+        .example(r#"jitter = "500ms""#)
+        .doc("Each start is put off by a random part of this.")
+        .also(&["random", "spread"]),
 ];
 
 /// The key of the ensemble's table.
@@ -532,8 +378,9 @@ mod tests {
     }
 
     #[test]
-    fn every_example_uses_the_key_that_it_explains() {
+    fn every_key_is_explained_and_its_example_uses_it() {
         for field in FIELDS {
+            assert!(!field.doc.is_empty(), "{}", field.name);
             assert!(field.example.starts_with(&format!("{} = ", field.name)), "{}", field.name);
         }
     }

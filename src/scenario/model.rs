@@ -171,6 +171,30 @@ pub struct TrialSpec {
     pub in_doubt: InDoubt,
     /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.
     pub faults: Vec<FaultChoice>,
+    /// How long it may take to settle once nothing is broken any more.
+    pub settling: Settling,
     /// The trial's own seed, derived from the scenario's.
     pub seed: u64,
+}
+
+/// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
+/// says so; whoever runs a trial in which nothing is slow, or never settles, need not wait as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settling {
+    /// How long a lock may go without an acquisition, or a contender wait while others are served.
+    pub progress: Duration,
+    /// How long nodes of sessions that have been abandoned may stay.
+    pub orphans: Duration,
+}
+
+impl Settling {
+    /// Long enough for sessions of that timeout on a loaded host: what a session that nobody uses may still live, a
+    /// round of elections, and what the load adds to both.
+    #[must_use]
+    pub fn of(session_timeout: Duration) -> Self {
+        Self {
+            progress: 3 * session_timeout + Duration::from_secs(10),
+            orphans: 2 * session_timeout + Duration::from_secs(3),
+        }
+    }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::diagnostic::MachineDiagnostic;
-use super::estimate::BASIS;
 use super::model::{EnsembleChoice, Scenario, Stop, TrialSpec};
 use super::parse::Parsed;
+use super::plan::BASIS;
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::clock::micros;

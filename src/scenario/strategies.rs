@@ -9,8 +9,8 @@ use toml::de::DeValue;
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
-use super::params::{Given, default_value, given_value};
 use super::read::{Entry, Sink, Table, Value, expect_text, shortened, wrong_type};
+use super::values::{Given, default_value, given_value};
 use crate::catalog::{LockCard, Param, ParamValue};
 
 /// A strategy of the list, where it stands, and its card.

@@ -28,7 +28,6 @@ impl Mntr {
 
     /// A counter or gauge, without fraction; `None` where the server has no such key.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // Gauges of means are the only fractions; nobody adds them up.
     pub fn number(&self, key: &str) -> Option<i64> {
         let value = self.text.get(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))

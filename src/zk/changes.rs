@@ -11,7 +11,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::armed::{Arm, sequence_of};
+use super::arrival::{Arm, sequence_of};
 use crate::clock::Stamp;
 
 /// What the change that fired a watch was.

@@ -27,8 +27,8 @@ impl Session {
     pub async fn crate_lock(&self, prefix: &str, contenders: &str) -> Result<String, Failure> {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
         let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
-        let (kind, sent) = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[]));
-        self.0.observed.sheet.borrow_mut().count(sent, |counts| counts.unseen += 1);
+        let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[]));
+        self.0.observed.sheet.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
         let waker = self.0.take_waker();
         let locked = {
             let mut locking = pin!(self.0.client.lock(name, &[], acls));
@@ -40,7 +40,7 @@ impl Session {
             other => other.into(),
         })?;
         self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
-            counts.succeeded.add(kind, 1);
+            counts.succeeded.add(sent.kind, 1);
             counts.bytes_received += wire::created(held.lock_path());
         });
         let path = held.lock_path().to_owned();

@@ -1,6 +1,8 @@
-//! What a session and its watches share: the client, and the books that everything is counted in.
+//! What a session and its watches share: the client, what everything is counted in, and how far into the ensemble's order
+//! of transactions the session has seen.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +11,8 @@ use std::time::Duration;
 
 use zookeeper_client::Client;
 
-use super::armed::{Arm, Armed, Arrival, EventKind};
+use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
-use super::news::News;
-use super::stamp::{Pulse, StampWaker};
 use super::wire;
 use crate::clock::{self, Stamp};
 use crate::measure::{Measure, RequestKind, Sheet};
@@ -62,10 +62,16 @@ pub(super) struct Inner {
     pub(super) news: News,
 }
 
+/// A request that is out: its kind, and when it was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) kind: RequestKind,
+    pub(super) at: Stamp,
+}
+
 /// A request that has ended: by a reply of that many bytes, or by its deadline with none.
 pub(super) struct Ended {
-    pub(super) kind: RequestKind,
-    pub(super) sent: Stamp,
+    pub(super) sent: Begun,
     pub(super) succeeded: bool,
     /// Whether a server has answered; else the client library has ended it, or its deadline.
     pub(super) answered: bool,
@@ -89,7 +95,7 @@ impl Inner {
     }
 
     pub(super) fn ended(&self, request: &Ended, waker: &StampWaker) {
-        let Ended { kind, sent, succeeded, answered, bytes } = *request;
+        let Ended { sent: Begun { kind, at: sent }, succeeded, answered, bytes } = *request;
         let now = clock::now();
         let arrived = waker.arrived().unwrap_or(now);
         if answered {
@@ -195,5 +201,132 @@ impl Inner {
             counts.bytes_sent += wire::delete(path);
             counts.bytes_received += wire::EMPTY_REPLY;
         });
+    }
+}
+
+/// How far into the ensemble's order of transactions a session can have seen since it was last asked to forget, as the
+/// stats in its replies prove.
+///
+/// A server applies all transactions in their order, so whoever has seen the trace of one has seen the effect of all
+/// before it. The client library keeps the zxid in the header of a reply to itself; stats tell another, which is no
+/// higher: that of the last change of what the reply shows. For the question at hand that is as good. A list that no
+/// longer shows a node carries the zxid of that node's deletion or of a later change of the same directory; one that
+/// still shows it carries an older one.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// The latest transaction whose trace was seen.
+    zxid: Cell<i64>,
+    /// Whether the last thing learned came with a zxid. Of an event of servers before 3.9, or of a node that is not
+    /// there, nobody can say when it was so.
+    is_told: Cell<bool>,
+}
+
+impl News {
+    /// Something was learned that is true as of that transaction.
+    pub(super) fn learn(&self, zxid: i64) {
+        if zxid > 0 {
+            self.raise(zxid);
+            self.is_told.set(true);
+        } else {
+            self.is_told.set(false);
+        }
+    }
+
+    /// A trace of that transaction was seen on the way, which by itself decides nothing.
+    pub(super) fn raise(&self, zxid: i64) {
+        self.zxid.set(self.zxid.get().max(zxid));
+    }
+
+    /// Something was learned, and not as of when.
+    pub(super) fn learn_undated(&self) {
+        self.is_told.set(false);
+    }
+
+    /// From here on nothing is known.
+    pub(super) fn forget(&self) {
+        self.zxid.set(0);
+        self.is_told.set(false);
+    }
+
+    /// As of which transaction the last thing learned is true; `None` when that is not known.
+    pub(super) fn zxid(&self) -> Option<i64> {
+        Some(self.zxid.get()).filter(|zxid| self.is_told.get() && *zxid > 0)
+    }
+}
+
+/// A handle to an armed watch.
+///
+/// Dropping it leaves the watch armed, as Java clients do: its notification is then still counted when it
+/// arrives. [`Watch::remove`] takes it off the server, at the price of a request.
+pub struct Watch {
+    armed: Option<Armed>,
+    session: Rc<Inner>,
+}
+
+impl Watch {
+    pub(super) fn new(armed: Armed, session: Rc<Inner>) -> Self {
+        Self { armed: Some(armed), session }
+    }
+
+    /// Waits for the notification. Cancelling the wait leaves the watch armed.
+    pub async fn changed(&mut self) -> EventKind {
+        let arrival = poll_fn(|cx| match &mut self.armed {
+            Some(armed) => armed.poll(cx, true),
+            // Fired before: whoever waits again is answered at once, as by a latch.
+            None => Poll::Pending,
+        })
+        .await;
+        self.armed = None;
+        let kind = arrival.kind;
+        self.session.news.learn(arrival.zxid);
+        self.session.woken_by(&arrival);
+        self.session.deliver(arrival);
+        kind
+    }
+
+    /// Whether its notification is still to come.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
+    }
+
+    /// Takes the watch off the server with a removeWatches request, as this client library does when an
+    /// armed watch is dropped.
+    pub fn remove(mut self) {
+        if let Some(armed) = self.armed.take() {
+            self.session.count_removal(&armed.path);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(armed) = self.armed.take() {
+            self.session.park(armed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_last_must_have_a_date_and_the_date_never_goes_back() {
+        let news = News::default();
+        assert_eq!(news.zxid(), None);
+        news.raise(9);
+        assert_eq!(news.zxid(), None, "a trace on the way decides nothing");
+        news.learn(5);
+        assert_eq!(news.zxid(), Some(9));
+        news.learn_undated();
+        assert_eq!(news.zxid(), None);
+        news.learn(12);
+        assert_eq!(news.zxid(), Some(12));
+        news.learn(-1);
+        assert_eq!(news.zxid(), None, "an event of a server before 3.9 says -1");
+        news.forget();
+        news.raise(3);
+        assert_eq!(news.zxid(), None);
     }
 }

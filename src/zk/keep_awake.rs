@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::close::close;
 use super::connect::Target;
 use super::reactor;
+use super::session::close;
 
-/// How long a request may be left aside at most.
+/// How long a request of a run may be left aside at most.
 pub const EVERY: Duration = Duration::from_millis(20);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
@@ -34,13 +34,13 @@ pub fn is_needed(version: &str) -> bool {
     }
 }
 
-/// Sends the one server of that target a read at a time until it is told to stop. A server that does not
+/// Sends the one server of that target a read every so often until it is told to stop. A server that does not
 /// answer is left alone.
-pub async fn keep_awake(server: Target, stop: CancellationToken) {
+pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken) {
     let Some(Ok(client)) = stop.run_until_cancelled(server.client(SESSION_TIMEOUT)).await else { return };
     let reading = async {
         while client.check_stat(NODE).await.is_ok() {
-            reactor::sleep(EVERY).await;
+            reactor::sleep(every).await;
         }
     };
     stop.run_until_cancelled(reading).await;

@@ -75,14 +75,14 @@ impl Session {
                 if let Op::Delete(path) = operation
                     && let Some(log) = self.0.log_of(path)
                 {
-                    log.deleted(path, sent.1, answered);
+                    log.deleted(path, sent.at, answered);
                 }
             }
             let created: Vec<Created> = results.into_iter().filter_map(created).collect();
             for node in &created {
                 self.0.news.raise(node.czxid);
                 if let (Some(log), Some(number)) = (self.0.log_of(&node.path), node.sequence) {
-                    log.created(number, sent.1, answered);
+                    log.created(number, sent.at, answered);
                 }
             }
             Ok(created)

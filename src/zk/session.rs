@@ -17,17 +17,12 @@ use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, Stat, StateWatcher,
 };
 
-use super::armed::{Arm, Armed, Arrival};
-use super::close::close;
+use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::gate::Yard;
-use super::inner::{Ended, Inner, Observed, Sent};
-use super::news::News;
+use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Watch};
 use super::outcome::Failure;
-use super::overdue;
-use super::stamp::StampWaker;
-use super::watch::Watch;
-use super::wire;
-use crate::clock::{self, Stamp};
+use super::{overdue, reactor, wire};
+use crate::clock;
 use crate::measure::RequestKind;
 
 /// The kinds of node that locks create.
@@ -140,7 +135,7 @@ impl Session {
             let (stat, number) = reply.await?;
             let sequence = (kind == NodeKind::EphemeralSequential).then(|| number.into_i64());
             if let (Some(log), Some(number)) = (self.0.log_of(path), sequence) {
-                log.created(number, sent.1, clock::now());
+                log.created(number, sent.at, clock::now());
             }
             self.0.news.learn(stat.czxid);
             let path = if sequence.is_some() { format!("{path}{number}") } else { path.to_owned() };
@@ -155,7 +150,7 @@ impl Session {
         async move {
             reply.await?;
             if let Some(log) = self.0.log_of(path) {
-                log.deleted(path, sent.1, clock::now());
+                log.deleted(path, sent.at, clock::now());
             }
             Ok(())
         }
@@ -378,7 +373,7 @@ impl Session {
         }
     }
 
-    pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> (RequestKind, Stamp) {
+    pub(super) fn sending(&self, kind: RequestKind, path: &str, bytes: u64) -> Begun {
         let now = clock::now();
         if let Some(trace) = &self.0.observed.trace {
             trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
@@ -392,13 +387,13 @@ impl Session {
         if let Some(second) = sheet.second(now) {
             second.requests += 1;
         }
-        (kind, now)
+        Begun { kind, at: now }
     }
 
     /// Awaits a reply that has been asked for already.
     pub(super) async fn metered<'a, T: 'a, F, S>(
         &'a self,
-        (kind, sent): (RequestKind, Stamp),
+        sent: Begun,
         request: F,
         size: S,
     ) -> Result<T, Failure>
@@ -410,7 +405,7 @@ impl Session {
         let reply = {
             let mut request = pin!(request);
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-            overdue::within(sent, self.0.request_timeout, stamped).await
+            overdue::within(sent.at, self.0.request_timeout, stamped).await
         };
         let reply = reply.map(|reply| reply.map_err(Failure::from));
         // What the client library ends by itself, because it has lost its servers, is no answer of one.
@@ -426,9 +421,9 @@ impl Session {
         };
         // To an exists that finds nothing the server answers NoNode, which is no failure to whoever asks.
         let absent =
-            matches!(kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
+            matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;
-        self.0.ended(&Ended { kind, sent, succeeded, answered, bytes }, &waker);
+        self.0.ended(&Ended { sent, succeeded, answered, bytes }, &waker);
         self.0.return_waker(waker);
         reply.unwrap_or(Err(Failure::NoReply))
     }
@@ -441,13 +436,11 @@ impl Session {
     }
 }
 
-#[allow(clippy::ref_option)] // The shape in which the client library answers.
 fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
 }
 
 /// Bytes of the reply to a list, which may come with the parent's stat.
-#[allow(clippy::ref_option)] // The shape in which it is at hand.
 fn list_size(names: &[String], stat: &Option<Stat>) -> u64 {
     wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
 }
@@ -455,4 +448,17 @@ fn list_size(names: &[String], stat: &Option<Stat>) -> u64 {
 /// The latest transaction that has left its trace in a node's stat.
 fn latest(stat: &Stat) -> i64 {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
+}
+
+/// Closes a client's session and waits until the server has answered, but no longer than that.
+pub async fn close(client: Client, deadline: Duration) {
+    let mut states = client.state_watcher();
+    drop(client);
+    let _ = reactor::timeout(deadline, async {
+        let mut state = states.state();
+        while !state.is_terminated() {
+            state = states.changed().await;
+        }
+    })
+    .await;
 }

@@ -1,11 +1,18 @@
-//! The checker itself: takes event after event and hands each to those it concerns.
+//! The checker itself: takes event after event, and what acquires, releases and writes mean for their lock.
 
 use std::collections::HashMap;
 
-use super::clocks::Clocks;
-use super::contender::Contenders;
+use super::clocks::{Clocks, Moment};
+use super::contender::{Asked, Contenders, Stand};
+use super::fencing::Answer;
 use super::lock::Lock;
-use crate::record::history::{Event, Header, Place, What};
+use super::order::Grant;
+use super::overlap::{Character, Traces};
+use super::room::Hold;
+use super::turn::{self, At, Turn};
+use crate::record::history::{
+    Acquire, Event, Header, LockKind, Place, Release, SessionState, Step, What, Write,
+};
 
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,7 +69,204 @@ impl Checker {
     }
 
     /// The number of a lock.
-    pub(super) fn lock(&self, name: &str) -> Result<usize, String> {
+    fn lock(&self, name: &str) -> Result<usize, String> {
         self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
+    }
+    fn scene(&mut self, who: usize, lock: &str, at: Moment) -> Result<Scene<'_>, String> {
+        let number = self.lock(lock)?;
+        let contender = &mut self.contenders.all[who];
+        let suspended = (contender.state != SessionState::Connected).then_some(contender.told);
+        Ok(Scene { who, lock: &mut self.locks[number], stand: contender.stand(number), suspended, at })
+    }
+
+    /// One end of an acquire.
+    fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
+        let mut scene = self.scene(who, event.lock, at)?;
+        let weight = scene.lock.weight(event.leases)?;
+        if event.step == Step::Invoke {
+            scene.forget_lost_hold();
+        }
+        let again = scene.again(event.depth)?;
+        let before = scene.stand.at;
+        let (after, turn) = turn::acquire(before, event.step, again)?;
+        scene.stand.at = after;
+        match turn {
+            Turn::Asks => scene.ask(before),
+            Turn::Enters => scene.enter(event, weight),
+            Turn::MayEnter => {
+                scene.lock.unknown += 1;
+                scene.put_inside(event, weight, true);
+            }
+            Turn::Refused => scene.lock.failed += 1,
+            Turn::Nested => scene.stand.depth += u32::from(event.step == Step::Ok),
+            Turn::Leaves | Turn::Left(_) => {}
+        }
+        let contender = &mut self.contenders.all[who];
+        if event.step == Step::Invoke && contender.state == SessionState::Expired {
+            // Nobody can ask without a session: this one is new.
+            contender.state = SessionState::Connected;
+        }
+        Ok(())
+    }
+
+    /// One end of a release.
+    fn release(&mut self, who: usize, event: &Release<'_>, at: Moment) -> Result<(), String> {
+        let mut scene = self.scene(who, event.lock, at)?;
+        let before = scene.stand.at;
+        let (after, turn) = turn::release(before, event.step, scene.stand.depth < 2)?;
+        scene.stand.at = after;
+        if let (Some(token), Some(zxid)) = (scene.stand.token, event.deleted_zxid) {
+            scene.lock.order.delete(token, zxid, at.place);
+        }
+        match turn {
+            Turn::Leaves => scene.leave(before),
+            Turn::Left(Step::Ok) => scene.resolve(Character::Sound),
+            Turn::Left(step) => scene.stand.not_let = Some(step),
+            Turn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => scene.stand.depth -= 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// One end of a write to the resource that a lock guards.
+    fn write(&mut self, who: usize, event: &Write<'_>, at: Moment) -> Result<(), String> {
+        let Scene { lock, stand, .. } = self.scene(who, event.lock, at)?;
+        let newest = lock.fencing.newest_on(at.clock);
+        if event.step == Step::Invoke {
+            stand.writing = Some(newest);
+            return Ok(());
+        }
+        let called = stand.writing.take().unwrap_or(newest);
+        let Write { token, zxid, .. } = *event;
+        match (event.step, event.accepted) {
+            (Step::Ok, None) => return Err("a write that ended with `ok` needs `accepted`".into()),
+            (Step::Ok | Step::Fail, Some(accepted)) => {
+                lock.fencing.answer(Answer { token, accepted, zxid, at }, called);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A contender at one lock, at the moment of an event.
+struct Scene<'a> {
+    who: usize,
+    lock: &'a mut Lock,
+    stand: &'a mut Stand,
+    /// Whether the contender's session is not known to be alive, and the line that said so.
+    suspended: Option<Option<Place>>,
+    at: Moment,
+}
+
+impl Scene<'_> {
+    /// Whether a holder asks for more of the same.
+    fn again(&self, depth: Option<u32>) -> Result<bool, String> {
+        let again = depth.is_some_and(|depth| depth > 1);
+        let expected = self.stand.depth + 1;
+        if again && self.stand.at == At::Inside && depth != Some(expected) {
+            return Err(format!("`depth` is {}, but should be {expected}", depth.unwrap_or(0)));
+        }
+        Ok(again)
+    }
+
+    /// Whoever asks anew after the end of its session did not go on as a holder.
+    fn forget_lost_hold(&mut self) {
+        if self.stand.lost
+            && let Some(hold) = self.stand.hold.take()
+        {
+            self.lock.room(self.at.clock).vanish(hold);
+            self.stand.lost = false;
+            self.stand.at = At::Outside;
+        }
+    }
+
+    fn ask(&mut self, before: At) {
+        match before {
+            At::Maybe => self.vanish(),
+            At::NotLet => self.resolve(self.stand.after_release()),
+            _ => {}
+        }
+        let room = self.lock.room(self.at.clock);
+        let (met, entries) = (room.is_occupied(), room.entries);
+        self.stand.asked = Some(Asked { at: self.at, met, entries });
+    }
+
+    fn enter(&mut self, event: &Acquire<'_>, weight: u64) {
+        let room = self.lock.room(self.at.clock);
+        if let Some(asked) = self.stand.asked.take() {
+            room.waits.ended(asked.at.t_us, self.at.t_us);
+            let waited = asked.met || room.entries != asked.entries;
+            self.lock.waited += u64::from(waited);
+        }
+        self.lock.acquired += 1;
+        self.lock.contended |= self.who != *self.lock.first.get_or_insert(self.who);
+        self.put_inside(event, weight, false);
+        self.grant(event);
+    }
+
+    fn put_inside(&mut self, event: &Acquire<'_>, weight: u64, possible: bool) {
+        let number = self.lock.next_hold();
+        let session = self.suspended.flatten();
+        let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
+        let hold = Hold {
+            number,
+            weight,
+            mode: event.mode,
+            token: event.token,
+            possible,
+            suspended: self.suspended.is_some(),
+            traces,
+            lost: None,
+        };
+        self.lock.room(self.at.clock).enter(hold, self.at);
+        self.stand.hold = Some(number);
+        self.stand.lost = false;
+        self.stand.depth = 1;
+        self.stand.token = event.token;
+    }
+
+    fn grant(&mut self, event: &Acquire<'_>) {
+        let Some(token) = event.token else {
+            self.lock.order.report.without_token += 1;
+            return;
+        };
+        if self.lock.kind == LockKind::Mutex {
+            let (who, clock, acquired) = (self.who, self.at.clock, self.at.place);
+            let zxid = event.zxid;
+            self.lock.order.grant(Grant { who, clock, token, zxid, deleted: None, acquired, released: None });
+        }
+    }
+
+    fn leave(mut self, before: At) {
+        match (before, self.stand.hold) {
+            (At::Inside, Some(hold)) => {
+                self.lock.room(self.at.clock).leave(hold, self.at);
+                if self.stand.lost {
+                    self.stand.hold = None;
+                }
+            }
+            (At::Maybe, _) => self.vanish(),
+            _ => {}
+        }
+    }
+
+    fn vanish(&mut self) {
+        if let Some(hold) = self.stand.hold.take() {
+            self.lock.room(self.at.clock).vanish(hold);
+        }
+    }
+
+    fn resolve(&mut self, character: Character) {
+        if let Some(hold) = self.stand.hold.take() {
+            self.lock.room(self.at.clock).resolve(hold, character);
+        }
+    }
+}
+
+impl Stand {
+    /// What a release that was not done leaves to be said of the session: a definite failure came from a live one.
+    pub(super) fn after_release(&self) -> Character {
+        if self.not_let == Some(Step::Fail) { Character::Sound } else { Character::Unknown }
     }
 }

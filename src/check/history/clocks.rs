@@ -1,9 +1,19 @@
-//! Whose clock is whose, and that none of them goes backwards.
+//! When something happened, by whose clock; whose clock is whose, and that none of them goes backwards.
 
 use std::collections::HashMap;
 
-use super::moment::Moment;
 use crate::record::history::{Event, Place};
+
+/// An event's time and line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Microseconds of its clock.
+    pub t_us: u64,
+    /// Its line.
+    pub place: Place,
+    /// The clock's number.
+    pub clock: usize,
+}
 
 /// Numbers for names, in the order of their first mention.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::clocks::Moment;
 use super::fencing::Newest;
-use super::moment::Moment;
 use super::turn::At;
 use crate::record::history::{Place, SessionState, Step};
 

@@ -3,8 +3,8 @@
 //! Writes that were under way together may have been accepted in either order. So a write is stale for certain only
 //! when a newer token had been accepted before it was called, or when the zxids say so.
 
+use super::clocks::Moment;
 use super::judgement::WriteReport;
-use super::moment::Moment;
 use crate::record::history::Place;
 
 /// How many examples are kept.
@@ -146,5 +146,55 @@ mod tests {
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
         fencing.answer(Answer { zxid: Some(21), ..write(3, true, 4) }, None);
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 1));
+    }
+
+    #[test]
+    fn every_write_is_held_against_the_newest_token_so_far() {
+        let mut fencing = Fencing::default();
+        let mut accept = |token, line| {
+            let called = fencing.newest_on(0);
+            fencing.answer(write(token, true, line), called);
+            (fencing.report.stale_accepted, fencing.newest_on(0).map(|newest| newest.token))
+        };
+        assert_eq!(accept(5, 1), (0, Some(5)));
+        assert_eq!(accept(7, 2), (0, Some(7)));
+        assert_eq!(accept(7, 3), (0, Some(7)), "a holder may write twice");
+        assert_eq!(accept(6, 4), (1, Some(7)), "newer than the first, but older than the second");
+        assert_eq!(accept(8, 5), (1, Some(8)), "an older one has not become the newest");
+    }
+
+    #[test]
+    fn all_stale_writes_are_counted_and_the_first_twenty_shown() {
+        let mut fencing = Fencing::default();
+        fencing.answer(write(5, true, 1), None);
+        for line in 2..32 {
+            let called = fencing.newest_on(0);
+            fencing.answer(write(3, true, line), called);
+        }
+        assert_eq!((fencing.report.stale_accepted, fencing.examples.len()), (30, 20));
+        assert_eq!(fencing.examples[19].1.place.line, 21);
+    }
+
+    #[test]
+    fn writes_of_different_clocks_are_put_in_order_by_their_zxids_alone() {
+        let on = |clock, token, zxid, line| {
+            let at = Moment { clock, ..at(line) };
+            Answer { token: Some(token), accepted: true, zxid, at }
+        };
+        let mut fencing = Fencing::default();
+        fencing.answer(on(0, 5, None, 1), None);
+        for (line, counted) in [(2, 1), (3, 2)] {
+            fencing.answer(on(1, 3, None, line), None);
+            assert_eq!((fencing.report.across_clocks, fencing.report.undecided), (counted, 0));
+        }
+        let tokens = [0, 1].map(|clock| fencing.newest_on(clock).map(|newest| newest.token));
+        assert_eq!(tokens, [Some(5), Some(3)], "each clock has a newest of its own");
+        let mut fencing = Fencing::default();
+        fencing.answer(on(0, 5, Some(10), 1), None);
+        fencing.answer(on(1, 3, Some(9), 2), None);
+        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 0));
+        fencing.answer(on(1, 3, Some(11), 3), None);
+        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 1));
+        assert_eq!((fencing.report.accepted, fencing.report.undecided), (3, 0));
     }
 }

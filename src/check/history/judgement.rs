@@ -163,3 +163,22 @@ pub struct LockReport {
     /// Acquires that had not ended when the history did.
     pub unfinished: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_breach_has_a_name_and_the_worst_comes_first() {
+        let worst_first = [
+            (Breach::Violation, "violation"),
+            (Breach::Order, "order"),
+            (Breach::StaleWrite, "stale write"),
+            (Breach::Stuck, "stuck"),
+            (Breach::Zombie, "zombie"),
+            (Breach::Uncertain, "uncertain"),
+        ];
+        assert!(worst_first.iter().all(|(breach, name)| breach.name() == *name));
+        assert!(worst_first.is_sorted_by_key(|(breach, _)| *breach));
+    }
+}

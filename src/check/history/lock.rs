@@ -88,3 +88,27 @@ impl Lock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acquire_takes_as_many_leases_as_it_says_but_one_where_there_are_none() {
+        let of = |kind| Lock::new("lock".into(), kind);
+        let semaphore = of(LockKind::Semaphore(3));
+        assert_eq!([1, 2, 3].map(|leases| semaphore.weight(leases)), [Ok(1), Ok(2), Ok(3)]);
+        assert!(semaphore.weight(0).is_err() && semaphore.weight(4).is_err());
+        assert_eq!(of(LockKind::Mutex).weight(7), Ok(1));
+        assert_eq!(of(LockKind::ReadWrite).weight(7), Ok(1));
+    }
+
+    #[test]
+    fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
+        let mut lock = Lock::new("lock".into(), LockKind::Mutex);
+        assert_ne!(lock.next_hold(), lock.next_hold());
+        lock.room(4).entries = 1;
+        lock.room(7).entries = 2;
+        assert_eq!((lock.room(4).entries, lock.room(7).entries, lock.rooms.len()), (1, 2, 2));
+    }
+}

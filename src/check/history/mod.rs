@@ -11,14 +11,12 @@ mod contender;
 mod fencing;
 mod judgement;
 mod lock;
-mod moment;
 mod order;
 mod overlap;
 mod progress;
 mod room;
 mod sessions;
 mod turn;
-mod turns;
 mod verdict;
 
 pub use checker::{Checker, Ending};

@@ -164,4 +164,86 @@ mod tests {
         order.close();
         assert_eq!(order.report.compared, 10 * WINDOW as u64 - 1);
     }
+
+    #[test]
+    fn a_hold_that_comes_out_of_order_by_more_than_the_window_is_not_compared() {
+        let mut order = Order::default();
+        for token in 1..=WINDOW as i64 + 2 {
+            order.grant(grant(10 * token, 10 * token));
+            order.delete(10 * token, 10 * token + 1, Place::default());
+        }
+        let compared = order.report.compared;
+        order.grant(grant(5, 100_000));
+        order.grant(grant(20, 100_001));
+        assert_eq!((order.report.not_compared, order.report.compared), (2, compared));
+        assert_eq!(order.report.out_of_order, 2);
+    }
+
+    #[test]
+    fn holds_by_one_node_are_one_hold_and_in_order() {
+        let mut order = Order::default();
+        order.grant(grant(1, 2));
+        order.grant(grant(1, 3));
+        order.delete(1, 9, Place::default());
+        order.grant(grant(5, 10));
+        order.close();
+        assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (1, 0, 0));
+        assert_eq!(order.report.waited, 1);
+    }
+
+    #[test]
+    fn of_several_deletions_the_last_lets_the_next_one_in() {
+        let mut order = Order::default();
+        order.grant(grant(1, 2));
+        order.delete(1, 9, Place { line: 7, offset: 0 });
+        order.delete(1, 4, Place { line: 8, offset: 0 });
+        order.delete(99, 50, Place::default());
+        order.grant(grant(12, 8));
+        order.close();
+        assert_eq!((order.report.too_early, order.report.waited), (1, 0), "it came after that deletion");
+        let (before, _) = order.examples[0];
+        assert_eq!((before.deleted, before.released.map(|place| place.line)), (Some(9), Some(8)));
+    }
+
+    #[test]
+    fn a_deletion_counts_for_a_hold_that_has_been_settled() {
+        let mut order = Order::default();
+        (1..=WINDOW as i64 + 1).for_each(|token| order.grant(grant(10 * token, 10 * token)));
+        order.delete(10, 15, Place::default());
+        order.grant(grant(100_000, 100_000));
+        assert_eq!((order.report.compared, order.report.not_compared), (1, 0));
+    }
+
+    #[test]
+    fn on_one_clock_an_unfair_lock_grants_in_the_order_of_lines_and_across_clocks_in_that_of_tokens() {
+        let at = |line| Place { line, offset: 0 };
+        for (clock, expected) in [(0, (1, 0)), (1, (1, 1))] {
+            let mut order = Order::default();
+            order.grant(Grant { acquired: at(1), deleted: Some(20), ..grant(5, 6) });
+            order.grant(Grant { acquired: at(2), deleted: Some(30), clock, ..grant(3, 21) });
+            order.close();
+            assert_eq!((order.report.compared, order.report.too_early), expected, "clock {clock}");
+        }
+    }
+
+    #[test]
+    fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
+        let mut order = Order::default();
+        for token in 1..=31 {
+            order.grant(grant(10 * token, 10 * token + 1));
+            order.delete(10 * token, 10 * token + 50, Place::default());
+        }
+        order.close();
+        assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
+    }
+
+    #[test]
+    fn whoever_has_no_zxid_waited_all_the_same() {
+        let mut order = Order::default();
+        order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
+        order.grant(Grant { zxid: None, ..grant(3, 9) });
+        order.close();
+        let OrderReport { waited, not_compared, not_compared_across_clocks, .. } = order.report;
+        assert_eq!((waited, not_compared, not_compared_across_clocks), (1, 1, 0));
+    }
 }

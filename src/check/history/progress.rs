@@ -29,3 +29,43 @@ impl Waits {
         passed && waited >= AT_LEAST_US.max(self.longest_us.saturating_mul(TIMES_AS_LONG))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::clocks::Moment;
+    use super::*;
+    use crate::record::history::Place;
+
+    fn asked(t_us: u64) -> Asked {
+        Asked { at: Moment { t_us, place: Place::default(), clock: 0 }, met: false, entries: 0 }
+    }
+
+    #[test]
+    fn nobody_is_stuck_who_was_not_passed_by_a_later_one() {
+        let mut waits = Waits::default();
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "nobody got the lock");
+        waits.ended(10, 20);
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "the other had asked at the same time");
+        waits.ended(11, 20);
+        assert!(waits.is_stuck(&asked(10), 60_000_000));
+        waits.ended(5, 30);
+        assert!(waits.is_stuck(&asked(10), 60_000_000), "the latest call counts, whatever ended last");
+    }
+
+    #[test]
+    fn among_short_waits_a_second_is_what_makes_one_stuck() {
+        let mut waits = Waits::default();
+        waits.ended(100, 200);
+        assert!(!waits.is_stuck(&asked(50), 50 + 999_999));
+        assert!(waits.is_stuck(&asked(50), 50 + 1_000_000));
+    }
+
+    #[test]
+    fn among_long_waits_ten_times_the_longest_is_what_makes_one_stuck() {
+        let mut waits = Waits::default();
+        waits.ended(0, 3_000_000);
+        waits.ended(4_000_000, 4_000_001);
+        assert!(!waits.is_stuck(&asked(50), 50 + 29_999_999));
+        assert!(waits.is_stuck(&asked(50), 50 + 30_000_000));
+    }
+}

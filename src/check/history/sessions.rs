@@ -1,9 +1,9 @@
 //! What contenders learn of their sessions, and what that means for what they hold.
 
 use super::checker::Checker;
+use super::clocks::Moment;
 use super::contender::{Stand, session_number};
 use super::lock::Lock;
-use super::moment::Moment;
 use super::overlap::Character;
 use super::turn::At;
 use crate::record::history::{Event, Place, SessionState, What};

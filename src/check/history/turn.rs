@@ -127,4 +127,61 @@ mod tests {
             assert!(release(at, Step::Ok, true).is_err(), "{at:?}");
         }
     }
+
+    #[test]
+    fn every_outcome_of_an_acquire_leads_somewhere_else() {
+        assert_eq!(acquire(At::Asking, Step::Fail, false), Ok((At::Outside, Turn::Refused)));
+        assert_eq!(acquire(At::Asking, Step::Unknown, false), Ok((At::Maybe, Turn::MayEnter)));
+        for at in [At::NotLet, At::Maybe] {
+            assert_eq!(acquire(at, Step::Invoke, false), Ok((At::Asking, Turn::Asks)), "{at:?}");
+        }
+        for step in [Step::Ok, Step::Fail, Step::Unknown] {
+            assert_eq!(acquire(At::AskingAgain, step, true), Ok((At::Inside, Turn::Nested)), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_holder_can_ask_for_more_of_the_same() {
+        for at in [At::Outside, At::NotLet, At::Maybe, At::Asking, At::Leaving] {
+            assert!(acquire(at, Step::Invoke, true).is_err(), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_hold_can_release_and_whoever_holds_several_times_eases() {
+        for at in [At::Inside, At::NotLet, At::Maybe] {
+            assert_eq!(release(at, Step::Invoke, true), Ok((At::Leaving, Turn::Leaves)), "{at:?}");
+        }
+        assert_eq!(release(At::Inside, Step::Invoke, false), Ok((At::Easing, Turn::Nested)));
+        for step in [Step::Ok, Step::Fail, Step::Unknown] {
+            assert_eq!(release(At::Easing, step, false), Ok((At::Inside, Turn::Nested)), "{step:?}");
+        }
+        for step in [Step::Fail, Step::Unknown] {
+            assert_eq!(release(At::Leaving, step, true), Ok((At::NotLet, Turn::Left(step))), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_what_the_contender_is_doing() {
+        let doing = [
+            (At::Asking, "is still asking for it"),
+            (At::AskingAgain, "holds it and asks for it again"),
+            (At::Easing, "is giving one of several acquires back"),
+            (At::Leaving, "is releasing it"),
+        ];
+        for (at, what) in doing {
+            let called = acquire(at, Step::Invoke, false).unwrap_err();
+            assert_eq!(called, format!("acquire is called by a contender that {what}"));
+            let called = release(at, Step::Invoke, true).unwrap_err();
+            assert_eq!(called, format!("release is called by a contender that {what}"));
+        }
+        let told = |at| acquire(at, Step::Ok, false).unwrap_err();
+        assert_eq!(
+            told(At::NotLet),
+            "acquire ends, but the contender has released it, though without success"
+        );
+        assert_eq!(told(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
+        let ended = release(At::Inside, Step::Fail, true).unwrap_err();
+        assert_eq!(ended, "release ends, but the contender holds it");
+    }
 }

@@ -103,3 +103,201 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
     ];
     notes.into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::judgement::{OrderReport, Overlaps, WriteReport};
+    use super::*;
+
+    /// A mutex that two contenders got, one of whom waited, and which the ensemble's view confirms.
+    fn sound(name: &str) -> LockReport {
+        LockReport {
+            name: name.to_owned(),
+            kind: LockKind::Mutex,
+            acquired: 5,
+            failed: 0,
+            unknown: 0,
+            waited: 1,
+            contended: true,
+            several_clocks: false,
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            order: OrderReport { compared: 4, ..OrderReport::default() },
+            writes: WriteReport::default(),
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+
+    fn judge(locks: &[LockReport]) -> (Verdict, Vec<String>) {
+        of(locks, Some(true), Ending::default())
+    }
+
+    /// The verdict on a lock that is sound but for one thing.
+    fn after(change: impl FnOnce(&mut LockReport)) -> Verdict {
+        let mut lock = sound("l");
+        change(&mut lock);
+        judge(&[lock]).0
+    }
+
+    fn notes_after(change: impl Fn(&mut LockReport)) -> Vec<String> {
+        let mut lock = sound("l");
+        change(&mut lock);
+        judge(&[lock]).1
+    }
+
+    fn violated(what: &str) -> Verdict {
+        Verdict::Violated(vec![what.to_owned()])
+    }
+
+    fn unknown(what: &str) -> Verdict {
+        Verdict::Unknown(vec![what.to_owned()])
+    }
+
+    #[test]
+    fn a_lock_that_was_waited_for_and_shows_nothing_wrong_is_held_without_a_note() {
+        assert_eq!(judge(&[sound("l")]), (Verdict::Held, vec![]));
+    }
+
+    #[test]
+    fn each_way_to_break_the_promise_violates_with_its_count() {
+        let entries = "l: entries while another was inside whose session was alive: 2";
+        assert_eq!(after(|lock| lock.violations.count = 2), violated(entries));
+        let early = "l: holders let in before the node of the one before them was deleted: 1";
+        assert_eq!(after(|lock| lock.order.too_early = 1), violated(early));
+        let stale = "l: writes accepted with an older token than one accepted before: 3";
+        assert_eq!(after(|lock| lock.writes.stale_accepted = 3), violated(stale));
+        assert_eq!(after(|lock| lock.stuck = 1), violated("l: acquires that never ended: 1"));
+    }
+
+    #[test]
+    fn each_thing_that_cannot_be_told_leaves_it_unknown() {
+        let inside = "l: entries while another may have been inside: 1";
+        assert_eq!(after(|lock| lock.uncertain.count = 1), unknown(inside));
+        let undecided = "l: writes with an older token, accepted before or after the newer one: 1";
+        assert_eq!(after(|lock| lock.writes.undecided = 1), unknown(undecided));
+        let across = "l: writes that no zxid puts in order with those of other clocks: 1";
+        assert_eq!(after(|lock| lock.writes.across_clocks = 1), unknown(across));
+        let tokenless = "l: writes accepted without a token: 1";
+        assert_eq!(after(|lock| lock.writes.without_token = 1), unknown(tokenless));
+    }
+
+    #[test]
+    fn a_violation_of_one_lock_outweighs_what_is_unknown_of_another() {
+        let mut locks = [sound("a"), sound("b")];
+        locks[0].uncertain.count = 1;
+        locks[1].violations.count = 1;
+        let (verdict, _) = judge(&locks);
+        assert_eq!(verdict, violated("b: entries while another was inside whose session was alive: 1"));
+    }
+
+    #[test]
+    fn zombies_violate_only_a_strict_reading() {
+        let mut lock = sound("l");
+        lock.zombies.count = 2;
+        assert_eq!(judge(&[lock.clone()]).0, Verdict::Held);
+        let strict = Ending { strict: true, ..Ending::default() };
+        let told = violated("l: entries while a zombie was inside: 2");
+        assert_eq!(of(&[lock], Some(true), strict).0, told);
+    }
+
+    #[test]
+    fn holders_on_different_clocks_need_the_ensemble_to_be_compared() {
+        let told = |count: u64| {
+            unknown(&format!("l: holders on different clocks that could not be compared: {count}"))
+        };
+        let missing = |several_clocks| {
+            after(|lock| {
+                lock.several_clocks = several_clocks;
+                lock.order.not_compared_across_clocks = 2;
+                lock.order.without_token = 3;
+            })
+        };
+        assert_eq!(missing(true), told(3));
+        assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
+        assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
+        for kind in [LockKind::Semaphore(2), LockKind::ReadWrite] {
+            let shared = |several_clocks| {
+                after(|lock| {
+                    lock.kind = kind;
+                    lock.several_clocks = several_clocks;
+                })
+            };
+            assert_eq!(shared(true), told(5), "the ensemble's view is of mutexes only");
+            assert_eq!(shared(false), Verdict::Held);
+        }
+    }
+
+    #[test]
+    fn without_contention_on_some_lock_nothing_was_excluded() {
+        let nobody = unknown("no lock was acquired by two contenders, so nothing was excluded");
+        assert_eq!(judge(&[]).0, nobody);
+        assert_eq!(after(|lock| lock.contended = false), nobody);
+        let unmet = unknown("nobody ever waited for another, so nothing was excluded");
+        assert_eq!(after(|lock| lock.waited = 0), unmet);
+        let by_the_ensemble = |lock: &mut LockReport| {
+            lock.waited = 0;
+            lock.order.waited = 1;
+        };
+        assert_eq!(after(by_the_ensemble), Verdict::Held);
+        let mut idle = sound("a");
+        idle.contended = false;
+        assert_eq!(judge(&[idle, sound("b")]).0, Verdict::Held, "one lock with contention is enough");
+    }
+
+    #[test]
+    fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
+        let judged = |complete, cut_off_at| of(&[sound("l")], complete, Ending { cut_off_at, strict: false });
+        let broken = unknown("the history breaks off in line 7; what followed is not known");
+        assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
+        assert_eq!(judged(Some(false), None), (unknown("the history says that it is not complete"), vec![]));
+        let silent = vec!["the history does not say whether it is complete".to_owned()];
+        assert_eq!(judged(None, None), (Verdict::Held, silent));
+    }
+
+    #[test]
+    fn what_could_not_be_checked_against_the_ensemble_is_noted() {
+        let unchecked =
+            ["the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`: l"];
+        assert_eq!(notes_after(|lock| lock.order.compared = 0), unchecked);
+        let nothing_to_compare = |lock: &mut LockReport| {
+            lock.order.compared = 0;
+            lock.acquired = 1;
+        };
+        assert!(notes_after(nothing_to_compare).is_empty());
+        let shared = |lock: &mut LockReport| {
+            lock.order.compared = 0;
+            lock.kind = LockKind::ReadWrite;
+        };
+        assert!(notes_after(shared).is_empty());
+        let partly = ["the ensemble's view was checked for some holders only, for lack of zxids: l"];
+        assert_eq!(notes_after(|lock| lock.order.not_compared = 1), partly);
+        assert_eq!(notes_after(|lock| lock.order.without_token = 1), partly);
+        let never = |lock: &mut LockReport| {
+            lock.order.compared = 0;
+            lock.order.not_compared = 1;
+        };
+        assert_eq!(notes_after(never), unchecked, "that says it all");
+    }
+
+    #[test]
+    fn what_a_reader_should_know_of_holders_and_waiters_is_noted() {
+        let ignored = ["holders stayed inside although they had been told that their session had ended: l"];
+        assert_eq!(notes_after(|lock| lock.ignored_expiry = 1), ignored);
+        let waiting = ["acquires were still waiting when the history ended: l"];
+        assert_eq!(notes_after(|lock| lock.unfinished = 1), waiting);
+    }
+
+    #[test]
+    fn of_many_locks_a_note_names_three() {
+        let noted = |names: &[&str]| {
+            let locks: Vec<LockReport> =
+                names.iter().map(|name| LockReport { unfinished: 1, ..sound(name) }).collect();
+            judge(&locks).1[0].rsplit_once(": ").unwrap().1.to_owned()
+        };
+        assert_eq!(noted(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(noted(&["a", "b", "c", "d"]), "a, b, c and others");
+    }
+}

@@ -1,17 +1,22 @@
 //! `check`: judge what was recorded: a history, or the trials of a run.
 
-mod history;
-mod machine;
-mod run_dir;
 mod shown;
-mod text;
 
+use std::path::Path;
+
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::CheckArgs;
 use super::output;
+use crate::check;
+use crate::check::history::{Checker, Ending, Judgement};
 use crate::error::{Error, Exit};
+use crate::record::Trial;
+use crate::results::history::{HistoryReader, lines_at};
+use crate::results::{self, StoredRun, TrialFile};
 use crate::verdict::Verdict;
+use shown::Shown;
 
 /// Judges it and says why.
 ///
@@ -26,11 +31,8 @@ pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, 
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let verdict = if args.path.is_dir() {
-        run_dir::judge(args)?
-    } else {
-        history::judge(args, || stop.is_cancelled())?
-    };
+    let verdict =
+        if args.path.is_dir() { judge_run(args)? } else { judge_history(args, || stop.is_cancelled())? };
     Ok(exit(&verdict))
 }
 
@@ -46,4 +48,99 @@ fn exit(verdict: &Verdict) -> Exit {
 fn conclusion(verdict: &Verdict) -> String {
     let reasons = verdict.reasons().iter().map(|reason| format!("\n  {reason}"));
     format!("verdict: {}{}\n", verdict.word(), reasons.collect::<String>())
+}
+
+/// After how many events it looks whether it should stop.
+const EVENTS_BETWEEN_LOOKS: u64 = 4096;
+
+/// Judges a history and prints what was found.
+///
+/// # Errors
+/// As [`execute`].
+fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Verdict, Error> {
+    let judgement = read_through(&args.path, args.strict, stopped)?;
+    let shown = |finding| Ok(Shown { finding, lines: lines_at(&args.path, &finding.lines)? });
+    let shown: Vec<Shown<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
+    if args.json {
+        output::json(&shown::machine(&args.path, &judgement, &shown))?;
+    } else {
+        let text = shown::text(&args.path, &judgement, &shown, output::width());
+        output::data(&format!("{text}{}", conclusion(&judgement.verdict)))?;
+    }
+    Ok(judgement.verdict)
+}
+
+fn read_through(path: &Path, strict: bool, stopped: impl Fn() -> bool) -> Result<Judgement, Error> {
+    let mut reader = HistoryReader::open(path)?;
+    let mut checker = Checker::new(reader.header());
+    let mut events = 0_u64;
+    while let Some(line) = reader.next_event()? {
+        let place = line.place;
+        if let Err(what) = line.event().and_then(|event| checker.feed(place, &event)) {
+            return Err(reader.mistake(place.line, &what));
+        }
+        events += 1;
+        if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && stopped() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(checker.conclude(Ending { cut_off_at: reader.cut_off_at(), strict }))
+}
+
+/// Judges a run and prints where the verdicts differ from those that it recorded.
+///
+/// # Errors
+/// As [`execute`].
+fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
+    let StoredRun { run, trials: stored } = results::read(&args.path)?;
+    let trials: Vec<Trial> = stored.iter().map(again).collect::<Result<_, _>>()?;
+    let verdict = check::of_run(&trials, run.planned_trials);
+    let changed: Vec<String> = stored.iter().zip(&trials).filter_map(|(old, new)| change(old, new)).collect();
+    if args.json {
+        output::json(&json!({
+            "run": args.path.display().to_string(),
+            "verdict": verdict.word(),
+            "exit_code": exit(&verdict) as u8,
+            "reasons": verdict.reasons(),
+            "recorded": run.exclusion,
+            "trials": trials.iter().map(machine).collect::<Vec<_>>(),
+            "changed": changed,
+        }))?;
+    } else {
+        let count = |word| trials.iter().filter(|trial| trial.exclusion.word() == word).count();
+        let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
+        let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
+        let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
+        output::data(&format!("{}: {counts}\n{changed}{}", args.path.display(), conclusion(&verdict)))?;
+    }
+    Ok(verdict)
+}
+
+fn again(stored: &TrialFile) -> Result<Trial, Error> {
+    let mut trial = stored.evidence().map_err(|missing| {
+        Error::usage(format!(
+            "trial {} can't be judged again: its file has no {missing}, because an older version wrote it; its \
+             verdict was `{}`",
+            stored.index,
+            Verdict::from(&stored.exclusion).word()
+        ))
+    })?;
+    trial.exclusion = check::exclusion(&trial);
+    Ok(trial)
+}
+
+fn change(old: &TrialFile, new: &Trial) -> Option<String> {
+    let (old, again) = (Verdict::from(&old.exclusion), &new.exclusion);
+    (old.word() != again.word())
+        .then(|| format!("trial {}: recorded as {}, now {}", new.index, old.word(), again.word()))
+}
+
+fn machine(trial: &Trial) -> serde_json::Value {
+    json!({
+        "index": trial.index,
+        "label": trial.label,
+        "contenders": trial.contenders,
+        "verdict": trial.exclusion.word(),
+        "reasons": trial.exclusion.reasons(),
+    })
 }

@@ -44,7 +44,7 @@ impl Needs {
         Ok(())
     }
 
-    /// What stands before those servers from the start, if a fault is to turn a knob of it.
+    /// What stands before those servers from the start, if a fault is to set something there.
     ///
     /// # Errors
     /// When the system has no port left for it.

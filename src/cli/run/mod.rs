@@ -1,18 +1,18 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
 pub mod capabilities;
-mod conclude;
-mod files;
+mod host;
 mod progress;
 mod warm_up;
 mod world;
 
+use std::path::Path;
 use std::time::SystemTime;
 
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::host;
 use super::output;
 use super::scenario_file::ScenarioFile;
 use crate::catalog::Holders;
@@ -21,10 +21,12 @@ use crate::error::{Error, Exit};
 use crate::load::{self, Environment, LOST, TOP, Workspace, run_trial};
 use crate::record::history::LockKind;
 use crate::record::{Completeness, EnsembleInfo, Run, RunOutcome, Trial};
+use crate::report::{self, Style, View};
 use crate::results::history::write_trial;
-use crate::results::{RunWriter, layout, tidy};
+use crate::results::{self, RunWriter, StoredRun, layout, tidy};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
+use crate::zk::keep_awake;
 use crate::{check, fault, lock};
 use capabilities::Needs;
 use progress::Progress;
@@ -34,6 +36,7 @@ use world::World;
 ///
 /// # Errors
 /// A usage error when the scenario can't be run, an environment error when nothing could be measured.
+#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let file = ScenarioFile::read(&args.scenario, &args.overrides)
         .map_err(|unusable| unusable.report(&args.scenario))?;
@@ -58,7 +61,7 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let plan = Plan::of(&file.parsed.scenario);
     let progress = Progress::new(&plan, &args);
     progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
-    let opening = World::open(&file.parsed.scenario, (&args, &needs), &writer, &progress);
+    let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let mut session =
         Session { args, file, needs, plan, progress, world, writer, trials: Vec::new(), started_at, run_id };
@@ -95,7 +98,7 @@ struct Measured {
 
 impl Session {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
-        files::allow(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
+        host::allow_sessions(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
         let target = self.world.target(&self.args)?;
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.cold && !self.world.is_external();
@@ -106,7 +109,7 @@ impl Session {
             servers: self.world.addresses(),
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
-            keep_awake: self.world.keep_awake(&ensemble.servers),
+            keep_awake: self.world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
             local: self.world.started(),
             keeps_history: self.args.history,
             proxy: self.needs.proxy(&self.world.addresses())?,
@@ -206,6 +209,34 @@ impl Session {
         }
     }
 
+    /// Ends the ensemble, if it is ours, and turns what was measured into results.
+    ///
+    /// # Errors
+    /// What measuring failed with, when there is nothing to keep; or when the results can't be written.
+    async fn conclude(self, measured: Result<Measured, Error>) -> Result<Exit, Error> {
+        let measured = measured?;
+        if self.trials.is_empty() {
+            return Err(nothing(measured.outcome));
+        }
+        let (run, verdict) = (self.record(&measured), self.verdict());
+        let Self { args, world, writer, .. } = self;
+        world.close(&writer.server_logs());
+        let sealed = writer.seal(&run, &verdict)?;
+        let stored = results::read(sealed.dir())?;
+        let view = View::of(&stored);
+        draw(&view, sealed.dir());
+        let path = sealed.publish()?;
+        let exit = exit(&measured.outcome, &verdict);
+        print(&args, &stored, &view, &path, exit)?;
+        if let RunOutcome::Aborted(why) = &measured.outcome {
+            return Err(Error::environment(format!(
+                "{why}; what was measured till then is in {}",
+                path.display()
+            )));
+        }
+        Ok(exit)
+    }
+
     fn verdict(&self) -> Verdict {
         check::of_run(&self.trials, self.plan.trials.len())
     }
@@ -214,6 +245,7 @@ impl Session {
         &self.file.parsed.scenario
     }
 
+    #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
     fn record(&self, measured: &Measured) -> Run {
         Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -232,5 +264,71 @@ impl Session {
             ended_at: SystemTime::now(),
             outcome: measured.outcome.clone(),
         }
+    }
+}
+
+fn nothing(outcome: RunOutcome) -> Error {
+    match outcome {
+        RunOutcome::Aborted(why) => Error::Environment(why),
+        RunOutcome::Interrupted | RunOutcome::Complete => Error::Interrupted,
+    }
+}
+
+/// Charts that can't be drawn cost no results.
+fn draw(view: &View, directory: &Path) {
+    match report::chart::draw_all(view, &directory.join("charts")) {
+        Ok(drawn) => {
+            for (chart, why) in drawn.left_out {
+                output::note(&format!("note: no chart {chart}: {why}"));
+            }
+        }
+        Err(error) => output::note(&format!("warning: charts could not be drawn: {error}")),
+    }
+    if let Err(error) = std::fs::write(directory.join("summary.md"), report::markdown(view)) {
+        output::note(&format!("warning: summary.md could not be written: {error}"));
+    }
+}
+
+fn exit(outcome: &RunOutcome, verdict: &Verdict) -> Exit {
+    match (outcome, verdict) {
+        (RunOutcome::Interrupted, _) => Exit::Interrupted,
+        (RunOutcome::Aborted(_), _) => Exit::Environment,
+        (RunOutcome::Complete, Verdict::Violated(_)) => Exit::Violated,
+        (RunOutcome::Complete, Verdict::Unknown(_)) => Exit::Unknown,
+        (RunOutcome::Complete, Verdict::Held) => Exit::Held,
+    }
+}
+
+fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exit) -> Result<(), Error> {
+    if args.json {
+        return output::json(&json!({
+            "results": path,
+            "exit_code": exit as u8,
+            "run": stored.run,
+            "trials": stored.trials,
+        }));
+    }
+    let colour = output::may_colour(&std::io::stdout());
+    let table = report::terminal(view, Style { colour, width: output::width() });
+    output::data(&format!(
+        "\n{table}\nresults: {}\ncharts:  {}",
+        path.display(),
+        path.join("charts").display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_complete_run_that_held_is_green() {
+        let unknown = || Verdict::Unknown(vec!["why".into()]);
+        let violated = || Verdict::Violated(vec!["why".into()]);
+        assert_eq!(exit(&RunOutcome::Complete, &Verdict::Held), Exit::Held);
+        assert_eq!(exit(&RunOutcome::Complete, &violated()), Exit::Violated);
+        assert_eq!(exit(&RunOutcome::Complete, &unknown()), Exit::Unknown);
+        assert_eq!(exit(&RunOutcome::Interrupted, &unknown()), Exit::Interrupted);
+        assert_eq!(exit(&RunOutcome::Aborted(String::new()), &unknown()), Exit::Environment);
     }
 }

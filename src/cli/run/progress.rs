@@ -1,5 +1,7 @@
 //! What the person who waits sees: a bar with the time left on a terminal, plain lines elsewhere.
 
+#![expect(clippy::disallowed_methods, reason = "how long a phase has taken is only shown")]
+
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

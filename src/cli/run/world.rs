@@ -35,7 +35,8 @@ impl World {
     /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
-        (args, needs): (&RunArgs, &Needs),
+        args: &RunArgs,
+        needs: &Needs,
         writer: &RunWriter,
         progress: &Progress,
     ) -> Result<Self, Error> {

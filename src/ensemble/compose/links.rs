@@ -9,6 +9,7 @@ use futures_util::future::try_join_all;
 use super::command::docker;
 use super::member::Member;
 use super::running::Compose;
+use crate::ensemble::state::Numbered;
 use crate::ensemble::{Done, Fact, Links, state};
 use crate::zk::admin;
 
@@ -76,7 +77,8 @@ impl Links for Compose {
         if !networks.is_empty() {
             return Err(format!("server {server} is in a network"));
         }
-        let others = self.awake().await?.into_iter().map(|(other, _)| other).filter(|other| *other != server);
+        let others =
+            self.awake().await?.into_iter().map(|other| other.number).filter(|other| *other != server);
         let ways = others.flat_map(|other| [(server, other), (other, server)]);
         try_join_all(ways.map(|(from, to)| self.is_cut(from, to))).await?;
         let address = self.address(self.member(server)?);
@@ -91,10 +93,10 @@ impl Links for Compose {
     async fn all_reach(&self) -> Fact {
         // One that is down or held still cannot be asked, and is none of this fault's business.
         let awake = self.awake().await?;
-        let pairs = awake.iter().flat_map(|(from, _)| awake.iter().map(move |(to, _)| (*from, *to)));
+        let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);
         try_join_all(pairs.map(|(from, to)| self.reaches(from, to))).await?;
-        try_join_all(awake.iter().map(|(number, address)| async move {
+        try_join_all(awake.iter().map(|Numbered { number, address }| async move {
             let answer = admin::ruok(address, state::PATIENCE).await;
             answer.map_err(|error| format!("server {number} cannot be reached from here: {address}: {error}"))
         }))

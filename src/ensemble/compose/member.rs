@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::container::{CLIENT_PORT, Container};
-use crate::ensemble::placement;
+use crate::ensemble::directory::describe_placement;
 
 /// How much of a log an error shows.
 const LOG_LINES: &str = "8";
@@ -85,7 +85,7 @@ impl Member {
             return format!("tmpfs ({directory} in each container): in memory, fsync costs nothing");
         }
         match self.made.mount_of(directory) {
-            Some(mount) => format!("Docker volumes; {}", placement::describe(mount.shared_directory())),
+            Some(mount) => format!("Docker volumes; {}", describe_placement(mount.shared_directory())),
             None => "the containers' own layers".into(),
         }
     }

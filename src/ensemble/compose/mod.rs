@@ -8,7 +8,6 @@ mod member;
 mod processes;
 mod project;
 mod running;
-mod transactions;
 
 pub use project::{LeftProject, left_projects, remove_left_projects};
 pub use running::Compose;

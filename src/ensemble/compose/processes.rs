@@ -86,14 +86,14 @@ impl Processes for Compose {
 
     async fn serves(&self, server: usize) -> Fact {
         let member = self.member(server)?;
-        state::serves(&(server, self.address(member))).await
+        state::serves(server, &self.address(member)).await
     }
 
     async fn is_silent(&self, server: usize) -> Fact {
         if !self.look_at(server).await?.state.paused {
             return Err(format!("the container of server {server} is not paused"));
         }
-        let silent = state::answers_nothing(&(server, self.address(self.member(server)?))).await?;
+        let silent = state::answers_nothing(server, &self.address(self.member(server)?)).await?;
         Ok(format!("the container of server {server} is paused; {silent}"))
     }
 

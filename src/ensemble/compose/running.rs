@@ -1,17 +1,21 @@
-//! A Compose project that was brought up for one run.
+//! A Compose project that was brought up for one run, and the transaction logs copied out of its containers.
 
 use std::fs::File;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+use async_trait::async_trait;
 
 use super::command::{command, docker, find_compose, run};
 use super::container::{Container, inspect, inspect_now};
 use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::ensemble::ports::Claim;
-use crate::ensemble::state::Numbered;
-use crate::ensemble::{ready, subnet};
+use crate::ensemble::state::{self, Numbered};
+use crate::ensemble::transactions::{self, Lives};
+use crate::ensemble::{Started, subnet};
 use crate::error::Error;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
@@ -70,7 +74,7 @@ impl Compose {
         let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
         docker(&[&["start"], &ids[..]].concat()).await.map_err(failed)?;
         let addresses = self.addresses();
-        let ready = ready::wait(&addresses, Instant::now() + READY_WITHIN, || None);
+        let ready = state::become_whole(&addresses, Instant::now() + READY_WITHIN, || None);
         let why = tokio::select! {
             ready = ready => match ready {
                 Ok(()) => return Ok(()),
@@ -95,7 +99,7 @@ impl Compose {
     async fn guilty(&self) -> &Member {
         let now = self.look().await.unwrap_or_default();
         let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
-        let roles = ready::roles(&self.addresses()).await;
+        let roles = state::roles(&self.addresses()).await;
         let silent = self.members.iter().zip(&roles).find(|(_, role)| role.state.is_err());
         ended.map(|(member, _)| member).or(silent.map(|(member, _)| member)).unwrap_or(&self.members[0])
     }
@@ -126,10 +130,9 @@ impl Compose {
     /// The servers that could answer: that run and are not held still.
     pub(super) async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let now = self.look().await?;
-        let awake = |(member, now): (&Member, Container)| {
-            (now.state.running && !now.state.paused).then(|| (member.number, self.address(member)))
-        };
-        Ok(self.members.iter().zip(now).filter_map(awake).collect())
+        let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);
+        let numbered = |member: &Member| Numbered { number: member.number, address: self.address(member) };
+        Ok(awake.map(|(member, _)| numbered(member)).collect())
     }
 
     /// Where clients find a server, from this host.
@@ -290,4 +293,28 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
         return Err("Compose has made no container".into());
     }
     inspect(&ids).await
+}
+
+#[async_trait]
+impl Started for Compose {
+    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
+        // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
+        if !cfg!(target_os = "linux") {
+            return Err(io::Error::other("the servers' clock is not this machine's"));
+        }
+        let copies = tempfile::tempdir()?;
+        let mut directories = Vec::new();
+        for member in &self.members {
+            let directory = copies.path().join(format!("server-{}", member.number));
+            std::fs::create_dir(&directory)?;
+            let from = format!("{}:{}/version-2", member.id(), member.log_dir());
+            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
+                Ok(_) => directories.push(directory),
+                // Wiped, and not started since; or in memory, where Docker copies nothing from.
+                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
+                Err(why) => return Err(io::Error::other(why)),
+            }
+        }
+        transactions::lives(&directories, below, since)
+    }
 }

@@ -4,7 +4,7 @@ use crate::units::{format_micros, number};
 
 /// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+enum Scale {
     /// Evenly.
     Linear,
     /// By their logarithm.
@@ -62,7 +62,8 @@ impl Axis {
 
     /// The axis of contender counts: a tick at each that was measured.
     pub fn contenders(counts: &[usize]) -> Self {
-        let ticks: Vec<Tick> = counts.iter().map(|count| (count_of(*count), count.to_string())).collect();
+        let ticks: Vec<Tick> =
+            counts.iter().map(|count| (float((*count).max(1)), count.to_string())).collect();
         let (low, high) = ends(ticks.iter().map(|tick| tick.0));
         let room = (high / low).powf(0.04);
         let title = "contenders (one session each; log scale)".to_owned();
@@ -137,9 +138,9 @@ fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     if low.is_finite() && high.is_finite() { (low, high) } else { (1.0, 1.0) }
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn count_of(count: usize) -> f64 {
-    count.max(1) as f64
+/// A count as a number to reckon with.
+pub(super) fn float(count: usize) -> f64 {
+    count as f64
 }
 
 fn one_two_five(from: i32, to: i32) -> Vec<f64> {
@@ -165,7 +166,6 @@ fn is_major_duration(step: f64) -> bool {
         || step < MINUTE && is_decade(step)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn duration(step: f64) -> String {
     match step / MINUTE {
         hours if hours >= 60.0 => "1 h".to_owned(),

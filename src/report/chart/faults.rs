@@ -2,20 +2,14 @@
 
 use std::ops::Range;
 
-use super::axis::Axis;
-use super::caption;
-use super::fault_names::Names;
-use super::font;
-use super::heat::{self, Tile};
-use super::heat_key;
-use super::look::{BLACK, GRID, INK, ink_on};
-use super::picture::{Anchor, Colour, Picture, wrap};
-use super::plot::{MEDIUM, SMALL};
-use super::sheet::{Sheet, WIDTH};
+use super::axis::{Axis, float};
+use super::heat::{self, KEY_HEIGHT, Tile};
+use super::look::{BLACK, GRID, INK, caption_of_doubts, ink_on};
+use super::picture::{Anchor, Colour, MEDIUM, Picture, Point, SMALL, label_lines, shorten, text_width, wrap};
+use super::sheet::{MARGIN, Sheet, WIDTH};
 use crate::report::View;
 use crate::report::view::{Cell, UnderFault};
 
-const MARGIN: f64 = 18.0;
 const LABEL: f64 = 190.0;
 const LINE: f64 = 17.0;
 const COUNT: f64 = 52.0;
@@ -26,6 +20,12 @@ const PAD: f64 = 4.0;
 /// What a row is higher than its lines.
 const SPARE: f64 = 9.0;
 const BETWEEN: f64 = 12.0;
+
+/// Some of the columns, with the rows of all strategies that have a tile in one.
+struct Panel<'a> {
+    columns: Range<usize>,
+    groups: Vec<Group<'a>>,
+}
 
 /// All rows of one strategy in one panel.
 struct Group<'a> {
@@ -62,21 +62,16 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let field = Field::new(view, &names);
     let each = field.each;
     let starts = (0..names.len()).step_by(each);
-    let panels: Vec<(Range<usize>, Vec<Group>)> = starts
-        .map(|from| from..names.len().min(from + each))
-        .map(|columns| (columns.clone(), field.groups(&columns)))
-        .collect();
-    let of_panel = |(columns, groups): &(Range<usize>, Vec<Group>)| {
-        BETWEEN + field.names.height(columns.clone()) + groups.iter().map(Group::height).sum::<f64>()
-    };
-    let inner = heat_key::HEIGHT + field.names.list_height() + panels.iter().map(of_panel).sum::<f64>();
+    let panels: Vec<Panel> = starts.map(|from| field.panel(from..names.len().min(from + each))).collect();
+    let heights = panels.iter().map(|panel| BETWEEN + panel.height(&field.names));
+    let inner = KEY_HEIGHT + field.names.list_height() + heights.sum::<f64>();
     let mut sheet = Sheet::holding(view, "Recovery from faults", &field.caption(names.len() > 1), inner);
-    heat_key::draw(&mut sheet.picture, sheet.top, field.scale.as_ref());
-    let mut at = sheet.top + heat_key::HEIGHT;
+    heat::draw_key(&mut sheet.picture, sheet.top, field.scale.as_ref());
+    let mut at = sheet.top + KEY_HEIGHT;
     field.names.list(&mut sheet.picture, at);
     at += field.names.list_height();
-    for (columns, groups) in &panels {
-        at = field.panel(&mut sheet.picture, at + BETWEEN, (columns, groups));
+    for panel in &panels {
+        at = field.draw(&mut sheet.picture, at + BETWEEN, panel);
     }
     Ok(sheet.picture)
 }
@@ -84,12 +79,16 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
 impl<'a> Field<'a> {
     fn new(view: &'a View, names: &[String]) -> Self {
         let under = view.under_faults();
-        let widest = view.strategies.iter().flat_map(|label| lines(label)).map(|l| font::width(&l, MEDIUM));
+        let widest = view
+            .strategies
+            .iter()
+            .flat_map(|label| label_lines(label, LABEL))
+            .map(|l| text_width(&l, MEDIUM));
         let left = MARGIN + widest.fold(0.0, f64::max) + COUNT + 10.0;
-        let most = (1..names.len()).take_while(|more| tiles(*more + 1) * NARROWEST <= WIDTH - MARGIN - left);
+        let most = (1..names.len()).take_while(|more| float(*more + 1) * NARROWEST <= WIDTH - MARGIN - left);
         let panels = names.len().div_ceil(1 + most.count());
         let each = names.len().div_ceil(panels);
-        let wide = ((WIDTH - MARGIN - left) / tiles(each)).min(WIDEST);
+        let wide = ((WIDTH - MARGIN - left) / float(each)).min(WIDEST);
         Self { view, scale: heat::scale(&under), under, names: Names::new(names, wide), left, wide, each }
     }
 
@@ -107,21 +106,21 @@ impl<'a> Field<'a> {
                     .to_owned(),
             );
         }
-        caption::of_doubts(self.view, said, |cell| self.is_in(cell))
+        caption_of_doubts(self.view, said, |cell| self.is_in(cell))
     }
 
-    /// The rows of a panel, without those of strategies that had no fault.
-    fn groups(&self, columns: &Range<usize>) -> Vec<Group<'a>> {
+    /// A panel of these columns, without the rows of strategies that had no fault.
+    fn panel(&self, columns: Range<usize>) -> Panel<'a> {
         let row = |cell: &'a Cell| Row {
             cell,
             tiles: columns.clone().map(|column| self.tile(cell, column)).collect(),
         };
         let group = |strategy: usize| Group {
-            label: lines(&self.view.strategies[strategy]),
+            label: label_lines(&self.view.strategies[strategy], LABEL),
             rows: self.view.cells_of(strategy).filter(|cell| self.is_in(cell)).map(row).collect(),
         };
         let groups = (0..self.view.strategies.len()).map(group);
-        groups.filter(|group| !group.rows.is_empty()).collect()
+        Panel { groups: groups.filter(|group| !group.rows.is_empty()).collect(), columns }
     }
 
     fn is_in(&self, cell: &Cell) -> bool {
@@ -136,13 +135,13 @@ impl<'a> Field<'a> {
     }
 
     /// Draws one panel; gives the row below it.
-    fn panel(&self, picture: &mut Picture, top: f64, (columns, groups): (&Range<usize>, &[Group])) -> f64 {
-        let mut at = top + self.names.height(columns.clone());
-        picture.text((self.left - 12.0, at - 14.0), "N", (SMALL, INK, Anchor::End));
-        for (column, place) in columns.clone().zip(0_u32..) {
+    fn draw(&self, picture: &mut Picture, top: f64, panel: &Panel) -> f64 {
+        let mut at = top + self.names.height(&panel.columns);
+        picture.text((self.left - 12.0, at - 14.0), "N", SMALL, INK, Anchor::End);
+        for (column, place) in panel.columns.clone().zip(0_u32..) {
             self.names.heading(picture, column, (self.left + self.wide * (f64::from(place) + 0.5), at));
         }
-        for group in groups {
+        for group in &panel.groups {
             self.group(picture, at, group);
             at += group.height();
         }
@@ -153,7 +152,7 @@ impl<'a> Field<'a> {
         picture.line(vec![(MARGIN, top), (WIDTH - MARGIN, top)], GRID, 1.0);
         for (line, at) in group.label.iter().zip(0_u32..) {
             let row = top + PAD + (SPARE + LINE) / 2.0 + LINE * f64::from(at);
-            picture.text((MARGIN, row), line.as_str(), (MEDIUM, INK, Anchor::Start));
+            picture.text((MARGIN, row), line.as_str(), MEDIUM, INK, Anchor::Start);
         }
         let mut at = top + PAD;
         for row in &group.rows {
@@ -165,29 +164,29 @@ impl<'a> Field<'a> {
     fn row(&self, picture: &mut Picture, top: f64, row: &Row) {
         let middle = top + row.height() / 2.0;
         let count = row.cell.contenders.to_string();
-        picture.text((self.left - 12.0, middle), count, (SMALL, INK, Anchor::End));
+        picture.text((self.left - 12.0, middle), count, SMALL, INK, Anchor::End);
         for (tile, column) in row.tiles.iter().zip(0_u32..) {
             let left = self.left + self.wide * f64::from(column);
-            let corners = ((left + 1.0, top + 1.0), (left + self.wide - 1.0, top + row.height() - 1.0));
+            let (from, to) = ((left + 1.0, top + 1.0), (left + self.wide - 1.0, top + row.height() - 1.0));
             match tile {
-                Some((tile, written)) => paint(picture, corners, (tile, written)),
-                None => picture.text((left + self.wide / 2.0, middle), "-", (SMALL, INK, Anchor::Middle)),
+                Some((tile, written)) => paint(picture, from, to, tile, written),
+                None => picture.text((left + self.wide / 2.0, middle), "-", SMALL, INK, Anchor::Middle),
             }
         }
     }
 }
 
 /// Draws a tile with what is written on it.
-fn paint(picture: &mut Picture, (from, to): ((f64, f64), (f64, f64)), (tile, written): (&Tile, &[String])) {
+fn paint(picture: &mut Picture, from: Point, to: Point, tile: &Tile, written: &[String]) {
     let (fill, border) = tile.fill();
     let rim = if tile.hollow { 3.0 } else { 1.0 };
     picture.rectangle(from, to, border);
     picture.rectangle((from.0 + rim, from.1 + rim), (to.0 - rim, to.1 - rim), fill);
-    let extra = f64::from(u32::try_from(written.len().saturating_sub(1)).unwrap_or(0));
+    let extra = float(written.len().saturating_sub(1));
     let mut row = f64::midpoint(from.1, to.1) - extra * LINE / 2.0;
     for line in written {
-        let style = (SMALL, written_on(fill), Anchor::Middle);
-        picture.text((f64::midpoint(from.0, to.0), row), line.as_str(), style);
+        let at = (f64::midpoint(from.0, to.0), row);
+        picture.text(at, line.as_str(), SMALL, written_on(fill), Anchor::Middle);
         row += LINE;
     }
 }
@@ -197,27 +196,92 @@ fn written_on(fill: Colour) -> Colour {
     Some(ink_on(fill)).filter(|ink| *ink != INK).unwrap_or(BLACK)
 }
 
-fn lines(label: &str) -> Vec<String> {
-    wrap(label, MEDIUM, LABEL).into_iter().take(3).collect()
-}
-
-fn tall(lines: usize) -> f64 {
-    tiles(lines) * LINE
-}
-
-fn tiles(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+impl Panel<'_> {
+    fn height(&self, names: &Names) -> f64 {
+        names.height(&self.columns) + self.groups.iter().map(Group::height).sum::<f64>()
+    }
 }
 
 impl Group<'_> {
     fn height(&self) -> f64 {
-        self.rows.iter().map(Row::height).sum::<f64>().max(tall(self.label.len()) + PAD) + 2.0 * PAD
+        self.rows.iter().map(Row::height).sum::<f64>().max(float(self.label.len()) * LINE + PAD) + 2.0 * PAD
     }
 }
 
 impl Row<'_> {
     fn height(&self) -> f64 {
         let most = self.tiles.iter().flatten().map(|(_, written)| written.len()).max();
-        tall(most.unwrap_or(1).max(1)) + SPARE
+        float(most.unwrap_or(1).max(1)) * LINE + SPARE
     }
+}
+
+const NAME_LINE: f64 = 16.0;
+const NAME_LINES: usize = 4;
+
+/// The headings of the columns: the faults' names or, where one is too long for its column, numbers and a list of what
+/// they stand for.
+struct Names {
+    /// The lines above each column.
+    headings: Vec<Vec<String>>,
+    /// What numbers stand for, each with its place below the first row of the list.
+    list: Vec<(String, Point)>,
+}
+
+impl Names {
+    /// The names in columns of that width.
+    fn new(names: &[String], width: f64) -> Self {
+        let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, SMALL, width - 8.0)).collect();
+        if wrapped
+            .iter()
+            .zip(names)
+            .all(|(lines, name)| lines.len() <= NAME_LINES && lines.join(" ") == *name)
+        {
+            return Self { headings: wrapped, list: Vec::new() };
+        }
+        let numbers: Vec<String> = (1..=names.len()).map(|number| format!("({number})")).collect();
+        let entries = numbers.iter().zip(names).map(|(number, name)| format!("{number} {name}"));
+        Self { list: flow(entries), headings: numbers.iter().map(|number| vec![number.clone()]).collect() }
+    }
+
+    /// The height that the list takes.
+    fn list_height(&self) -> f64 {
+        self.list.last().map_or(0.0, |(_, (_, below))| below + NAME_LINE + 10.0)
+    }
+
+    /// Draws the list from that row on.
+    fn list(&self, picture: &mut Picture, top: f64) {
+        for (entry, (across, below)) in &self.list {
+            picture.text((*across, top + below + NAME_LINE / 2.0), entry.as_str(), SMALL, INK, Anchor::Start);
+        }
+    }
+
+    /// The height of the headings of these columns.
+    fn height(&self, columns: &Range<usize>) -> f64 {
+        let most = self.headings[columns.clone()].iter().map(Vec::len).max().unwrap_or(0);
+        float(most) * NAME_LINE + 6.0
+    }
+
+    /// Draws the heading of a column above that place.
+    fn heading(&self, picture: &mut Picture, column: usize, (middle, bottom): Point) {
+        for (line, above) in self.headings[column].iter().rev().zip(0_u32..) {
+            let row = bottom - 6.0 - NAME_LINE * (f64::from(above) + 0.5);
+            picture.text((middle, row), line.as_str(), SMALL, INK, Anchor::Middle);
+        }
+    }
+}
+
+/// Entries one beside another, in as many rows as it takes.
+fn flow(entries: impl Iterator<Item = String>) -> Vec<(String, Point)> {
+    let (mut across, mut below) = (MARGIN, 0.0);
+    let mut places = Vec::new();
+    for entry in entries {
+        let entry = shorten(&entry, SMALL, WIDTH - 2.0 * MARGIN);
+        let wide = text_width(&entry, SMALL);
+        if across > MARGIN && across + wide > WIDTH - MARGIN {
+            (across, below) = (MARGIN, below + NAME_LINE + 2.0);
+        }
+        places.push((entry, (across, below)));
+        across += wide + 22.0;
+    }
+    places
 }

@@ -1,15 +1,16 @@
-//! The tiles of the heat map: what is written on each, and in which colour.
+//! The tiles of the heat map: what is written on each, and in which colour; and the key to the colours.
 //!
 //! Times run from pale to dark blue, so that they can be ranked by lightness alone. What went wrong has a colour that
 //! is none of the scale's, and a word.
 
 use super::axis::Axis;
-use super::look::{ALARM, PAPER, RULE};
-use super::picture::Colour;
+use super::look::{ALARM, INK, PAPER, RULE, between};
+use super::picture::{Anchor, Colour, Picture, Point, SMALL, text_width};
+use super::sheet::MARGIN;
 use crate::report::view::{FaultFigures, TrialFigures, UnderFault, recovery_word};
 
 /// The lock stood still, or somebody was not served.
-pub(super) const STUCK: Colour = (230, 159, 0);
+const STUCK: Colour = (230, 159, 0);
 /// Times from short to long.
 const RAMP: [Colour; 4] = [(226, 238, 248), (140, 190, 222), (28, 100, 168), (6, 38, 88)];
 /// Shorter times are not told apart: trials note no shorter gap.
@@ -38,14 +39,14 @@ fn median(under: &UnderFault) -> Option<f64> {
 }
 
 /// The colour of a time.
-pub(super) fn colour(scale: &Axis, us: f64) -> Colour {
+fn colour(scale: &Axis, us: f64) -> Colour {
     let along = scale.share(us.max(SHORTEST_US)).clamp(0.0, 1.0) * 3.0;
     let (from, to, part) = match along {
         at if at < 1.0 => (RAMP[0], RAMP[1], at),
         at if at < 2.0 => (RAMP[1], RAMP[2], at - 1.0),
         at => (RAMP[2], RAMP[3], at - 2.0),
     };
-    super::look::between(from, to, part)
+    between(from, to, part)
 }
 
 impl Tile {
@@ -92,6 +93,56 @@ fn wrong(trials: TrialFigures) -> Vec<(String, Colour)> {
 
 fn verdict(trials: TrialFigures) -> String {
     trials.verdict.unwrap_or("no verdict").to_owned()
+}
+
+const BAR: f64 = 300.0;
+const STEPS: u32 = 60;
+const TILE: f64 = 18.0;
+/// The height that the key takes.
+pub(super) const KEY_HEIGHT: f64 = 50.0;
+
+/// Draws what the colours mean, the scale of times and the tiles with words, from that row on.
+pub(super) fn draw_key(picture: &mut Picture, top: f64, scale: Option<&Axis>) {
+    let mut across = MARGIN;
+    if let Some(scale) = scale {
+        bar(picture, top, scale);
+        across += BAR + 40.0;
+    }
+    let words = ["violated, or entered too early", "stuck, or never acquired again", "not ranked"];
+    for (word, colour) in words.into_iter().zip([Some(ALARM), Some(STUCK), None]) {
+        swatch(picture, (across, top), colour);
+        across += TILE + 6.0;
+        picture.text((across, top + TILE / 2.0), word, SMALL, INK, Anchor::Start);
+        across += text_width(word, SMALL) + 24.0;
+    }
+}
+
+/// A square of a colour; with a border and nothing in it where there is none.
+fn swatch(picture: &mut Picture, (left, top): Point, colour: Option<Colour>) {
+    picture.rectangle((left, top), (left + TILE, top + TILE), colour.unwrap_or(RULE));
+    if colour.is_none() {
+        picture.rectangle((left + 1.5, top + 1.5), (left + TILE - 1.5, top + TILE - 1.5), PAPER);
+    }
+}
+
+fn bar(picture: &mut Picture, top: f64, scale: &Axis) {
+    let (Some(low), Some(high)) = (scale.ticks.first(), scale.ticks.last()) else { return };
+    for step in 0..STEPS {
+        let at = |step: u32| MARGIN + BAR * f64::from(step) / f64::from(STEPS);
+        let value = low.0 * (high.0 / low.0).powf((f64::from(step) + 0.5) / f64::from(STEPS));
+        picture.rectangle((at(step), top), (at(step + 1), top + TILE), colour(scale, value));
+    }
+    let mut free = 0.0;
+    for (value, label) in scale.ticks.iter().filter(|tick| !tick.1.is_empty()) {
+        let column = MARGIN + BAR * scale.share(*value);
+        let wide = text_width(label, SMALL);
+        let start = (column - wide / 2.0).max(MARGIN);
+        if start >= free {
+            picture.line(vec![(column, top + TILE), (column, top + TILE + 4.0)], RULE, 1.0);
+            picture.text((start, top + TILE + 13.0), label.as_str(), SMALL, INK, Anchor::Start);
+            free = start + wide + 12.0;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
-//! What a strategy looks like, in every chart: a colour, a dash pattern and a marker of its own.
+//! What a strategy looks like, in every chart: a colour, a dash pattern and a marker of its own; what is marked on its
+//! figures, and what a chart must say of these marks.
 //!
 //! The colours are those of Okabe and Ito, which people with any kind of colour blindness can tell apart.
 //! Their yellow is left out, because it cannot be read on white; grey stands in for it. Past the eighth
 //! strategy the colours come again, but never with the same dash pattern and marker.
 
+use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
 use super::picture::{Colour, Picture, Point};
+use crate::report::View;
+use crate::report::view::{Cell, Repetition};
 
 /// Text.
 pub(super) const INK: Colour = (51, 51, 51);
@@ -47,18 +51,31 @@ const DASHES: [&[f64]; 10] = [
     &[18.0, 3.0, 6.0, 3.0],
 ];
 
-/// Corners and turn (in eighths of a circle) of the markers; a depth below 1 makes a star.
-const MARKERS: [(u32, f64, f64); 10] = [
-    (24, 0.0, 1.0),
-    (4, 1.0, 1.0),
-    (3, -2.0, 1.0),
-    (4, 0.0, 1.0),
-    (3, 2.0, 1.0),
-    (5, -2.0, 0.45),
-    (6, 0.0, 1.0),
-    (3, 0.0, 1.0),
-    (4, 0.0, 0.4),
-    (3, 4.0, 1.0),
+/// The outline of a marker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Outline {
+    corners: u32,
+    /// In eighths of a circle.
+    turn: f64,
+    /// Below 1, it is a star.
+    depth: f64,
+}
+
+const fn outline(corners: u32, turn: f64, depth: f64) -> Outline {
+    Outline { corners, turn, depth }
+}
+
+const MARKERS: [Outline; 10] = [
+    outline(24, 0.0, 1.0),
+    outline(4, 1.0, 1.0),
+    outline(3, -2.0, 1.0),
+    outline(4, 0.0, 1.0),
+    outline(3, 2.0, 1.0),
+    outline(5, -2.0, 0.45),
+    outline(6, 0.0, 1.0),
+    outline(3, 0.0, 1.0),
+    outline(4, 0.0, 0.4),
+    outline(3, 4.0, 1.0),
 ];
 
 /// How one strategy is drawn.
@@ -68,7 +85,7 @@ pub(super) struct Look {
     pub colour: Colour,
     /// Lengths of strokes and gaps in turn, in pixels; empty for a solid line.
     pub dash: &'static [f64],
-    marker: (u32, f64, f64),
+    marker: Outline,
 }
 
 /// How a marker is drawn.
@@ -78,6 +95,18 @@ pub(super) struct Mark {
     pub doubtful: bool,
     /// The lock did not exclude: crossed out.
     pub violated: bool,
+}
+
+impl Mark {
+    /// The mark of a figure over all repetitions of a cell.
+    pub fn of(cell: &Cell) -> Self {
+        Self { doubtful: !cell.is_sound(), violated: cell.violations() > 0 }
+    }
+
+    /// The mark of one repetition's figure.
+    pub fn of_one(repetition: &Repetition) -> Self {
+        Self { doubtful: !repetition.is_sound(), violated: repetition.violations > 0 }
+    }
 }
 
 impl Look {
@@ -110,7 +139,7 @@ impl Look {
 
     /// Draws the small dot of a single repetition: a ring when its figure does not count.
     pub fn dot(&self, picture: &mut Picture, at: Point, mark: Mark) {
-        let circle = |radius| corners(at, radius, (16, 0.0, 1.0));
+        let circle = |radius| corners(at, radius, outline(16, 0.0, 1.0));
         picture.area(circle(if mark.doubtful { 4.0 } else { 2.5 }), self.pale());
         if mark.doubtful {
             picture.area(circle(2.4), PAPER);
@@ -119,7 +148,7 @@ impl Look {
 
     fn outline(&self, at: Point, radius: f64) -> Vec<Point> {
         // A triangle or star of the same radius would look smaller than a circle.
-        let radius = if self.marker.0 == 3 || self.marker.2 < 1.0 { radius * 1.2 } else { radius };
+        let radius = if self.marker.corners == 3 || self.marker.depth < 1.0 { radius * 1.2 } else { radius };
         corners(at, radius, self.marker)
     }
 }
@@ -131,9 +160,10 @@ pub(super) fn cross(picture: &mut Picture, (x, y): Point) {
     picture.line(vec![(x - ARM, y + ARM), (x + ARM, y - ARM)], ALARM, 1.8);
 }
 
-fn corners((x, y): Point, radius: f64, (count, turn, depth): (u32, f64, f64)) -> Vec<Point> {
+fn corners((x, y): Point, radius: f64, outline: Outline) -> Vec<Point> {
+    let Outline { corners, turn, depth } = outline;
     let inner = depth < 1.0;
-    let steps = if inner { 2 * count } else { count };
+    let steps = if inner { 2 * corners } else { corners };
     let corner = |step: u32| {
         let angle = TAU * (f64::from(step) / f64::from(steps) + turn / 8.0);
         let reach = if inner && step % 2 == 1 { radius * depth } else { radius };
@@ -149,7 +179,6 @@ pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
 }
 
 /// The colour that lies between two, that part of the way from the first to the second.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
     let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
@@ -188,4 +217,64 @@ fn turn(strokes: &mut Vec<Vec<Point>>, part: usize, at: Point) {
         Some(stroke) => stroke.push(at),
         None => strokes.push(vec![at]),
     }
+}
+
+/// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials that they stand
+/// for.
+pub(super) fn caption_of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
+    let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let violated = by_strategy(&cells, |cell| cell.violations() > 0);
+    if !violated.is_empty() {
+        said.push("Red cross: the lock let two contenders in at once.".to_owned());
+    }
+    let mut caption = caption_of_doubts(view, said, shown);
+    caption.extend(violated.iter().map(|(strategy, cells)| {
+        let count: u64 = cells.iter().map(|cell| cell.violations()).sum();
+        format!("Violated: {}: {count} violations", named(view, *strategy, cells))
+    }));
+    caption
+}
+
+/// The same for a chart that marks violations in its own way.
+pub(super) fn caption_of_doubts(
+    view: &View,
+    mut said: Vec<String>,
+    shown: impl Fn(&Cell) -> bool,
+) -> Vec<String> {
+    let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let doubtful = by_strategy(&cells, |cell| cell.repetitions.iter().any(|one| !one.is_sound()));
+    if !doubtful.is_empty() {
+        said.push(
+            "Hollow: invalid or partial trials; no median counts them if a sound one exists.".to_owned(),
+        );
+    }
+    said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));
+    let mut caption = vec![said.join(" ")];
+    caption.extend(doubtful.iter().map(|(strategy, cells)| doubt(view, *strategy, cells)));
+    caption
+}
+
+fn by_strategy<'a>(cells: &[&'a Cell], holds: impl Fn(&Cell) -> bool) -> BTreeMap<usize, Vec<&'a Cell>> {
+    let mut found: BTreeMap<usize, Vec<&Cell>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| holds(cell)) {
+        found.entry(cell.strategy).or_default().push(cell);
+    }
+    found
+}
+
+fn doubt(view: &View, strategy: usize, cells: &[&Cell]) -> String {
+    let all = || cells.iter().flat_map(|cell| &cell.repetitions);
+    let why = all().find_map(|one| {
+        let invalid = one.invalid.as_ref().map(|why| format!("invalid: {why}"));
+        invalid.or_else(|| one.partial.as_ref().map(|why| format!("partial: {why}")))
+    });
+    let unsound = all().filter(|one| !one.is_sound()).count();
+    let of = format!("{unsound} of {} trials", all().count());
+    format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
+}
+
+fn named(view: &View, strategy: usize, cells: &[&Cell]) -> String {
+    let label = view.strategies.get(strategy).map_or("?", String::as_str);
+    let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
+    format!("{label} at {} contenders", counts.join(", "))
 }

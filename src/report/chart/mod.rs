@@ -1,18 +1,9 @@
-//! Charts: each one file here, each drawn as SVG and PNG from the same picture.
+//! Charts, each drawn as SVG and PNG from the same picture.
 
 mod axis;
-mod band;
-mod bars;
 mod by_contenders;
-mod caption;
-mod fan_out;
-mod fault_names;
 mod faults;
-mod font;
 mod heat;
-mod heat_key;
-mod keys;
-mod kinds;
 mod look;
 mod over_time;
 mod paint;
@@ -20,10 +11,7 @@ mod percentile;
 mod picture;
 mod plot;
 mod requests;
-mod series;
-mod shade;
 mod sheet;
-mod throughput;
 
 use std::path::{Path, PathBuf};
 
@@ -78,8 +66,8 @@ fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
     let mut charts = vec![
         percentile(Measure::Wait),
         percentile(Measure::Handoff),
-        ("throughput".to_owned(), throughput::draw(view)),
-        ("fan-out".to_owned(), fan_out::draw(view)),
+        ("throughput".to_owned(), by_contenders::throughput(view)),
+        ("fan-out".to_owned(), by_contenders::fan_out(view)),
         ("requests".to_owned(), requests::draw(view)),
         (at("throughput-over-time", over_time::count(view)), over_time::draw(view)),
     ];

@@ -1,17 +1,18 @@
 //! Puts a picture into an SVG and a PNG file.
 
+use std::convert::Infallible;
+use std::ops::Range;
 use std::path::Path;
 
-use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::backend::{BitMapBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
 use plotters::element::{PathElement, Polygon, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, TextStyle, WHITE};
+use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
 
-use super::band::Band;
-use super::font;
-use super::picture::{Anchor, Colour, Picture, Point, Shape};
+use super::picture::{Anchor, Colour, Picture, Point, Shape, font};
 use crate::error::Error;
 
 /// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
@@ -76,7 +77,6 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::environment(format!("cannot write {}: {error}", path.display()))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn size(picture: &Picture, dots: u32) -> (u32, u32) {
     let dots = f64::from(dots);
     ((picture.width * dots).round() as u32, (picture.height * dots).round() as u32)
@@ -141,7 +141,7 @@ fn text_style(size: f64, colour: Colour, anchor: Anchor) -> TextStyle<'static> {
         Anchor::Middle => HPos::Center,
         Anchor::End => HPos::Right,
     };
-    font::of(size).color(&rgb(colour)).pos(Pos::new(horizontal, VPos::Center))
+    font(size).color(&rgb(colour)).pos(Pos::new(horizontal, VPos::Center))
 }
 
 fn rgb((red, green, blue): Colour) -> RGBColor {
@@ -152,7 +152,74 @@ fn all_dots(points: &[Point], fit: Fit) -> Vec<(i32, i32)> {
     points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit))).collect()
 }
 
-#[allow(clippy::cast_possible_truncation)]
 fn dots(pixels: f64, fit: Fit) -> i32 {
     (pixels * fit.dots).round() as i32
+}
+
+/// Some rows of a picture, three bytes a dot: what is painted outside of them is left out.
+struct Band<'a> {
+    dots: &'a mut [u8],
+    size: (u32, u32),
+    rows: Range<u32>,
+}
+
+impl<'a> Band<'a> {
+    /// Those rows of a picture of that size, with room for each dot's three bytes.
+    fn new(dots: &'a mut [u8], size: (u32, u32), rows: Range<u32>) -> Self {
+        Self { dots, size, rows }
+    }
+}
+
+impl DrawingBackend for Band<'_> {
+    type ErrorType = Infallible;
+
+    fn get_size(&self) -> (u32, u32) {
+        self.size
+    }
+
+    fn ensure_prepared(&mut self) -> Result<(), DrawingErrorKind<Infallible>> {
+        Ok(())
+    }
+
+    fn present(&mut self) -> Result<(), DrawingErrorKind<Infallible>> {
+        Ok(())
+    }
+
+    /// Everything else that can be drawn comes down to this.
+    fn draw_pixel(
+        &mut self,
+        (x, y): BackendCoord,
+        colour: BackendColor,
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
+        let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y)) else { return Ok(()) };
+        if x < self.size.0 && self.rows.contains(&y) {
+            let at = ((y - self.rows.start) * self.size.0 + x) as usize * 3;
+            let (red, green, blue) = colour.rgb;
+            for (dot, new) in self.dots[at..at + 3].iter_mut().zip([red, green, blue]) {
+                *dot = mixed(*dot, new, colour.alpha);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mixed(old: u8, new: u8, alpha: f64) -> u8 {
+    (f64::from(old) + (f64::from(new) - f64::from(old)) * alpha.clamp(0.0, 1.0)).round() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_dots_within_the_rows_are_kept_and_half_a_colour_is_mixed() {
+        let mut dots = [255; 2 * 2 * 3];
+        let mut band = Band::new(&mut dots, (2, 10), 4..6);
+        let black = |alpha| BackendColor { alpha, rgb: (0, 0, 0) };
+        for (at, alpha) in [((0, 3), 1.0), ((0, 6), 1.0), ((-1, 4), 1.0), ((2, 4), 1.0), ((1, 5), 0.5)] {
+            band.draw_pixel(at, black(alpha)).unwrap();
+        }
+        assert_eq!(dots[..9], [255; 9]);
+        assert_eq!(dots[9..], [128; 3]);
+    }
 }

@@ -1,10 +1,10 @@
 //! A measure by percentile, on the scale that shows the tail: each step to the right is ten times rarer.
 
 use super::axis::Axis;
-use super::look::Mark;
-use super::series::{self as lines, Series, mark_of};
+use super::look::{Mark, caption_of};
+use super::picture::Picture;
+use super::plot::{Marked, Series, draw_series};
 use super::sheet::Sheet;
-use super::{Picture, caption};
 use crate::measure::{Histogram, Measure};
 use crate::report::View;
 use crate::report::view::Cell;
@@ -21,14 +21,14 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
     let shown = |cell: &Cell| cell.contenders == contenders && cell.has_samples(measure);
-    let said = caption::of(view, vec![explain(measure)], shown);
+    let said = caption_of(view, vec![explain(measure)], shown);
     let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
     let y = Axis::durations(&name, all.iter().flat_map(Series::heights));
     let plot = sheet.plot(Axis::percentiles(furthest), y, &keys);
-    lines::draw(&mut sheet.picture, &plot, &all);
+    draw_series(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
 }
 
@@ -44,7 +44,7 @@ fn explain(measure: Measure) -> String {
 
 fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
     let samples = cell.merged(measure)?;
-    let mark = mark_of(cell);
+    let mark = Mark::of(cell);
     Some(Series {
         strategy: cell.strategy,
         label: view.label(cell).to_owned(),
@@ -55,7 +55,6 @@ fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
 }
 
 /// The curve: from the smallest sample to the largest, which stands at one in as many as there are.
-#[allow(clippy::cast_precision_loss)]
 fn curve(samples: &Histogram) -> Vec<(f64, f64)> {
     const STEPS: u32 = 240;
     let end = (samples.len() as f64).clamp(2.0, 1e7);
@@ -69,8 +68,7 @@ fn curve(samples: &Histogram) -> Vec<(f64, f64)> {
 }
 
 /// Markers at the percentiles that have a tick, and at the end.
-#[allow(clippy::cast_precision_loss)]
-fn markers(samples: &Histogram, mark: Mark) -> Vec<((f64, f64), Mark)> {
+fn markers(samples: &Histogram, mark: Mark) -> Vec<Marked> {
     let end = (samples.len() as f64).clamp(2.0, 1e7);
     let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
     // One cross a line is enough.
@@ -80,7 +78,6 @@ fn markers(samples: &Histogram, mark: Mark) -> Vec<((f64, f64), Mark)> {
     markers
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn value_at(samples: &Histogram, rarity: f64) -> f64 {
     samples.value_at_quantile(1.0 - 1.0 / rarity).max(1) as f64
 }

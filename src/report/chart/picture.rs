@@ -1,8 +1,16 @@
 //! A picture as plain data: lines, areas and texts in pixels. Charts make it; `paint` puts it on paper.
 //!
-//! One picture gives the SVG and the PNG, and a test can ask it what overlaps or is too small.
+//! One picture gives the SVG and the PNG, and a test can ask it what overlaps or is too small. Its font is embedded, so
+//! that texts have the same width, and a PNG looks the same, on a host without any font.
 
-use super::font;
+use std::sync::OnceLock;
+
+use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
+
+/// The text of axes and keys.
+pub(super) const MEDIUM: f64 = 14.0;
+/// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
+pub(super) const SMALL: f64 = 13.0;
 
 /// Red, green and blue.
 pub(super) type Colour = (u8, u8, u8);
@@ -67,12 +75,7 @@ impl Picture {
     }
 
     /// Writes a text, vertically centred.
-    pub fn text(
-        &mut self,
-        at: Point,
-        text: impl Into<String>,
-        (size, colour, anchor): (f64, Colour, Anchor),
-    ) {
+    pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, colour: Colour, anchor: Anchor) {
         let text = text.into();
         if !text.is_empty() {
             self.shapes.push(Shape::Text { at, text, size, colour, anchor });
@@ -85,7 +88,7 @@ pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if font::width(&format!("{line} {word}"), size) <= width => {
+            Some(line) if text_width(&format!("{line} {word}"), size) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -95,14 +98,42 @@ pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     lines.into_iter().map(|line| shorten(&line, size, width)).collect()
 }
 
+/// The label of a strategy in lines no wider than that, three at the most.
+pub(super) fn label_lines(label: &str, width: f64) -> Vec<String> {
+    wrap(label, MEDIUM, width).into_iter().take(3).collect()
+}
+
 /// Cuts a text that is wider than that, with `…` at its end.
 pub(super) fn shorten(text: &str, size: f64, width: f64) -> String {
-    if font::width(text, size) <= width {
+    if text_width(text, size) <= width {
         return text.to_owned();
     }
     let mut kept = text.to_owned();
-    while !kept.is_empty() && font::width(&format!("{kept}…"), size) > width {
+    while !kept.is_empty() && text_width(&format!("{kept}…"), size) > width {
         kept.pop();
     }
     format!("{}…", kept.trim_end())
+}
+
+/// DejaVu Sans, cut down to Latin letters and the signs in use; its licence lies beside it.
+static FILE: &[u8] = include_bytes!("../../../assets/DejaVuSans-subset.ttf");
+
+/// The name in SVG files: the embedded font, then those of nearly the same widths, then whatever there is.
+const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+
+/// The library takes a size 1.24 times that of the letter square.
+const SIZE_FACTOR: f64 = 1.24;
+
+/// A font of that size in pixels.
+pub(super) fn font(size: f64) -> FontDesc<'static> {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FILE).is_ok());
+    FontDesc::new(FontFamily::Name(FAMILY), size * SIZE_FACTOR, FontStyle::Normal)
+}
+
+/// The width of a text in pixels, rather too wide than too narrow.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    const FINENESS: f64 = 8.0;
+    let guess = || f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX)) * size * 0.65;
+    font(size * FINENESS).box_size(text).map_or_else(|_| guess(), |(wide, _)| f64::from(wide) / FINENESS)
 }

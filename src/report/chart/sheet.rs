@@ -1,11 +1,9 @@
 //! The sheet that every chart is drawn on: title, where it was measured, plot with axes, keys, caption.
 
 use super::axis::Axis;
-use super::font;
-use super::keys::{self, Key};
 use super::look::{FAINT_INK, GRID, INK, RULE};
-use super::picture::{Anchor, Picture, shorten, wrap};
-use super::plot::{MEDIUM, Plot, SMALL};
+use super::picture::{Anchor, MEDIUM, Picture, SMALL, shorten, text_width, wrap};
+use super::plot::{Key, Plot, draw_keys, keys_height, keys_width};
 use crate::report::View;
 
 /// Width of every chart, in pixels.
@@ -13,7 +11,8 @@ pub(super) const WIDTH: f64 = 1000.0;
 /// Height of a chart that has no reason to be taller.
 pub(super) const HEIGHT: f64 = 600.0;
 const LARGE: f64 = 21.0;
-const MARGIN: f64 = 18.0;
+/// What stays free at each edge.
+pub(super) const MARGIN: f64 = 18.0;
 const LINE: f64 = 18.0;
 const ABOVE_PLOT: f64 = 24.0;
 const BELOW_PLOT: f64 = 46.0;
@@ -32,7 +31,7 @@ pub(super) struct Sheet {
 impl Sheet {
     /// A sheet of the common height, or taller if these keys need it.
     pub fn for_keys(view: &View, title: &str, caption: &[String], keys: &[Key]) -> Self {
-        let needed = Self::overhead(view, caption) + ABOVE_PLOT + keys::room(keys) + BELOW_PLOT;
+        let needed = Self::overhead(view, caption) + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
         Self::new(view, title, caption, needed.max(HEIGHT).ceil())
     }
 
@@ -58,10 +57,10 @@ impl Sheet {
     fn heading(&mut self, place: &str, title: &str) {
         let width = WIDTH - 2.0 * MARGIN;
         let title = shorten(title, LARGE, width);
-        self.picture.text((MARGIN, self.top + 8.0), title, (LARGE, INK, Anchor::Start));
+        self.picture.text((MARGIN, self.top + 8.0), title, LARGE, INK, Anchor::Start);
         self.top += 34.0;
         for line in wrap(place, SMALL, width).into_iter().take(3) {
-            self.picture.text((MARGIN, self.top), line, (SMALL, FAINT_INK, Anchor::Start));
+            self.picture.text((MARGIN, self.top), line, SMALL, FAINT_INK, Anchor::Start);
             self.top += LINE;
         }
         self.top += 8.0;
@@ -75,7 +74,7 @@ impl Sheet {
             lines.push("… more is said below the run's table".to_owned());
         }
         for line in lines.into_iter().rev() {
-            self.picture.text((MARGIN, self.bottom - 4.0), line, (SMALL, FAINT_INK, Anchor::Start));
+            self.picture.text((MARGIN, self.bottom - 4.0), line, SMALL, FAINT_INK, Anchor::Start);
             self.bottom -= LINE;
         }
         self.bottom -= 6.0;
@@ -83,21 +82,22 @@ impl Sheet {
 
     /// Draws axes, grid and keys, and gives the rectangle within them.
     pub fn plot(&mut self, x: Axis, y: Axis, keys: &[Key]) -> Plot {
-        self.plot_on((x, y), keys, |_, _| ())
+        self.plot_on(x, y, keys, |_, _| ())
     }
 
     /// The same, with something drawn below the grid.
     pub fn plot_on(
         &mut self,
-        (x, y): (Axis, Axis),
+        x: Axis,
+        y: Axis,
         keys: &[Key],
         ground: impl FnOnce(&mut Picture, &Plot),
     ) -> Plot {
-        let labels = y.ticks.iter().map(|(_, label)| font::width(label, MEDIUM));
+        let labels = y.ticks.iter().map(|(_, label)| text_width(label, MEDIUM));
         let plot = Plot {
             left: MARGIN + labels.fold(0.0, f64::max) + 10.0,
             top: self.top + ABOVE_PLOT,
-            right: WIDTH - MARGIN - keys::width(keys),
+            right: WIDTH - MARGIN - keys_width(keys),
             bottom: self.bottom - BELOW_PLOT,
             x,
             y,
@@ -105,18 +105,18 @@ impl Sheet {
         ground(&mut self.picture, &plot);
         self.rows(&plot);
         self.columns(&plot);
-        keys::draw(&mut self.picture, &plot, keys);
+        draw_keys(&mut self.picture, &plot, keys);
         plot
     }
 
     fn rows(&mut self, plot: &Plot) {
-        let style = (MEDIUM, INK, Anchor::Start);
-        self.picture.text((MARGIN, plot.top - 22.0), plot.y.title.as_str(), style);
+        let title = plot.y.title.as_str();
+        self.picture.text((MARGIN, plot.top - 22.0), title, MEDIUM, INK, Anchor::Start);
         for (value, label) in &plot.y.ticks {
             let row = plot.bottom - plot.y.share(*value) * (plot.bottom - plot.top);
             let width = if label.is_empty() { 0.5 } else { 1.0 };
             self.picture.line(vec![(plot.left, row), (plot.right, row)], GRID, width);
-            self.picture.text((plot.left - 8.0, row), label.as_str(), (MEDIUM, INK, Anchor::End));
+            self.picture.text((plot.left - 8.0, row), label.as_str(), MEDIUM, INK, Anchor::End);
         }
     }
 
@@ -127,11 +127,11 @@ impl Sheet {
         }
         self.picture.line(vec![(plot.left, plot.bottom), (plot.right, plot.bottom)], RULE, 1.5);
         for (column, label) in readable(plot) {
-            self.picture.text((column, plot.bottom + 16.0), label, (MEDIUM, INK, Anchor::Middle));
+            self.picture.text((column, plot.bottom + 16.0), label, MEDIUM, INK, Anchor::Middle);
         }
         let middle = f64::midpoint(plot.left, plot.right);
-        let style = (MEDIUM, INK, Anchor::Middle);
-        self.picture.text((middle, plot.bottom + 38.0), plot.x.title.as_str(), style);
+        let title = plot.x.title.as_str();
+        self.picture.text((middle, plot.bottom + 38.0), title, MEDIUM, INK, Anchor::Middle);
     }
 }
 
@@ -140,9 +140,9 @@ fn readable(plot: &Plot) -> Vec<(f64, &str)> {
     let mut kept: Vec<(f64, &str)> = Vec::new();
     for (value, label) in plot.x.ticks.iter().rev().filter(|tick| !tick.1.is_empty()) {
         let column = plot.at(*value, 0.0).0;
-        let reach = font::width(label, MEDIUM) / 2.0 + 5.0;
+        let reach = text_width(label, MEDIUM) / 2.0 + 5.0;
         let free =
-            kept.last().is_none_or(|(next, text)| column + reach < next - font::width(text, MEDIUM) / 2.0);
+            kept.last().is_none_or(|(next, text)| column + reach < next - text_width(text, MEDIUM) / 2.0);
         if free {
             kept.push((column, label));
         }

@@ -1,6 +1,7 @@
 //! The same tables as Markdown, for READMEs and CI summaries.
 
-use super::{Grid, faults_legend, headline, legend};
+use super::grids::{faults_legend, legend};
+use super::{Grid, headline};
 use crate::report::View;
 
 /// The main table, what must be said of it, and the three-way check folded away.

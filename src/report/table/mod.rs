@@ -1,17 +1,35 @@
 //! The table, for a terminal and as Markdown, and the lines below it.
 
-mod columns;
-mod counts;
-mod faults;
+mod grids;
 mod markdown;
 mod terminal;
 
 pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 
-use columns::{COLUMNS, Column};
-
 use super::View;
+
+/// One column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Column {
+    /// The heading, with its unit where it has one.
+    heading: &'static str,
+    /// Whether it holds numbers, which stand at the right.
+    numbers: bool,
+    /// The larger, the sooner it is left out; 0 stays.
+    spare: u8,
+}
+
+const fn words(heading: &'static str) -> Column {
+    Column { heading, numbers: false, spare: 0 }
+}
+
+const fn numbers(heading: &'static str, spare: u8) -> Column {
+    Column { heading, numbers: true, spare }
+}
+
+/// What stands where nothing was measured.
+const NOT_MEASURED: &str = "-";
 
 /// Rows of texts below headings.
 struct Grid {
@@ -23,18 +41,12 @@ struct Grid {
 }
 
 impl Grid {
-    /// The main table: one row for each strategy and contender count.
-    fn of(view: &View) -> Self {
-        let rows = view.cells.iter().map(|cell| columns::row(view, cell).to_vec()).collect();
-        Self { columns: COLUMNS.to_vec(), labels: 1, rows }.without_idle_columns()
-    }
-
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
     fn without_idle_columns(self) -> Self {
         let idle = |at: usize| {
             let same = |text: &str| self.rows.iter().all(|row| row[at] == text);
             let column = self.columns[at];
-            column.spare > 0 && (same(columns::NOT_MEASURED) || column.heading == "reps" && same("1"))
+            column.spare > 0 && (same(NOT_MEASURED) || column.heading == "reps" && same("1"))
         };
         let kept: Vec<usize> = (0..self.columns.len()).filter(|at| !idle(*at)).collect();
         self.only(&kept)
@@ -56,21 +68,6 @@ impl Grid {
             rows: self.rows.iter().map(pick).collect(),
         }
     }
-}
-
-/// What the table's figures are, in one sentence.
-fn legend(view: &View) -> String {
-    let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
-    let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
-    format!(
-        "{figures}acq: acquisition; fan-out: notifications caused by a release, per release; -: not measured."
-    )
-}
-
-/// What the figures of the table of faults are.
-fn faults_legend(view: &View) -> String {
-    let several = view.fault_sets().iter().any(|set| set.single().is_none());
-    [faults::LEGEND, if several { faults::SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
 
 /// The first line: what ran, and the verdict with its first reason.

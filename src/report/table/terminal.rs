@@ -4,7 +4,8 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
 };
 
-use super::{Grid, faults_legend, headline, legend};
+use super::grids::{faults_legend, legend};
+use super::{Grid, headline};
 use crate::report::View;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.

@@ -1,7 +1,6 @@
 //! Client, cost model and servers side by side.
 
-use super::accounting_line::AccountingLine;
-use super::{Cell, View};
+use super::{AccountingLine, Cell, View};
 
 /// One line of the three-way check of a cell: the sums over its repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,29 +3,14 @@
 //! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
 
 mod accounting;
-mod accounting_line;
-mod broken;
 mod cell;
-mod fault_notes;
-mod fault_set;
-mod fault_words;
-mod judged;
+mod faults;
 mod notes;
-mod of;
-mod of_broken;
-mod place;
-mod repetition;
-mod under_fault;
+mod stored;
 
 pub use accounting::{AccountingRow, CrossCheck};
-pub use accounting_line::AccountingLine;
-pub use broken::{Broken, Fault, Order};
-pub use cell::{Cell, Spread};
-pub use fault_set::FaultSet;
-pub use fault_words::{gap_word, recovery_word};
-pub use judged::verdict_word;
-pub use repetition::Repetition;
-pub use under_fault::{FaultFigures, Recovery, TrialFigures, UnderFault};
+pub use cell::{AccountingLine, Broken, Cell, Fault, Order, Repetition, Spread, verdict_word};
+pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 
 use crate::verdict::Verdict;
 

@@ -1,13 +1,12 @@
-//! Reading a history: its header, then event after event.
+//! Reading a history: its header, then event after event; and single lines again by their place.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::super::io_error::cannot;
-use super::lines::{Found, LONGEST, Lines};
+use super::super::layout::cannot;
 use super::wire::{EventLine, FORMAT, HeaderLine, VERSION, Versioned};
 use crate::error::Error;
 use crate::record::history::{Event, Header, Place};
@@ -136,4 +135,79 @@ fn unreadable(path: &Path, line: u64, error: &std::io::Error) -> Error {
 
 fn broken(path: &Path, line: u64, what: &str) -> Error {
     Error::usage(format!("{}:{line}: {what}; docs/history.md describes the format", path.display()))
+}
+
+/// The longest line that is read, in bytes. A header with thousands of locks fits.
+const LONGEST: u64 = 4 << 20;
+
+/// One line as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found<'a> {
+    /// Where it lies.
+    place: Place,
+    /// Its bytes, without the end of the line.
+    text: &'a [u8],
+    /// Whether it has an end: the last line of a file that was cut off has none.
+    ended: bool,
+}
+
+/// Reads line after line into one buffer.
+#[derive(Debug)]
+struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    next: Place,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// From the beginning of that input.
+    fn new(input: R) -> Self {
+        Self { input, buffer: Vec::new(), next: Place { line: 1, offset: 0 } }
+    }
+
+    /// The next line that is not empty; `None` after the last.
+    ///
+    /// # Errors
+    /// What reading failed with; `InvalidData` for a line longer than [`LONGEST`].
+    fn next_line(&mut self) -> io::Result<Option<Found<'_>>> {
+        loop {
+            let place = self.next;
+            self.buffer.clear();
+            let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.buffer)? as u64;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.next = Place { line: place.line + 1, offset: place.offset + read };
+            let ended = self.buffer.last() == Some(&b'\n');
+            if !ended && read == LONGEST {
+                return Err(io::Error::from(io::ErrorKind::InvalidData));
+            }
+            if !self.buffer.trim_ascii().is_empty() {
+                return Ok(Some(Found { place, text: self.buffer.trim_ascii_end(), ended }));
+            }
+        }
+    }
+
+    /// The number of the line that comes next.
+    fn number(&self) -> u64 {
+        self.next.line
+    }
+}
+
+/// The lines at those places, in their order.
+///
+/// # Errors
+/// [`Error::Environment`] when the file can no longer be read.
+pub fn lines_at(path: &Path, places: &[Place]) -> Result<Vec<String>, Error> {
+    let read = || {
+        let mut file = BufReader::new(File::open(path)?);
+        let line = |place: &Place| {
+            file.seek(SeekFrom::Start(place.offset))?;
+            let mut text = Vec::new();
+            file.by_ref().take(LONGEST).read_until(b'\n', &mut text)?;
+            Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+        };
+        places.iter().map(line).collect::<io::Result<_>>()
+    };
+    read().map_err(|error| cannot("read", path, &error))
 }

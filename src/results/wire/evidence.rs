@@ -1,58 +1,9 @@
-//! What a verdict rests on: violations, the three-way count, the servers' own counters.
-
-use std::collections::BTreeMap;
+//! A verdict with its reasons, and the three-way count with what it says.
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Accounting, Holder, ServerCounters, Violation};
-
-/// One of the two holders of a violation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredHolder {
-    /// The contender's number within the trial.
-    pub contender: usize,
-    /// The sequence number of its queue node; `None` for a lock without one.
-    pub sequence: Option<i64>,
-    /// The czxid of its node (the fencing token), if it has one.
-    pub czxid: Option<i64>,
-    /// When it entered, since the measured phase began (negative: before it).
-    pub entered_us: i64,
-}
-
-impl From<&Holder> for StoredHolder {
-    fn from(holder: &Holder) -> Self {
-        Self {
-            contender: holder.contender,
-            sequence: holder.sequence,
-            czxid: holder.czxid,
-            entered_us: holder.entered_us,
-        }
-    }
-}
-
-/// Entry into a critical section while another contender was still in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredViolation {
-    /// Which of the trial's lock paths.
-    pub lock: usize,
-    /// The contender that was already inside.
-    pub inside: StoredHolder,
-    /// The contender that entered.
-    pub entered: StoredHolder,
-    /// When it was noticed, since the program started.
-    pub noticed_us: u64,
-}
-
-impl From<&Violation> for StoredViolation {
-    fn from(violation: &Violation) -> Self {
-        Self {
-            lock: violation.lock,
-            inside: (&violation.inside).into(),
-            entered: (&violation.entered).into(),
-            noticed_us: violation.at,
-        }
-    }
-}
+use crate::record::Accounting;
+use crate::verdict::Verdict;
 
 /// One line of the three-way check: client, cost model, servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,26 +32,66 @@ impl From<&Accounting> for StoredAccounting {
     }
 }
 
-/// One server's counters (`mntr`) around a trial.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredServerCounters {
-    /// `host:port`.
-    pub address: String,
-    /// `leader`, `follower`, `standalone`.
-    pub role: String,
-    /// The selected keys before the first request.
-    pub before: BTreeMap<String, i64>,
-    /// The same after the last.
-    pub after: BTreeMap<String, i64>,
+/// The one word of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictWord {
+    /// The promise was kept, and there was enough evidence to say so.
+    Held,
+    /// The promise was broken.
+    Violated,
+    /// There was too little evidence.
+    Unknown,
 }
 
-impl From<&ServerCounters> for StoredServerCounters {
-    fn from(server: &ServerCounters) -> Self {
-        Self {
-            address: server.address.clone(),
-            role: server.role.clone(),
-            before: server.before.clone(),
-            after: server.after.clone(),
+/// A verdict with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredVerdict {
+    /// `held`, `violated` or `unknown`.
+    pub verdict: VerdictWord,
+    /// Why it is not `held`; empty when it is.
+    pub reasons: Vec<String>,
+}
+
+impl From<&Verdict> for StoredVerdict {
+    fn from(verdict: &Verdict) -> Self {
+        let word = match verdict {
+            Verdict::Held => VerdictWord::Held,
+            Verdict::Violated(_) => VerdictWord::Violated,
+            Verdict::Unknown(_) => VerdictWord::Unknown,
+        };
+        Self { verdict: word, reasons: verdict.reasons().to_vec() }
+    }
+}
+
+impl From<&StoredVerdict> for Verdict {
+    fn from(stored: &StoredVerdict) -> Self {
+        let reasons = stored.reasons.clone();
+        match stored.verdict {
+            VerdictWord::Held => Self::Held,
+            VerdictWord::Violated => Self::Violated(reasons),
+            VerdictWord::Unknown => Self::Unknown(reasons),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_comes_back_with_its_reasons() {
+        let verdicts = [
+            Verdict::Held,
+            Verdict::Violated(vec!["two inside".into()]),
+            Verdict::Unknown(vec!["cut".into()]),
+        ];
+        for verdict in verdicts {
+            let stored = StoredVerdict::from(&verdict);
+            let text = serde_json::to_string(&stored).unwrap();
+            assert!(text.contains(&format!("\"{}\"", verdict.word())), "{text}");
+            let read: StoredVerdict = serde_json::from_str(&text).unwrap();
+            assert_eq!(Verdict::from(&read), verdict);
         }
     }
 }

@@ -5,89 +5,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{SCHEMA_VERSION, StoredVerdict, time};
-use crate::record::{EnsembleInfo, HostInfo, Run, RunOutcome, ServerInfo};
+use crate::record::{EnsembleInfo, HostInfo, Run, RunOutcome};
 use crate::verdict::Verdict;
-
-/// The machine that the generator ran on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredHost {
-    /// Its name.
-    pub hostname: String,
-    /// Operating system and version.
-    pub os: String,
-    /// Kernel version.
-    pub kernel: String,
-    /// Processor model.
-    pub cpu: String,
-    /// Processors available to the generator's process.
-    pub cores: usize,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-}
-
-impl From<&HostInfo> for StoredHost {
-    fn from(host: &HostInfo) -> Self {
-        Self {
-            hostname: host.hostname.clone(),
-            os: host.os.clone(),
-            kernel: host.kernel.clone(),
-            cpu: host.cpu.clone(),
-            cores: host.cores,
-            memory_bytes: host.memory_bytes,
-        }
-    }
-}
-
-/// One server of the ensemble.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredServer {
-    /// `host:port` for clients.
-    pub address: String,
-    /// `leader`, `follower`, `standalone`, or why it could not be asked.
-    pub role: String,
-    /// The version that it reports.
-    pub version: String,
-}
-
-impl From<&ServerInfo> for StoredServer {
-    fn from(server: &ServerInfo) -> Self {
-        Self { address: server.address.clone(), role: server.role.clone(), version: server.version.clone() }
-    }
-}
-
-/// The ensemble that was measured.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredEnsemble {
-    /// `local` (started by the suite) or `external`.
-    pub kind: String,
-    /// The connect string, chroot included.
-    pub connect: String,
-    /// Its servers.
-    pub servers: Vec<StoredServer>,
-    /// Where the data lay and on what.
-    pub placement: String,
-    /// Whether it shared the generator's host, and so its processors.
-    pub shares_host: bool,
-    /// Whether its servers were left as they had started, without load before the first trial.
-    #[serde(default)]
-    pub starts_cold: bool,
-    /// Its configuration: pairs of key and value, in the order in which it was given.
-    pub config: Vec<(String, String)>,
-}
-
-impl From<&EnsembleInfo> for StoredEnsemble {
-    fn from(ensemble: &EnsembleInfo) -> Self {
-        Self {
-            kind: ensemble.kind.clone(),
-            connect: ensemble.connect.clone(),
-            servers: ensemble.servers.iter().map(Into::into).collect(),
-            placement: ensemble.placement.clone(),
-            shares_host: ensemble.shares_host,
-            starts_cold: ensemble.starts_cold,
-            config: ensemble.config.clone(),
-        }
-    }
-}
 
 /// How a run ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,9 +71,9 @@ pub struct RunFile {
     /// Overrides given on the command line.
     pub overrides: Vec<String>,
     /// The generator's host.
-    pub host: StoredHost,
+    pub host: HostInfo,
     /// The ensemble.
-    pub ensemble: StoredEnsemble,
+    pub ensemble: EnsembleInfo,
     /// The scenario file's text, as run.
     pub scenario_text: String,
 }
@@ -177,8 +96,8 @@ impl RunFile {
             seed: run.seed,
             generator_threads: run.generator_threads,
             overrides: run.overrides.clone(),
-            host: (&run.host).into(),
-            ensemble: (&run.ensemble).into(),
+            host: run.host.clone(),
+            ensemble: run.ensemble.clone(),
             scenario_text: run.scenario_text.clone(),
         }
     }

@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::{StoredCompleteness, StoredPhase, StoredSecond, StoredSessions, StoredTally};
 use super::{
-    Derived, Latency, SCHEMA_VERSION, StoredAccounting, StoredBroken, StoredCounts, StoredExcused,
-    StoredHealth, StoredServerCounters, StoredVerdict, StoredViolation, time,
+    Derived, Latency, SCHEMA_VERSION, StoredAccounting, StoredBroken, StoredCounts, StoredVerdict, time,
 };
-use crate::measure::{Histogram, Measure};
-use crate::record::Trial;
+use crate::measure::{Histogram, Measure, Second};
+use crate::record::{
+    Completeness, Excused, Health, Phase, ServerCounters, Sessions, Tally, Trial, Violation,
+};
 
 /// The content of `trials/NNN.json`, and the histograms of `trials/NNN.hlog`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,27 +58,27 @@ pub struct TrialFile {
     /// All violations found, over the whole trial.
     pub violation_count: u64,
     /// The first of them.
-    pub violations: Vec<StoredViolation>,
+    pub violations: Vec<Violation>,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     #[serde(default)]
-    pub excused: StoredExcused,
+    pub excused: Excused,
     /// What was broken on purpose, and what became of the lock; `None` when nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<StoredBroken>,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<StoredAccounting>,
     /// The servers' own counters.
-    pub servers: Vec<StoredServerCounters>,
+    pub servers: Vec<ServerCounters>,
     /// The most contenders found inside one lock together, over the whole trial.
     pub most_inside: Option<u64>,
     /// The sessions.
-    pub sessions: StoredSessions,
+    pub sessions: Sessions,
     /// The phases in order.
-    pub phases: Vec<StoredPhase>,
+    pub phases: Vec<Phase>,
     /// The measured phase, second by second; the last second may be shorter.
-    pub timeline: Vec<StoredSecond>,
+    pub timeline: Vec<Second>,
     /// What each contender did, in the contenders' order.
-    pub tallies: Vec<StoredTally>,
+    pub tallies: Vec<Tally>,
     /// The full histograms, by the measure's name. They lie in the `.hlog`, not in the JSON.
     #[serde(skip)]
     pub histograms: BTreeMap<String, Histogram>,
@@ -144,20 +144,87 @@ impl From<&Trial> for TrialFile {
             whole: (&trial.whole).into(),
             errors: trial.errors.clone(),
             violation_count: trial.violation_count,
-            violations: trial.violations.iter().map(Into::into).collect(),
-            excused: (&trial.excused).into(),
+            violations: trial.violations.clone(),
+            excused: trial.excused,
             broken: StoredBroken::of(trial),
             accounting: trial.accounting.iter().map(Into::into).collect(),
-            servers: trial.servers.iter().map(Into::into).collect(),
+            servers: trial.servers.clone(),
             most_inside: Some(trial.most_inside),
-            sessions: (&trial.sessions).into(),
-            phases: trial.phases.iter().map(Into::into).collect(),
-            timeline: trial.timeline.iter().map(Into::into).collect(),
-            tallies: trial.tallies.iter().map(Into::into).collect(),
+            sessions: trial.sessions,
+            phases: trial.phases.clone(),
+            timeline: trial.timeline.clone(),
+            tallies: trial.tallies.clone(),
             histograms: named()
                 .filter(|(_, all)| !all.is_empty())
                 .map(|(name, all)| (name, all.clone()))
                 .collect(),
+        }
+    }
+}
+
+/// Whether the trial ran to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredCompleteness {
+    /// Whether it did.
+    pub complete: bool,
+    /// What cut it short, when it did not.
+    pub why: Option<String>,
+}
+
+impl From<&Completeness> for StoredCompleteness {
+    fn from(completeness: &Completeness) -> Self {
+        match completeness {
+            Completeness::Complete => Self { complete: true, why: None },
+            Completeness::Partial(why) => Self { complete: false, why: Some(why.clone()) },
+        }
+    }
+}
+
+/// What the tool watched of itself and of its host during the measured phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredHealth {
+    /// Whether the trial is valid: `invalid` is null.
+    pub valid: bool,
+    /// Why the trial is invalid; `None` when generator and ensemble held up.
+    pub invalid: Option<String>,
+    /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
+    pub timer_lag_p99_us: u64,
+    /// The largest such lateness.
+    pub timer_lag_max_us: u64,
+    /// Time from a reply's or notification's arrival to its contender running, 99th percentile.
+    pub dispatch_lag_p99_us: u64,
+    /// Share of the mean handoff (or wait) that was the generator's own lag, between 0 and 1.
+    pub lag_share: Option<f64>,
+    /// Processor time used by the generator's process.
+    pub cpu_us: u64,
+    /// That time as a share of one core.
+    pub cpu_share: f64,
+    /// Share of the host's processor time that was idle, if the host tells.
+    pub host_idle_share: Option<f64>,
+    /// Share that the hypervisor took, if the host tells.
+    pub host_steal_share: Option<f64>,
+    /// The process's resident memory at the end of the measured phase, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// The longest time that the lock was free, somebody waited for it, and nobody got it; `None` in older
+    /// results.
+    pub standstill_us: Option<u64>,
+}
+
+impl From<&Health> for StoredHealth {
+    fn from(health: &Health) -> Self {
+        Self {
+            valid: health.invalid.is_none(),
+            invalid: health.invalid.clone(),
+            timer_lag_p99_us: health.timer_lag_p99_us,
+            timer_lag_max_us: health.timer_lag_max_us,
+            dispatch_lag_p99_us: health.dispatch_lag_p99_us,
+            lag_share: health.lag_share,
+            cpu_us: health.cpu_us,
+            cpu_share: health.cpu_share,
+            host_idle_share: health.host_idle_share,
+            host_steal_share: health.host_steal_share,
+            resident_bytes: health.resident_bytes,
+            standstill_us: Some(health.standstill_us),
         }
     }
 }

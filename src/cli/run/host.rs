@@ -1,0 +1,56 @@
+//! This machine: what it is, and how many files it lets a program open.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::error::Error;
+use crate::record::HostInfo;
+
+/// Describes it; what the system does not tell stays empty.
+#[must_use]
+pub fn describe() -> HostInfo {
+    let what = RefreshKind::nothing()
+        .with_cpu(CpuRefreshKind::nothing())
+        .with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(what);
+    HostInfo {
+        hostname: System::host_name().unwrap_or_default(),
+        os: System::long_os_version().unwrap_or_default(),
+        kernel: System::kernel_version().unwrap_or_default(),
+        cpu: system.cpus().first().map(|cpu| cpu.brand().to_owned()).unwrap_or_default(),
+        cores: cores(),
+        memory_bytes: system.total_memory(),
+    }
+}
+
+/// Processors that this process may use.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Files that the program needs besides its sessions.
+const OTHERS: u64 = 100;
+
+/// Makes sure that so many sessions, each of which is an open file, can be open at once, raising the limit as far as the
+/// system allows.
+///
+/// # Errors
+/// When it does not allow enough; says how to change that.
+pub fn allow_sessions(sessions: usize) -> Result<(), Error> {
+    let needed = sessions as u64 + OTHERS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let raised =
+        Rlimit { current: Some(limit.maximum.map_or(needed, |maximum| maximum.min(needed))), ..limit };
+    let _ = setrlimit(Resource::Nofile, raised);
+    if getrlimit(Resource::Nofile).current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    Err(Error::environment(format!(
+        "{sessions} contenders need {needed} open files, and this system allows {}; raise it with: ulimit -n {needed}",
+        limit.maximum.map_or_else(|| "fewer".to_owned(), |maximum| maximum.to_string())
+    )))
+}

@@ -1,0 +1,45 @@
+//! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
+
+use super::args::CompletionsArgs;
+use super::output;
+use crate::error::{Error, Exit};
+use crate::{fault, lock, scenario};
+
+/// Prints a script that completes commands and options in a shell.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
+    output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Held)
+}
+
+/// Prints the manual page of the program, followed by those of its commands.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn man() -> Result<Exit, Error> {
+    let mut page = Vec::new();
+    let mut command = super::definition();
+    command.build();
+    let mut render = |command: clap::Command| clap_mangen::Man::new(command).render(&mut page);
+    let commands: Vec<_> =
+        command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
+    std::iter::once(command)
+        .chain(commands)
+        .try_for_each(&mut render)
+        .map_err(|error| Error::environment(format!("cannot write the page: {error}")))?;
+    output::data(&String::from_utf8_lossy(&page))?;
+    Ok(Exit::Held)
+}
+
+/// Prints the JSON Schema of scenario files.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn schema() -> Result<Exit, Error> {
+    output::json(&scenario::schema(&lock::cards(), &fault::cards()))?;
+    Ok(Exit::Held)
+}

@@ -1,0 +1,153 @@
+//! What can be done to one contender from outside while it contends, and what can be seen of it and of its connection.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::clock::{self, Stamp};
+use crate::fault::{Admission, Doing};
+use crate::lock::DeadlineClock;
+use crate::record::history;
+use crate::zk::gate::Gate;
+use crate::zk::{Session, SessionKey, SessionState, reactor};
+
+/// One contender as faults and conductor see it.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Before all that it runs.
+    pub gate: Arc<Gate>,
+    /// By which it is let in to ask for the lock.
+    pub admission: Arc<Admission>,
+    /// By which it keeps its deadlines.
+    pub clock: DeadlineClock,
+    dies: Mutex<Option<Doing>>,
+    dying: Notify,
+    died: AtomicU64,
+    waits_since: AtomicU64,
+    key: Mutex<Option<SessionKey>>,
+    expired: Mutex<Vec<i64>>,
+}
+
+impl Control {
+    /// Asks the contender to die in the middle of what it does, once it does that, and to come back as another
+    /// process.
+    pub fn crash(&self, doing: Doing) {
+        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) = Some(doing);
+        self.dying.notify_one();
+    }
+
+    /// Returns when the contender has been asked to die while it does that.
+    pub async fn asked_to_die(&self, doing: Doing) {
+        while !self.is_to_die(doing) {
+            self.dying.notified().await;
+        }
+    }
+
+    /// Whether it is to die in its next hold.
+    #[must_use]
+    pub fn dies_holding(&self) -> bool {
+        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) == Some(Doing::Holding)
+    }
+
+    /// Whether it is to die now; it is asked once only.
+    fn is_to_die(&self, doing: Doing) -> bool {
+        let mut dies = self.dies.lock().unwrap_or_else(PoisonError::into_inner);
+        dies.take_if(|asked| *asked == Doing::Anything || *asked == doing).is_some()
+    }
+
+    /// It has died.
+    pub fn has_died(&self) {
+        self.set_session(None);
+        self.died.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often it has died.
+    #[must_use]
+    pub fn times_died(&self) -> u64 {
+        self.died.load(Ordering::SeqCst)
+    }
+
+    /// It has another session now, or none.
+    pub fn set_session(&self, key: Option<SessionKey>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionKey> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// That session of it has been closed by somebody else.
+    pub fn has_expired(&self, session: i64) {
+        self.expired.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+
+    /// Whether that session was closed by somebody else.
+    #[must_use]
+    pub fn was_expired(&self, session: i64) -> bool {
+        self.expired.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
+    }
+
+    /// It waits for the lock from now on.
+    pub fn waits(&self, since: Stamp) {
+        self.waits_since.store(since.max(1), Ordering::Release);
+    }
+
+    /// It waits no longer.
+    pub fn waits_no_longer(&self) {
+        self.waits_since.store(0, Ordering::Release);
+    }
+
+    /// Since when it has been waiting, if it is.
+    #[must_use]
+    pub fn waiting_since(&self) -> Option<Stamp> {
+        Some(self.waits_since.load(Ordering::Acquire)).filter(|since| *since > 0)
+    }
+}
+
+/// The connection of one session after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// When it was lost last; 0 for never.
+    lost_at: Rc<Cell<Stamp>>,
+    /// Whether it is lost now.
+    is_lost: Rc<Cell<bool>>,
+}
+
+impl Connection {
+    /// Follows a session until it is over, and notes what becomes of it.
+    pub fn follow(&self, session: &Session, note: impl Fn(history::SessionState) + 'static) {
+        self.is_lost.set(false);
+        let (lost_at, is_lost) = (Rc::clone(&self.lost_at), Rc::clone(&self.is_lost));
+        let mut states = session.states();
+        let following = async move {
+            let mut state = states.peek_state();
+            while !state.is_terminated() {
+                state = states.changed().await;
+                let was_lost = is_lost.replace(state != SessionState::SyncConnected);
+                if is_lost.get() && !was_lost {
+                    lost_at.set(clock::now());
+                }
+                note(if state.is_terminated() {
+                    history::SessionState::Expired
+                } else if is_lost.get() {
+                    history::SessionState::Suspended
+                } else {
+                    history::SessionState::Connected
+                });
+            }
+        };
+        reactor::spawn_local(following).detach();
+    }
+
+    /// When the connection was lost, if that was after a time or if it had been lost before and was not back then.
+    #[must_use]
+    pub fn lost_since(&self, entered: Stamp) -> Option<Stamp> {
+        let at = self.lost_at.get();
+        (at > 0 && (at >= entered || self.is_lost.get())).then_some(at)
+    }
+}

@@ -1,0 +1,128 @@
+//! What the contenders of one generator thread observe, and what the observations of all threads come to.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::ensemble_order::Grant;
+use super::overlaps::Overlaps;
+use super::shared::Shared;
+use crate::measure::{Histogram, Measure, Sheet};
+use crate::record::{Moment, Tally};
+use crate::zk::Observed;
+
+/// What a thread notes beside its sheet.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Each contender's tally.
+    pub tallies: BTreeMap<usize, Tally>,
+    /// Errors by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Two inside at once, and what was the matter with their holds.
+    pub overlaps: Overlaps,
+    /// What the contenders did, where a history was asked for.
+    pub history: Vec<Moment>,
+    /// Who entered by virtue of which node. Kept in trials with faults only.
+    pub grants: Vec<Grant>,
+    /// Sessions opened before the start.
+    pub opened: u64,
+    /// Sessions that expired.
+    pub expired: u64,
+    /// Sessions opened anew.
+    pub rejoined: u64,
+    /// The generator's own lag on the way to each lock, summed over the acquisitions measured.
+    pub lag_us: u64,
+    /// What that lag is a part of: the handoffs, or the waits of locks that are not handed over.
+    pub lag_basis_us: u64,
+    /// Looks that polling contenders should have made, by their measured waits.
+    pub looks_by_wait: u64,
+}
+
+/// What the contenders of one thread share.
+#[derive(Clone)]
+pub struct Observation {
+    /// The thread's sheet.
+    pub sheet: Rc<RefCell<Sheet>>,
+    /// The thread's log.
+    pub log: Rc<RefCell<Log>>,
+    /// What sessions write to.
+    pub observed: Observed,
+}
+
+impl Observation {
+    /// An empty one with room for that many seconds.
+    #[must_use]
+    pub fn new(shared: &Shared, seconds: usize) -> Self {
+        let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
+        let changes =
+            shared.scenes.iter().map(|scene| (Rc::from(scene.queue()), Arc::clone(&scene.changes))).collect();
+        let observed = Observed {
+            sheet: Rc::clone(&sheet),
+            pulse: Arc::clone(&shared.pulse),
+            last_reply: Arc::clone(&shared.last_reply),
+            changes,
+            dates_lists: shared.keeps_evidence(),
+            trace: None,
+        };
+        Self { sheet, log: Rc::default(), observed }
+    }
+}
+
+/// Everything that one thread yields.
+pub struct ThreadRecord {
+    /// Histograms and counts.
+    pub sheet: Sheet,
+    /// The rest.
+    pub log: Log,
+    /// Lateness of the probe timer.
+    pub timer_lag: Histogram,
+}
+
+/// All threads' sheets as one; an empty one when no thread gave a record.
+#[must_use]
+pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
+    let mut sheets = threads.iter().map(|thread| &thread.sheet);
+    let mut merged = sheets.next().cloned().unwrap_or_else(|| Sheet::new(1));
+    for sheet in sheets {
+        merged.merge(sheet);
+    }
+    merged
+}
+
+/// All threads' logs as one.
+#[must_use]
+pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
+    let mut merged = Log::default();
+    for log in threads.into_iter().map(|thread| thread.log) {
+        merged.tallies.extend(log.tallies);
+        for (kind, count) in log.errors {
+            *merged.errors.entry(kind).or_default() += count;
+        }
+        merged.overlaps.merge(log.overlaps);
+        merged.grants.extend(log.grants);
+        merged.history.extend(log.history);
+        merged.opened += log.opened;
+        merged.expired += log.expired;
+        merged.rejoined += log.rejoined;
+        merged.looks_by_wait += log.looks_by_wait;
+    }
+    merged
+}
+
+/// The histograms that have samples.
+#[must_use]
+pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
+    Measure::all()
+        .into_iter()
+        .map(|measure| (measure, sheet.histogram(measure)))
+        .filter(|(_, histogram)| !histogram.is_empty())
+        .map(|(measure, histogram)| (measure, histogram.clone()))
+        .collect()
+}
+
+/// The tallies in the contenders' order.
+#[must_use]
+pub fn tallies(log: &Log, contenders: usize) -> Vec<Tally> {
+    (0..contenders).map(|id| log.tallies.get(&id).copied().unwrap_or_default()).collect()
+}

@@ -1,0 +1,389 @@
+//! What one contender writes down of its turns: latencies, outcomes, errors, and what its notifications were
+//! caused by.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::attribution::Attribution;
+use super::ensemble_order::{self, Grant};
+use super::fence::token;
+use super::observation::Observation;
+use super::overlaps::{Doubt, Overlap};
+use super::scene::{Occupant, Scene};
+use super::shared::Shared;
+use crate::catalog::{Holders, Mode, ParamValue};
+use crate::clock::{self, Stamp};
+use crate::lock::{AcquireError, Held};
+use crate::measure::{Measure, Outcome};
+use crate::record::history::SessionState;
+use crate::record::{Deed, Moment, Tally};
+use crate::scenario::Load;
+use crate::zk::{Failure, Session};
+
+/// One acquire, from when it should have begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// When it should have begun.
+    pub intended: Stamp,
+    /// When acquire was called.
+    pub called: Stamp,
+    /// Its place in the order of arrival.
+    pub arrival: u64,
+    /// What it asks for.
+    pub mode: Mode,
+}
+
+/// A lock that was acquired, with what must be looked at before it is released.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    attempt: Attempt,
+    /// When acquire returned.
+    pub acquired: Stamp,
+    released_before: Stamp,
+    overtaken: bool,
+    lag_us: u64,
+    busy_us: u64,
+}
+
+impl Entry {
+    /// What was asked for.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.attempt.mode
+    }
+}
+
+/// What ends a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// Its time is over, or the trial is.
+    Whole,
+    /// The session has ended.
+    Lost,
+    /// Somebody has asked the holder to let go.
+    Revoked,
+    /// The contender has died in it.
+    Crashed,
+}
+
+/// One contender's recorder. All its writing goes to the sheet and the log of its thread.
+pub struct Recorder {
+    id: usize,
+    shared: Arc<Shared>,
+    observation: Observation,
+    attribution: Attribution,
+    acquired: u64,
+    /// The token of the latest hold.
+    token: Option<i64>,
+}
+
+impl Recorder {
+    /// One that has written nothing yet.
+    #[must_use]
+    pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
+        observation.log.borrow_mut().tallies.insert(id, Tally::default());
+        Self { id, shared, observation, attribution: Attribution::default(), acquired: 0, token: None }
+    }
+
+    /// Locks acquired by this contender.
+    #[must_use]
+    pub fn acquired(&self) -> u64 {
+        self.acquired
+    }
+
+    fn scene(&self) -> &Scene {
+        &self.shared.scenes[self.shared.scene_of(self.id)]
+    }
+
+    /// A session was opened before the start.
+    pub fn opened(&self) {
+        self.observation.log.borrow_mut().opened += 1;
+    }
+
+    /// A session was opened in place of one that had ended.
+    pub fn rejoined(&self) {
+        self.observation.log.borrow_mut().rejoined += 1;
+    }
+
+    /// The session has expired.
+    pub fn expired(&self) {
+        self.observation.log.borrow_mut().expired += 1;
+    }
+
+    /// Counts an error by what was being done and its kind.
+    pub fn error(&self, doing: &str, failure: &Failure) {
+        *self
+            .observation
+            .log
+            .borrow_mut()
+            .errors
+            .entry(format!("{doing}: {}", failure.kind()))
+            .or_default() += 1;
+    }
+
+    /// The contender has died in the middle of that.
+    pub fn died(&self, session: i64, doing: &'static str) {
+        if doing == "waiting" {
+            self.note(clock::now(), Some(session), Deed::Fails(Mode::Write));
+        }
+        self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
+        *self.observation.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
+    }
+
+    /// An acquire is about to be called.
+    #[must_use]
+    pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
+        let _ = (session.take_lag_us(), session.take_busy_us());
+        session.forget_zxid();
+        let called = clock::now();
+        self.note(called, Some(session.id()), Deed::Asks(self.in_force(mode)));
+        Attempt { intended, called, arrival: self.scene().arrive(), mode }
+    }
+
+    /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
+    /// written down.
+    pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
+        let acquired = clock::now();
+        let scene = self.scene();
+        let released_before = scene.last_release();
+        let inside = scene.enter(self.id, held, self.in_force(attempt.mode), acquired);
+        let overtaken = scene.serve(attempt.arrival);
+        if let Some(inside) = inside {
+            self.note_overlap(inside, acquired);
+        }
+        let (mode, zxid) = (self.in_force(attempt.mode), session.known_zxid());
+        if self.shared.has_faults() {
+            self.shared.gaps.acquired(acquired);
+            self.note_grant(held, mode, acquired, zxid);
+        }
+        let token = held.node.as_ref().map(token);
+        self.note(acquired, Some(session.id()), Deed::Enters { mode, token, zxid });
+        self.token = token;
+        session.take_arrivals(&mut self.attribution.inbox);
+        self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
+        Entry {
+            attempt,
+            acquired,
+            released_before,
+            overtaken,
+            lag_us: session.take_lag_us(),
+            busy_us: session.take_busy_us(),
+        }
+    }
+
+    /// The lock is about to be released.
+    #[must_use]
+    pub fn exit(&self, session: &Session, held: &Held, mode: Mode) -> Stamp {
+        let released = clock::now();
+        self.note(released, Some(session.id()), Deed::Leaves);
+        self.scene().exit(self.id, held, self.in_force(mode), released);
+        released
+    }
+
+    /// The contender leaves without a release, because it dies.
+    #[must_use]
+    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
+        let left = clock::now();
+        self.scene().exit(self.id, held, self.in_force(mode), left);
+        left
+    }
+
+    /// A lock without a read side takes every request as a write.
+    fn in_force(&self, mode: Mode) -> Mode {
+        if self.shared.entry.card.guarantees.has_read_side() { mode } else { Mode::Write }
+    }
+
+    /// Writes an acquisition down.
+    pub fn write_acquired(&mut self, entry: &Entry) {
+        let Entry { attempt, acquired, .. } = *entry;
+        let wait = acquired.saturating_sub(attempt.intended);
+        let since_call = acquired.saturating_sub(attempt.called);
+        // Released after this acquire was called: it was waiting then, so the lock was handed to it.
+        let handoff =
+            (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
+        let shared = &*self.shared;
+        let scene = &shared.scenes[shared.scene_of(self.id)];
+        let mut sheet = self.observation.sheet.borrow_mut();
+        self.attribution.settle_late(scene, &mut sheet, false);
+        self.attribution.settle(scene, &mut sheet, true);
+        sheet.record(Measure::Wait, acquired, wait);
+        if shared.spec.read_ratio > 0.0 {
+            let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
+            sheet.record(wait_of, acquired, wait);
+        }
+        match handoff {
+            Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
+            None => sheet.record(Measure::Uncontended, acquired, since_call),
+        }
+        sheet.count(acquired, |counts| {
+            counts.outcomes.add(Outcome::Acquired, 1);
+            counts.overtaken += u64::from(entry.overtaken);
+            counts.reads_acquired += u64::from(attempt.mode == Mode::Read);
+        });
+        let Some(second) = sheet.second(acquired) else { return };
+        second.acquisitions += 1;
+        drop(sheet);
+        self.acquired += 1;
+        let mut log = self.observation.log.borrow_mut();
+        let watches = shared.entry.card.guarantees.watches;
+        log.lag_us += entry.lag_us;
+        log.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
+            log.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+        }
+        let tally = log.tallies.entry(self.id).or_default();
+        tally.acquired += 1;
+        tally.longest_wait_us = tally.longest_wait_us.max(wait);
+    }
+
+    /// Writes down how long the lock was held, and what ended that.
+    pub fn write_hold(&self, entry: &Entry, released: Stamp, intended: Duration, ended: HoldEnd) {
+        let held_us = released.saturating_sub(entry.acquired);
+        let mut sheet = self.observation.sheet.borrow_mut();
+        let drained = self.shared.signals.drain.is_cancelled();
+        if self.shared.spec.load == Load::Closed && ended == HoldEnd::Whole && !drained {
+            let overshoot = held_us.saturating_sub(clock::micros(intended));
+            sheet.record(Measure::HoldOvershoot, released, overshoot);
+        }
+        sheet.count(released, |counts| {
+            counts.releases += 1;
+            counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
+            counts
+                .outcomes
+                .add(Outcome::LostWhileHeld, u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed)));
+        });
+    }
+
+    /// From here on a notification that the release of that node caused is the releaser's own.
+    pub fn releases(&mut self, number: Option<i64>) {
+        self.attribution.own_release = number;
+    }
+
+    /// Writes down that a release which was called at that time has returned.
+    pub fn write_released(
+        &mut self,
+        session: &Session,
+        called: Stamp,
+        now: Stamp,
+        failure: Option<&Failure>,
+    ) {
+        self.collect_arrivals(session, false);
+        match failure {
+            None => {
+                self.observation.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called))
+            }
+            Some(failure) => self.error("release", failure),
+        }
+        let deed = match failure {
+            None => Deed::HasLeft(self.token),
+            Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
+            Some(_) => Deed::MayHaveLeft,
+        };
+        self.note(now, Some(session.id()), deed);
+        self.shared.board.released.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes down an acquire that did not end with the lock held.
+    pub fn write_not_acquired(&mut self, session: &Session, now: Stamp, error: &AcquireError) {
+        self.note(now, Some(session.id()), Deed::Fails(Mode::Write));
+        let outcome = match error {
+            AcquireError::TimedOut => Outcome::TimedOut,
+            AcquireError::Cancelled => Outcome::Cancelled,
+            AcquireError::Failed(Failure::SessionExpired) => Outcome::SessionExpired,
+            AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
+            AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
+        };
+        self.collect_arrivals(session, false);
+        self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        if let AcquireError::Failed(failure) = error {
+            self.error("acquire", failure);
+        }
+    }
+
+    /// Finds the causes of the notifications that have arrived.
+    pub fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
+        session.take_arrivals(&mut self.attribution.inbox);
+        let scene = &self.shared.scenes[self.shared.scene_of(self.id)];
+        let mut sheet = self.observation.sheet.borrow_mut();
+        self.attribution.settle(scene, &mut sheet, false);
+        self.attribution.settle_late(scene, &mut sheet, at_the_end);
+    }
+
+    fn note_grant(&self, held: &Held, mode: Mode, entered: Stamp, zxid: Option<i64>) {
+        let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
+        let lock = self.shared.scene_of(self.id);
+        let grants = &mut self.observation.log.borrow_mut().grants;
+        if grants.len() < ensemble_order::KEPT {
+            grants.push(Grant { lock, contender: self.id, mode, czxid: node.czxid, zxid, entered });
+        }
+    }
+
+    fn note_overlap(&self, inside: Occupant, now: Stamp) {
+        let entered = self.scene().occupant(self.id);
+        let lock = self.shared.scene_of(self.id);
+        self.observation.log.borrow_mut().overlaps.note(Overlap { lock, inside, entered, at: now });
+    }
+
+    /// Writes down why it is doubtful whether a hold was one to its end.
+    pub fn write_doubt(&self, entry: &Entry, left: Stamp, doubt: Doubt) {
+        let hold = (self.id, entry.acquired);
+        self.observation.log.borrow_mut().overlaps.doubts.insert(hold, (doubt, left));
+    }
+
+    /// The holder writes to the resource behind the lock, with its token.
+    pub fn write_to_resource(&self, session: &Session, held: &Held) {
+        if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
+            return;
+        }
+        let accepted = self.scene().write(self.id, held);
+        if let (Some(accepted), Some(token)) = (accepted, self.token) {
+            self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
+        }
+    }
+
+    /// What notes the moments of one session.
+    pub fn of_session(&self, session: i64) -> impl Fn(SessionState) + 'static {
+        let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
+        move |state| note(&shared, &observation, id, Some(session), clock::now(), Deed::Session(state))
+    }
+
+    fn note(&self, at: Stamp, session: Option<i64>, deed: Deed) {
+        note(&self.shared, &self.observation, self.id, session, at, deed);
+    }
+}
+
+/// Keeps a moment, where a history was asked for.
+fn note(
+    shared: &Shared,
+    observation: &Observation,
+    contender: usize,
+    session: Option<i64>,
+    at: Stamp,
+    deed: Deed,
+) {
+    if shared.keeps_history {
+        let lock = shared.scene_of(contender);
+        observation.log.borrow_mut().history.push(Moment { at, contender, lock, session, deed });
+    }
+}
+
+/// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,
+/// because some microseconds between sleep and request belong to neither.
+fn looks(slept_us: u64, interval: Duration) -> u64 {
+    let interval = clock::micros(interval).max(1);
+    (slept_us + interval / 2) / interval
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poller_looks_once_after_each_interval_give_or_take_what_lies_between_sleeps() {
+        let interval = Duration::from_millis(200);
+        assert_eq!(looks(200_100, interval), 1);
+        assert_eq!(looks(15 * 202_000, interval), 15);
+        assert_eq!(looks(15 * 199_900, interval), 15);
+    }
+}

@@ -1,0 +1,201 @@
+//! Creating a lock's nodes: the missing parents, in the order in which the clients make them, and nodes that are
+//! not left without an owner when the response to their create is lost.
+//!
+//! The name of such a node carries a mark that nobody else's has. After a create whose outcome is open the queue is
+//! looked through for the mark before another node is created.
+
+use super::QueueNode;
+use super::retry::Retry;
+use crate::zk::{Failure, NodeKind, Session, reactor, sequence_of};
+
+/// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
+/// empty.
+///
+/// Source: Curator, `ZKPaths.mkdirs` with `asContainers`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_containers(session: &Session, directory: &str) -> Result<(), Failure> {
+    make_from_leaf(session, directory, NodeKind::Container).await
+}
+
+/// Creates a directory and its missing ancestors: looks from the leaf upwards, then creates downwards.
+///
+/// Sources: Curator, `ZKPaths.mkdirs`; kazoo, `ensure_path`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    let mut path = directory;
+    while !path.is_empty() && session.exists(path).await?.is_none() {
+        missing.push(path);
+        path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    for path in missing.into_iter().rev() {
+        create_unless_there(session, path, &[], kind).await?;
+    }
+    Ok(())
+}
+
+/// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
+///
+/// Source: the Go client, `Lock.LockWithData`.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
+    let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
+    for path in ends.map(|end| &directory[..end]) {
+        make_directory(session, path).await?;
+    }
+    Ok(())
+}
+
+/// Looks for a directory whose parent is there, and creates it when it is missing.
+///
+/// # Errors
+/// The failure of a request; a node that somebody else has made meanwhile is none.
+pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
+    match session.exists(path).await? {
+        Some(_) => Ok(()),
+        None => create_unless_there(session, path, &[], NodeKind::Persistent).await,
+    }
+}
+
+/// Creates a node without a look.
+///
+/// # Errors
+/// The create's failure; a node that is there is none.
+pub async fn create_unless_there(
+    session: &Session,
+    path: &str,
+    data: &[u8],
+    kind: NodeKind,
+) -> Result<(), Failure> {
+    match session.create(path, data, kind).await {
+        Ok(_) | Err(Failure::NodeExists) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A queue node's name, as far as it is known before the create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkedName {
+    /// By what the own node is found again.
+    pub mark: String,
+    /// What the number is appended to; begins with the mark.
+    pub prefix: String,
+}
+
+impl MarkedName {
+    /// The pattern that Curator has introduced: `_c_<identifier>-<rest>`.
+    #[must_use]
+    pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
+        let mark = format!("_c_{identifier}-");
+        let prefix = format!("{mark}{rest}");
+        Self { mark, prefix }
+    }
+}
+
+/// Creates something that can be found again: after a failure that leaves the outcome open, and as often as the
+/// policy allows, looks for what an earlier try has made, and creates again when that is nothing.
+///
+/// # Errors
+/// The create's or the look's failure; an indefinite one may have left nodes, which end with the session.
+pub async fn created_or_found<T>(
+    retry: Retry,
+    create: impl AsyncFn() -> Result<T, Failure>,
+    find: impl AsyncFn() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut tries = retry.tries();
+    loop {
+        let failure = match create().await {
+            Ok(made) => return Ok(made),
+            Err(failure) => failure,
+        };
+        reactor::sleep(tries.pause_after(failure)?).await;
+        if let Some(made) = find().await? {
+            return Ok(made);
+        }
+    }
+}
+
+/// The node in a queue that carries that mark.
+///
+/// # Errors
+/// A request's failure, after the retries.
+pub async fn find_marked(
+    session: &Session,
+    lock: &str,
+    mark: &str,
+    retry: Retry,
+) -> Result<Option<QueueNode>, Failure> {
+    let names = retry.around(|| session.get_children(lock)).await?;
+    let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+    retry.around(|| node_named(session, lock, &name)).await
+}
+
+/// The node of that name; the list that showed it does not tell its fencing token.
+///
+/// # Errors
+/// The request's failure.
+pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
+    let path = format!("{lock}/{name}");
+    let found = session.exists(&path).await?;
+    let sequence = sequence_of(name);
+    Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
+}
+
+/// The race that locks without a queue are: everybody tries to create the same node, and one succeeds. One contender's
+/// tries within one acquire.
+#[derive(Debug, Default)]
+pub struct Race {
+    /// A create was answered by nothing, so the node that is there may be the own one.
+    reply_lost: bool,
+}
+
+impl Race {
+    /// Tries to create the lock's one node; `None` when somebody else's is there.
+    ///
+    /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
+    /// create had succeeded would wait for itself until its session ends. The second create is a write that
+    /// the session's present server has applied, so the look after it is not behind the first.
+    ///
+    /// # Errors
+    /// The failure of a request. A lost create is not one: it is tried again.
+    pub async fn try_create(&mut self, session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
+        loop {
+            match session.create(path, &[], NodeKind::Ephemeral).await {
+                Ok(created) => return Ok(Some(node(path, created.czxid))),
+                Err(Failure::NodeExists) if self.reply_lost => return own(session, path).await,
+                Err(Failure::NodeExists) => return Ok(None),
+                Err(Failure::ConnectionLoss) => self.reply_lost = true,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+/// The node, if it belongs to this session.
+async fn own(session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
+    let found = session.exists(path).await?;
+    Ok(found.filter(|found| found.owner == session.id()).map(|found| node(path, found.czxid)))
+}
+
+/// A node without a queue has no number. The transaction stands in for it, so that two holds by the same
+/// path are told apart.
+fn node(path: &str, czxid: i64) -> QueueNode {
+    QueueNode { path: path.to_owned(), sequence: czxid, czxid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_begins_with_the_mark_by_which_it_is_found_again() {
+        let name = MarkedName::curator("0a1b", "lock-");
+        assert_eq!((name.mark.as_str(), name.prefix.as_str()), ("_c_0a1b-", "_c_0a1b-lock-"));
+    }
+}

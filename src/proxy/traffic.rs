@@ -1,0 +1,124 @@
+//! What has passed: bytes in both directions, and how far the client has seen the ensemble's order.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The way data go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server: requests.
+    ToServer,
+    /// From the server to the client: replies and notifications.
+    ToClient,
+}
+
+/// A reply that ends at that place of a piece of data, and the zxid in its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Bytes from the piece's beginning.
+    pub end: usize,
+    /// The last transaction that the server had applied.
+    pub zxid: i64,
+}
+
+/// What has passed on the connections of one session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Bytes to servers.
+    pub to_server: u64,
+    /// Bytes to the client.
+    pub to_client: u64,
+    /// The highest zxid in a reply's header; 0 before the first.
+    pub zxid: i64,
+}
+
+impl Passed {
+    /// Counts a part of a piece that has passed: from its byte `from` on, so many.
+    fn count(&mut self, direction: Direction, from: usize, bytes: usize, marks: &[Mark]) {
+        match direction {
+            Direction::ToServer => self.to_server += bytes as u64,
+            Direction::ToClient => self.to_client += bytes as u64,
+        }
+        let passed = marks.iter().filter(|mark| mark.end > from && mark.end <= from + bytes);
+        self.zxid = passed.map(|mark| mark.zxid).fold(self.zxid, i64::max);
+    }
+}
+
+/// What has passed for one session; for one connection until its session is known.
+#[derive(Debug, Default)]
+pub struct Traffic(Mutex<Passed>);
+
+impl Traffic {
+    /// What has passed so far. What a client has received is in it.
+    pub fn passed(&self) -> Passed {
+        *self.locked()
+    }
+
+    /// Writes a piece of data from its byte `from` on and counts what went. Whoever asks meanwhile waits, so that
+    /// nothing has arrived that is not counted.
+    ///
+    /// # Errors
+    /// Those of the writing.
+    pub fn write(
+        &self,
+        direction: Direction,
+        from: usize,
+        marks: &[Mark],
+        write: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut passed = self.locked();
+        let written = write()?;
+        passed.count(direction, from, written, marks);
+        Ok(written)
+    }
+
+    /// Takes over what another has counted.
+    pub fn take_over(&self, other: &Self) {
+        let other = std::mem::take(&mut *other.locked());
+        let mut own = self.locked();
+        own.to_server += other.to_server;
+        own.to_client += other.to_client;
+        own.zxid = own.zxid.max(other.zxid);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Passed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKS: [Mark; 2] = [Mark { end: 20, zxid: 7 }, Mark { end: 40, zxid: 9 }];
+
+    #[test]
+    fn a_zxid_counts_when_the_last_byte_of_its_reply_has_passed() {
+        let traffic = Traffic::default();
+        let mut zxids = Vec::new();
+        for (from, bytes) in [(0, 19), (19, 1), (20, 19), (39, 1)] {
+            traffic.write(Direction::ToClient, from, &MARKS, || Ok(bytes)).unwrap();
+            zxids.push(traffic.passed().zxid);
+        }
+        assert_eq!(zxids, [0, 7, 7, 9]);
+        assert_eq!(traffic.passed().to_client, 40);
+    }
+
+    #[test]
+    fn what_could_not_be_written_does_not_count() {
+        let traffic = Traffic::default();
+        let full = || Err(io::ErrorKind::WouldBlock.into());
+        assert!(traffic.write(Direction::ToClient, 0, &MARKS, full).is_err());
+        assert_eq!(traffic.passed(), Passed::default());
+    }
+
+    #[test]
+    fn traffic_taken_over_is_counted_once_and_a_zxid_never_falls() {
+        let (one, other) = (Traffic::default(), Traffic::default());
+        one.write(Direction::ToClient, 0, &MARKS, || Ok(40)).unwrap();
+        other.write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        one.take_over(&other);
+        one.take_over(&other);
+        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, zxid: 9 });
+    }
+}

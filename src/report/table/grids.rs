@@ -1,0 +1,280 @@
+//! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
+
+use super::{Column, Grid, NOT_MEASURED, numbers, words};
+use crate::measure::{Histogram, Measure};
+use crate::report::View;
+use crate::report::view::{
+    AccountingLine, AccountingRow, Cell, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures,
+    UnderFault, gap_word, recovery_word, verdict_word,
+};
+use crate::units::{format_micros, number};
+
+/// How many columns there are.
+const COUNT: usize = 18;
+
+/// Every column, from left to right.
+const COLUMNS: [Column; COUNT] = [
+    words("strategy"),
+    numbers("contenders", 0),
+    numbers("reps", 8),
+    numbers("acq/s", 0),
+    numbers("min-max", 4),
+    numbers("wait p50", 0),
+    numbers("wait p99", 0),
+    numbers("wait max", 5),
+    numbers("handoff p50", 3),
+    numbers("fan-out", 0),
+    numbers("requests/acq", 2),
+    numbers("notifications/acq", 7),
+    numbers("overtaken", 6),
+    numbers("fairness", 9),
+    numbers("readers", 10),
+    numbers("violations", 1),
+    words("verdict"),
+    Column { heading: "marks", numbers: false, spare: 1 },
+];
+
+impl Grid {
+    /// The main table: one row for each strategy and contender count.
+    pub(super) fn of(view: &View) -> Self {
+        let rows = view.cells.iter().map(|cell| row(view, cell).to_vec()).collect();
+        Self { columns: COLUMNS.to_vec(), labels: 1, rows }.without_idle_columns()
+    }
+}
+
+/// What the table's figures are, in one sentence.
+pub(super) fn legend(view: &View) -> String {
+    let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
+    let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
+    format!(
+        "{figures}acq: acquisition; fan-out: notifications caused by a release, per release; -: not measured."
+    )
+}
+
+/// One row: a text for each column.
+fn row(view: &View, cell: &Cell) -> [String; COUNT] {
+    let wait = cell.merged(Measure::Wait);
+    let handoff = cell.merged(Measure::Handoff);
+    [
+        view.label(cell).to_owned(),
+        cell.contenders.to_string(),
+        repetitions(cell),
+        median(cell, |one| one.throughput),
+        cell.spread(|one| one.throughput).map_or_else(not_measured, ends),
+        percentile(wait.as_ref(), 0.5),
+        percentile(wait.as_ref(), 0.99),
+        percentile(wait.as_ref(), 1.0),
+        percentile(handoff.as_ref(), 0.5),
+        median(cell, |one| one.fan_out),
+        median(cell, Repetition::requests_total),
+        median(cell, |one| one.notifications),
+        cell.median(|one| one.overtaken)
+            .map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
+        median(cell, |one| one.fairness),
+        median(cell, |one| one.readers),
+        cell.violations().to_string(),
+        verdict(cell).to_owned(),
+        marks(cell),
+    ]
+}
+
+fn not_measured() -> String {
+    NOT_MEASURED.to_owned()
+}
+
+/// How many repetitions count, and of how many.
+fn repetitions(cell: &Cell) -> String {
+    let (sound, all) = (cell.repetitions.iter().filter(|one| one.is_sound()).count(), cell.repetitions.len());
+    if sound == all { all.to_string() } else { format!("{sound} of {all}") }
+}
+
+/// The smallest and the largest; one repetition has no spread.
+fn ends(spread: Spread) -> String {
+    if spread.count > 1 { format!("{}-{}", number(spread.min), number(spread.max)) } else { not_measured() }
+}
+
+fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> String {
+    cell.median(figure).map_or_else(not_measured, number)
+}
+
+fn percentile(samples: Option<&Histogram>, quantile: f64) -> String {
+    samples.map_or_else(not_measured, |samples| {
+        // The histogram rounds up to its bucket's end, which may lie above the largest sample.
+        format_micros(samples.value_at_quantile(quantile).min(samples.max()))
+    })
+}
+
+/// The verdict in a word.
+fn verdict(cell: &Cell) -> &'static str {
+    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
+    verdict_word(&trials, cell.contenders).unwrap_or(NOT_MEASURED)
+}
+
+/// How many trials are invalid or partial; the lines below the table say why.
+fn marks(cell: &Cell) -> String {
+    let count = |marked: fn(&Repetition) -> bool| cell.repetitions.iter().filter(|one| marked(one)).count();
+    let marks =
+        [(count(|one| one.invalid.is_some()), "invalid"), (count(|one| one.partial.is_some()), "partial")];
+    let said: Vec<String> =
+        marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}")).collect();
+    if said.is_empty() { NOT_MEASURED.to_owned() } else { said.join(", ") }
+}
+
+impl Grid {
+    /// The three-way check: client, cost model, servers, count by count.
+    pub(super) fn accounting(view: &View) -> Self {
+        let row = |row: AccountingRow| {
+            vec![
+                row.strategy,
+                row.contenders.to_string(),
+                row.line.what,
+                counted(row.line.client),
+                counted(row.line.expected),
+                counted(row.line.servers),
+                agree(row.line.agrees).to_owned(),
+            ]
+        };
+        let columns = vec![
+            words("strategy"),
+            numbers("contenders", 0),
+            words("counted"),
+            numbers("client", 0),
+            numbers("cost model", 0),
+            numbers("servers", 0),
+            words("agree"),
+        ];
+        Self { columns, labels: 1, rows: view.accounting().into_iter().map(row).collect() }
+    }
+
+    /// Client against servers in short: a row for each strategy and contender count.
+    pub(super) fn cross_check(view: &View) -> Self {
+        let row = |check: CrossCheck| {
+            let lines = [&check.reads, &check.writes, &check.notifications];
+            let agrees = lines.iter().filter_map(|line| line.as_ref()?.agrees).reduce(|all, one| all && one);
+            let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
+            let contenders = check.contenders.to_string();
+            vec![check.strategy, contenders, reads, writes, notifications, agree(agrees).to_owned()]
+        };
+        let columns = vec![
+            words("client / servers"),
+            numbers("contenders", 0),
+            numbers("reads", 0),
+            numbers("writes", 0),
+            numbers("notifications", 0),
+            words("agree"),
+        ];
+        Self { columns, labels: 1, rows: view.cross_checks().into_iter().map(row).collect() }
+    }
+}
+
+fn counted(value: Option<u64>) -> String {
+    value.map_or_else(|| NOT_MEASURED.to_owned(), |number| number.to_string())
+}
+
+fn both(line: Option<&AccountingLine>) -> String {
+    line.map_or_else(
+        || NOT_MEASURED.to_owned(),
+        |line| format!("{} / {}", counted(line.client), counted(line.servers)),
+    )
+}
+
+fn agree(agrees: Option<bool>) -> &'static str {
+    match agrees {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => NOT_MEASURED,
+    }
+}
+
+/// What the columns of the table are.
+const FAULT_LEGEND: &str = "faults: \"1 of 2\" where the effect of one only was seen; election: from a fault \
+    to the first sight of a leader elected since, the longest; longest gap: between two acquisitions around a \
+    fault; recovery: from a fault's effect to the next acquisition, the median and the longest (never: there was \
+    none); too early: entries before the servers' transaction logs have the node of the holder before as deleted, \
+    of those that they tell of; zombies: entries beside a contender whose session was suspended or gone; unsafe: \
+    the longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders \
+    not served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: \
+    with their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that \
+    the fencing token turned away.";
+
+/// What stands with which fault.
+const SEVERAL: &str = "Where a trial had several faults: faults, election, longest gap and recovery \
+    stand with each of them, everything else with all of them together.";
+
+/// What the figures of the table of faults are.
+pub(super) fn faults_legend(view: &View) -> String {
+    let several = view.fault_sets().iter().any(|set| set.single().is_none());
+    [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
+}
+
+const FAULT_COLUMNS: [Column; 20] = [
+    words("strategy"),
+    words("fault"),
+    numbers("contenders", 0),
+    numbers("faults", 5),
+    numbers("election", 13),
+    numbers("longest gap", 1),
+    numbers("recovery", 0),
+    numbers("recovery max", 3),
+    numbers("violations", 0),
+    numbers("too early", 1),
+    numbers("zombies", 2),
+    numbers("unsafe", 7),
+    numbers("uncertain", 10),
+    numbers("stuck", 0),
+    numbers("orphans", 4),
+    numbers("sessions lost", 11),
+    numbers("holds lost", 6),
+    numbers("waits lost", 12),
+    numbers("stale writes", 8),
+    numbers("rejected", 9),
+];
+
+impl Grid {
+    /// One row for each strategy, fault and contender count; no rows when nothing was broken.
+    pub(super) fn faults(view: &View) -> Self {
+        let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
+        let row = |under: UnderFault| {
+            let named = [
+                view.label(under.cell).to_owned(),
+                names[under.set].clone(),
+                under.cell.contenders.to_string(),
+            ];
+            let faults = under.faults.map_or_else(Default::default, |figures| of_faults(&figures));
+            let trials = under.trials.map_or_else(Default::default, |figures| of_trials(&figures));
+            let all = named.into_iter().chain(faults).chain(trials);
+            all.map(|text| if text.is_empty() { NOT_MEASURED.to_owned() } else { text }).collect()
+        };
+        let rows = view.under_faults().into_iter().map(row).collect();
+        Self { columns: FAULT_COLUMNS.to_vec(), labels: 2, rows }.without_idle_columns()
+    }
+}
+
+/// What stands with a fault: empty where nothing was measured.
+fn of_faults(figures: &FaultFigures) -> [String; 5] {
+    let FaultFigures { fired, proved, .. } = *figures;
+    let faults = if proved == fired { fired.to_string() } else { format!("{proved} of {fired}") };
+    let [median, longest] = figures.recovery.map_or_else(Default::default, |recovery| {
+        [recovery_word(recovery.median_us), recovery_word(recovery.longest_us)]
+    });
+    let election = figures.elected_us.map_or_else(String::new, format_micros);
+    [faults, election, gap_word(figures).unwrap_or_default(), median, longest]
+}
+
+fn of_trials(figures: &TrialFigures) -> [String; 12] {
+    let unsafe_us = (figures.zombies > 0).then(|| format_micros(figures.longest_unsafe_us));
+    [
+        figures.violations.to_string(),
+        figures.order.map_or_else(String::new, |order| format!("{} of {}", order.too_early, order.compared)),
+        figures.zombies.to_string(),
+        unsafe_us.unwrap_or_default(),
+        figures.uncertain.to_string(),
+        figures.stuck.to_string(),
+        figures.orphans.map_or_else(String::new, |left| left.to_string()),
+        figures.sessions_lost.to_string(),
+        figures.holds_lost.to_string(),
+        figures.waits_lost.to_string(),
+        figures.stale_writes.to_string(),
+        figures.stale_rejected.to_string(),
+    ]
+}

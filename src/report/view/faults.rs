@@ -1,0 +1,256 @@
+//! What became of each lock under each fault: the rows behind the table and the heat map.
+//!
+//! A trial may have several faults. How long nobody got the lock is known fault by fault and stands with the
+//! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
+
+use super::{Broken, Cell, Fault, Order, Repetition, View, verdict_word};
+use crate::units::format_micros;
+
+/// One label, or several that one trial had together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultSet {
+    /// The labels, in the order of the run's.
+    pub labels: Vec<String>,
+    /// Whether these are all labels of the run.
+    all: bool,
+}
+
+impl FaultSet {
+    /// What it is called in outputs. More than two labels are not repeated where they are all that there are.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.labels.len() {
+            many @ 3.. if self.all => format!("all {many} together"),
+            _ => self.labels.join(" + "),
+        }
+    }
+
+    /// The label; `None` of several.
+    #[must_use]
+    pub fn single(&self) -> Option<&str> {
+        match self.labels.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    /// Whether a trial had these and no others.
+    fn is_of(&self, broken: &Broken) -> bool {
+        self.labels.iter().all(|label| broken.faults.iter().any(|fault| fault.label == *label))
+            && broken.faults.iter().all(|fault| self.labels.contains(&fault.label))
+    }
+}
+
+impl View {
+    /// Whether anything was broken on purpose.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        self.broken().next().is_some()
+    }
+
+    /// The labels of all faults, in the order in which they are met.
+    fn fault_labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = Vec::new();
+        for fault in self.broken().flat_map(|broken| &broken.faults) {
+            if !labels.contains(&fault.label.as_str()) {
+                labels.push(&fault.label);
+            }
+        }
+        labels
+    }
+
+    /// Each label by itself, then the combinations of several that trials had.
+    #[must_use]
+    pub fn fault_sets(&self) -> Vec<FaultSet> {
+        let labels = self.fault_labels();
+        let set = |chosen: &dyn Fn(&str) -> bool| {
+            let kept: Vec<String> =
+                labels.iter().filter(|label| chosen(label)).map(|&l| l.to_owned()).collect();
+            FaultSet { all: kept.len() == labels.len(), labels: kept }
+        };
+        let mut sets: Vec<FaultSet> = labels.iter().map(|one| set(&|label| label == *one)).collect();
+        for broken in self.broken() {
+            let met = set(&|label| broken.faults.iter().any(|fault| fault.label == label));
+            if met.labels.len() > 1 && !sets.contains(&met) {
+                sets.push(met);
+            }
+        }
+        sets
+    }
+
+    fn broken(&self) -> impl Iterator<Item = &Broken> {
+        self.cells.iter().flat_map(|cell| &cell.repetitions).filter_map(|one| one.broken.as_ref())
+    }
+}
+
+/// One strategy at one contender count under one fault, or under several together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnderFault<'a> {
+    /// The cell that it is a part of.
+    pub cell: &'a Cell,
+    /// Position in [`View::fault_sets`].
+    pub set: usize,
+    /// What is known fault by fault; `None` of several together.
+    pub faults: Option<FaultFigures>,
+    /// What is known of the trials that had just these faults; `None` when there is none.
+    pub trials: Option<TrialFigures>,
+}
+
+/// What is known fault by fault. Times are those of proved faults of the repetitions that count, for what an
+/// unproved one did not do cannot be put down to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FaultFigures {
+    /// Faults that fired.
+    pub fired: usize,
+    /// Of those, the ones whose effect was seen.
+    pub proved: usize,
+    /// The longest time from any of them to the first sight of a newly elected leader; `None` when there was none.
+    pub elected_us: Option<u64>,
+    /// The longest time between two acquisitions around any of them, in microseconds; `None` when every one was
+    /// too short to be noted.
+    pub longest_gap_us: Option<u64>,
+    /// How soon the lock was acquired again; `None` when no effect was seen.
+    pub recovery: Option<Recovery>,
+}
+
+/// From a fault's effect to the next acquisition, in microseconds. Infinite where none followed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recovery {
+    /// The median.
+    pub median_us: f64,
+    /// The longest.
+    pub longest_us: f64,
+}
+
+/// What is known of trials as a whole: sums over all repetitions, also those whose figures do not count, so that
+/// nothing bad is hidden.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TrialFigures {
+    /// Whether the lock excluded, in a word; `None` of a single contender.
+    pub verdict: Option<&'static str>,
+    /// Violations.
+    pub violations: u64,
+    /// See [`Broken::order`]: the sum of those trials of which the ensemble told something.
+    pub order: Option<Order>,
+    /// See [`Broken::zombies`].
+    pub zombies: u64,
+    /// The longest of all; see [`Broken::longest_unsafe_us`].
+    pub longest_unsafe_us: u64,
+    /// See [`Broken::uncertain`].
+    pub uncertain: u64,
+    /// See [`Broken::stuck`].
+    pub stuck: usize,
+    /// See [`Broken::orphans`]; `None` when one of the trials could not be asked.
+    pub orphans: Option<u64>,
+    /// See [`Broken::sessions_lost`].
+    pub sessions_lost: u64,
+    /// See [`Broken::holds_lost`].
+    pub holds_lost: u64,
+    /// See [`Broken::waits_lost`].
+    pub waits_lost: u64,
+    /// See [`Broken::stale_writes`].
+    pub stale_writes: u64,
+    /// See [`Broken::stale_rejected`].
+    pub stale_rejected: u64,
+}
+
+impl View {
+    /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
+    #[must_use]
+    pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
+        let sets = self.fault_sets();
+        let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
+        pairs
+            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
+            .filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set]))
+            .collect()
+    }
+}
+
+impl<'a> UnderFault<'a> {
+    /// `None` when no trial of the cell had that fault.
+    fn of(cell: &'a Cell, set: usize, named: &FaultSet) -> Option<Self> {
+        let faults = named.single().and_then(|label| FaultFigures::of(cell, label));
+        let trials = TrialFigures::of(cell, named);
+        (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
+    }
+}
+
+impl FaultFigures {
+    fn of(cell: &Cell, label: &str) -> Option<Self> {
+        let fired: Vec<&Fault> = cell.repetitions.iter().flat_map(|one| faults(one, label)).collect();
+        let counting: Vec<&Fault> = cell.counting().flat_map(|one| faults(one, label)).collect();
+        let seen = || counting.iter().filter(|fault| fault.unproved.is_none());
+        (!fired.is_empty()).then(|| Self {
+            fired: fired.len(),
+            proved: fired.iter().filter(|fault| fault.unproved.is_none()).count(),
+            elected_us: seen().filter_map(|fault| fault.elected_us).max(),
+            longest_gap_us: seen().filter_map(|fault| fault.longest_gap_us).max(),
+            recovery: Recovery::of(seen().map(|fault| fault.recovered_us)),
+        })
+    }
+}
+
+fn faults<'a>(repetition: &'a Repetition, label: &str) -> impl Iterator<Item = &'a Fault> {
+    repetition.broken.iter().flat_map(|broken| &broken.faults).filter(move |fault| fault.label == label)
+}
+
+impl Recovery {
+    fn of(times: impl Iterator<Item = Option<u64>>) -> Option<Self> {
+        let mut sorted: Vec<f64> = times.map(|time| time.map_or(f64::INFINITY, |us| us as f64)).collect();
+        sorted.sort_by(f64::total_cmp);
+        let half = sorted.len() / 2;
+        let longest_us = *sorted.last()?;
+        let lower = if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1] };
+        Some(Self { median_us: f64::midpoint(lower, sorted[half]), longest_us })
+    }
+}
+
+impl TrialFigures {
+    fn of(cell: &Cell, set: &FaultSet) -> Option<Self> {
+        let had = |one: &&Repetition| one.broken.as_ref().is_some_and(|broken| set.is_of(broken));
+        let trials: Vec<&Repetition> = cell.repetitions.iter().filter(had).collect();
+        let all = || trials.iter().filter_map(|one| one.broken.as_ref());
+        let sum = |of: fn(&Broken) -> u64| all().map(of).sum();
+        (!trials.is_empty()).then(|| Self {
+            verdict: verdict_word(&trials, cell.contenders),
+            violations: trials.iter().map(|one| one.violations).sum(),
+            order: all().filter_map(|broken| broken.order).reduce(Order::and),
+            zombies: sum(|broken| broken.zombies),
+            longest_unsafe_us: all().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0),
+            uncertain: sum(|broken| broken.uncertain),
+            stuck: all().map(|broken| broken.stuck.len()).sum(),
+            orphans: all().map(|broken| broken.orphans).sum(),
+            sessions_lost: sum(|broken| broken.sessions_lost),
+            holds_lost: sum(|broken| broken.holds_lost),
+            waits_lost: sum(|broken| broken.waits_lost),
+            stale_writes: sum(|broken| broken.stale_writes),
+            stale_rejected: sum(|broken| broken.stale_rejected),
+        })
+    }
+}
+
+/// What stands for a time too short to be noted: trials with faults keep gaps of 5 ms and more.
+const SHORT: &str = "< 5 ms";
+
+/// A time until the lock was acquired again, in microseconds: 0 when there was no gap that is noted, infinite when
+/// it was not acquired any more.
+#[must_use]
+pub fn recovery_word(us: f64) -> String {
+    match us {
+        us if us.is_infinite() => "never".to_owned(),
+        us if us < 0.5 => SHORT.to_owned(),
+        us => format_micros(us.round() as u64),
+    }
+}
+
+/// The longest gap around a fault; `None` when no effect of the fault was seen.
+#[must_use]
+pub fn gap_word(figures: &FaultFigures) -> Option<String> {
+    let recovery = figures.recovery?;
+    Some(match figures.longest_gap_us {
+        _ if recovery.longest_us.is_infinite() => "no end".to_owned(),
+        Some(us) => format_micros(us),
+        None => SHORT.to_owned(),
+    })
+}
