@@ -1,16 +1,14 @@
 //! A contender of a lock without a trial around it, and its wait in line.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use zklockbench::catalog::{Mode, Params};
 use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
 use zklockbench::zk::{Failure, Session, reactor};
 
-use crate::sessions::{Scene, Trace, patience};
+use crate::support::sessions::{Scene, Trace, patience};
 
 /// For so long nobody sends anything once everything under way has come to rest.
 pub const SETTLE: Duration = Duration::from_millis(150);
@@ -147,12 +145,20 @@ impl Waiting {
 }
 
 /// Waits until none of them has sent anything for a while.
+///
+/// A step that ends late does not count: where this process is not served on time the servers are not either, and that
+/// nothing has moved says nothing.
 pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
+    const STEPS: u32 = 10;
     let traces: Vec<Trace> = waits.into_iter().map(|waiting| Trace::clone(&waiting.trace)).collect();
     let sent = || traces.iter().map(|trace| trace.borrow().len()).sum::<usize>();
-    let mut before = None;
-    while before != Some(sent()) {
-        before = Some(sent());
-        reactor::sleep(SETTLE).await;
+    let (mut before, mut on_time) = (sent(), 0);
+    while on_time < STEPS {
+        let began = Instant::now();
+        reactor::sleep(SETTLE / STEPS).await;
+        on_time += u32::from(began.elapsed() < 2 * SETTLE / STEPS);
+        if sent() != before {
+            (before, on_time) = (sent(), 0);
+        }
     }
 }

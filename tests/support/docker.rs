@@ -1,10 +1,10 @@
 //! Docker as tests use it: whether it is there, with which image of ZooKeeper, and what a run leaves on it.
 
-#![allow(dead_code)] // each test binary uses a part
-#![allow(clippy::print_stderr)] // who reads the output must learn what was not tested
-
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::skip::skipped;
 
 /// Runs `docker` and returns what it said.
 pub fn docker(arguments: &[&str]) -> String {
@@ -19,20 +19,53 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Docker's containers share this machine, so tests with containers take turns.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Whoever starts a run removes what killed runs have left, so a test that looks at that has Docker for itself.
+static TURN: RwLock<()> = RwLock::new(());
 
-/// Docker, for one test at a time.
+/// Docker, beside other tests or for one alone.
 pub struct Docker {
     /// An image of a ZooKeeper server.
     pub zookeeper: String,
-    _alone: MutexGuard<'static, ()>,
+    turn: Turn,
 }
 
-/// Docker with an image of ZooKeeper; `None`, and a word about it, where there is none.
+enum Turn {
+    Shared { _turn: RwLockReadGuard<'static, ()> },
+    Alone { _turn: RwLockWriteGuard<'static, ()> },
+}
+
+impl Turn {
+    fn shared() -> Self {
+        Self::Shared { _turn: TURN.read().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    fn alone() -> Self {
+        Self::Alone { _turn: TURN.write().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+impl Docker {
+    /// Lets the others use it, too.
+    pub fn share(self) -> Self {
+        let Self { zookeeper, turn } = self;
+        drop(turn);
+        Self { zookeeper, turn: Turn::shared() }
+    }
+}
+
+/// Docker with an image of ZooKeeper; `None`, and the test is skipped, where there is none.
 pub fn available() -> Option<Docker> {
+    image().map(|zookeeper| Docker { zookeeper, turn: Turn::shared() })
+}
+
+/// The same while no other test uses it.
+pub fn available_alone() -> Option<Docker> {
+    image().map(|zookeeper| Docker { zookeeper, turn: Turn::alone() })
+}
+
+fn image() -> Option<String> {
     if !works(&["version"]) {
-        eprintln!("NOT TESTED: there is no Docker here, or its daemon does not run");
+        skipped("there is no Docker here, or its daemon does not run");
         return None;
     }
     let made = || {
@@ -41,11 +74,11 @@ pub fn available() -> Option<Docker> {
         images.lines().next().map(str::to_owned)
     };
     let official = || works(&["image", "inspect", "zookeeper:3.9"]).then(|| "zookeeper:3.9".to_owned());
-    let Some(zookeeper) = std::env::var("ZOOKEEPER_IMAGE").ok().or_else(official).or_else(made) else {
-        eprintln!("NOT TESTED: there is no image of ZooKeeper here; scripts/base-image makes one");
-        return None;
-    };
-    Some(Docker { zookeeper, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) })
+    let image = std::env::var("ZOOKEEPER_IMAGE").ok().or_else(official).or_else(made);
+    if image.is_none() {
+        skipped("there is no image of ZooKeeper here; scripts/base-image makes one");
+    }
+    image
 }
 
 /// All that Docker has of a Compose project: containers, networks, volumes.
@@ -56,9 +89,11 @@ pub fn of_project(project: &str) -> Vec<String> {
     told.iter().flat_map(|told| told.lines().map(str::to_owned)).collect()
 }
 
-/// How many volumes there are, of whomever: those without a name bear no project's.
-pub fn volumes() -> usize {
-    docker(&["volume", "ls", "--quiet"]).lines().count()
+/// The volumes that no container uses, of whomever: those without a name bear no project's. Another run's are among them
+/// for a moment while it removes its own.
+pub fn unused_volumes() -> BTreeSet<String> {
+    let told = docker(&["volume", "ls", "--quiet", "--filter", "dangling=true"]);
+    told.lines().map(str::to_owned).collect()
 }
 
 /// The project of a run, by what it said.

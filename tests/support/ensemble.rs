@@ -1,13 +1,23 @@
-//! One real ensemble for a whole test binary, started by the first test that asks for it.
+//! Real ensembles for tests: one that the tests of a lane share, some that a test has to itself for a while, and ones
+//! that it starts for itself.
 //!
-//! Its servers end with the test process, because they ask the system to be killed with it.
+//! Their servers end with the test process, because they ask the system to be killed with it.
 
-#![allow(dead_code)] // each test binary uses a part
-
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zklockbench::ensemble::{Installation, Local, LocalSpec, Places};
+use zklockbench::zk::{Access, Target};
+use zookeeper_client::{Acls, CreateMode};
+
+/// Names a running ensemble (`host:port,host:port`) for the tests that may share one.
+const SHARED: &str = "ZKLOCKBENCH_TEST_CONNECT";
+
+/// So many ensembles are started, at most, for tests that want one to themselves.
+const ALONE_AT_ONCE: usize = 4;
 
 /// In memory where there is such a place: what these tests check does not depend on fsync.
 pub fn fast_dir() -> Option<PathBuf> {
@@ -30,26 +40,74 @@ async fn start_as(spec: LocalSpec) -> Local {
     Local::start(&spec, &installation).await.unwrap()
 }
 
-/// The connect string of the ensemble that all tests of a binary share.
+/// The connect string of the ensemble that all tests of a binary share: the one that the environment names, or one
+/// that the first test starts.
 pub fn shared() -> &'static str {
-    &shared_ensemble().1
+    static CONNECT: OnceLock<String> = OnceLock::new();
+    CONNECT.get_or_init(|| std::env::var(SHARED).unwrap_or_else(|_| shared_local().connect()))
 }
 
-/// That ensemble itself.
+/// An ensemble that all tests of a binary share and whose servers they can reach, so never one of the environment's.
 pub fn shared_local() -> Arc<Local> {
-    Arc::clone(&shared_ensemble().0)
+    static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
+    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(start_three).join().unwrap()))
 }
 
-fn shared_ensemble() -> &'static (Arc<Local>, String) {
-    static SHARED: OnceLock<(Arc<Local>, String)> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        // The tests' runtimes come and go, so the start has one of its own.
-        let start = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let local = runtime.block_on(start(3));
-            let connect = local.connect();
-            (Arc::new(local), connect)
-        };
-        std::thread::spawn(start).join().unwrap()
-    })
+/// The tests' runtimes come and go, so the start has one of its own.
+fn start_three() -> Arc<Local> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    Arc::new(runtime.block_on(start(3)))
+}
+
+/// Three servers that nobody else uses until this is dropped, so that their counters count for one alone.
+pub struct Alone {
+    local: Arc<Local>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Ensembles that are idle.
+static IDLE: Mutex<Vec<Arc<Local>>> = Mutex::new(Vec::new());
+
+/// Waits for one of a few ensembles that tests use in turn.
+pub async fn alone() -> Alone {
+    static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
+    let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));
+    let permit = Arc::clone(permits).acquire_owned().await.unwrap();
+    let idle = IDLE.lock().unwrap().pop();
+    let local = match idle {
+        Some(local) => local,
+        None => tokio::task::spawn_blocking(start_three).await.unwrap(),
+    };
+    Alone { local, _permit: permit }
+}
+
+impl Deref for Alone {
+    type Target = Arc<Local>;
+
+    fn deref(&self) -> &Arc<Local> {
+        &self.local
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // Before the permit, so that whoever gets that finds it.
+        IDLE.lock().unwrap().push(Arc::clone(&self.local));
+    }
+}
+
+/// A place of its own on that ensemble, as a connect string with a chroot: all that a test finds there is its own.
+pub fn place_on_shared() -> String {
+    let (path, shared) = (format!("/{}", super::trials::unique("place")), shared());
+    let make = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = Target { connect: shared.into(), access: Access::default() };
+        runtime.block_on(async {
+            let client = target.client(Duration::from_secs(10)).await.unwrap();
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            client.create(&path, &[], &options).await.unwrap();
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(make).join().unwrap());
+    format!("{shared}{path}")
 }

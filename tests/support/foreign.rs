@@ -1,26 +1,39 @@
 //! Contenders in other languages: Java's Curator and Python's kazoo, as Debian packages them.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use zklockbench::zk::reactor;
+
+use crate::support::skip;
 
 const JARS: &str = "/usr/share/java";
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
 /// More than any step of theirs takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs a class of tests/interop; Java compiles it first.
+/// Runs a class of tests/interop. All are compiled once, which is most of what starting one would take.
 pub fn java(class: &str) -> Command {
+    static CLASSES: OnceLock<TempDir> = OnceLock::new();
+    let class_path =
+        |classes: &Path| format!("{JARS}/curator-recipes.jar:{JARS}/slf4j-nop.jar:{}", classes.display());
+    let classes = CLASSES.get_or_init(|| {
+        let classes = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let sources = std::fs::read_dir(PROGRAMS).unwrap().map(|entry| entry.unwrap().path());
+        let mut compiler = Command::new("javac");
+        compiler.args(["-cp", &class_path(classes.path()), "-d"]).arg(classes.path());
+        compiler.args(sources.filter(|path| path.extension().is_some_and(|extension| extension == "java")));
+        let compiled = compiler.status().expect("javac: scripts/install --for-tests installs it");
+        assert!(compiled.success(), "tests/interop does not compile");
+        classes
+    });
     let mut command = Command::new("java");
-    command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-    command.args(["-cp", &format!("{JARS}/curator-recipes.jar:{JARS}/slf4j-nop.jar")]);
-    command.arg(format!("{PROGRAMS}/{class}.java"));
+    command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+    command.arg(class_path(classes.path())).arg(class);
     command
 }
 
@@ -45,7 +58,7 @@ pub fn python() -> Option<&'static str> {
     let can_be_installed = Path::new("/usr/bin/apt-get").exists();
     assert!(found.is_some() || !can_be_installed, "no kazoo; run scripts/install --for-tests");
     if found.is_none() {
-        eprintln!("nothing is compared: this machine's Python has no kazoo");
+        skip::skipped("this machine's Python has no kazoo to compare with");
     }
     found
 }

@@ -12,8 +12,6 @@
 //! The writes say who made them, so whoever comes in also knows whether the lock has passed from one kind of
 //! client to the other. Each such handoff is followed by one in the other direction before there can be the next.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,13 +20,16 @@ use zklockbench::catalog::{Mode, Params};
 use zklockbench::lock::{LockConfig, Strategy, find};
 use zklockbench::zk::{NodeKind, Session, reactor};
 
-use crate::foreign::Rivals;
-use crate::sessions::{Scene, patience};
+use crate::support::depth;
+use crate::support::foreign::Rivals;
+use crate::support::sessions::{Scene, patience};
 
 /// Our contenders, and as many of the other kind: few, because then the lock passes between the kinds often.
 pub const CONTENDERS: usize = 2;
-/// Handoffs from the other kind to ours; there is one back between every two of them: 2,000 in all.
-pub const CROSSINGS: u64 = 1_001;
+/// Handoffs from the other kind to ours; there is one back between every two of them: 2,000 in all where there is time.
+pub fn crossings() -> u64 {
+    depth::of(201, 1_001)
+}
 /// No mix takes as long.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -60,7 +61,7 @@ pub struct Ours {
 impl Ours {
     /// With its defaults, always to write.
     pub fn plain(strategy: &'static str) -> Self {
-        Self { strategy, params: Params::new(), turns: &[Mode::Write], crossings: CROSSINGS }
+        Self { strategy, params: Params::new(), turns: &[Mode::Write], crossings: crossings() }
     }
 
     fn build(&self, scene: &Scene) -> Box<dyn Strategy> {

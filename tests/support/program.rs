@@ -1,7 +1,5 @@
 //! The program as a user runs it.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -3,8 +3,6 @@
 //! It passes whole packets on, so it knows which request it has in hand. What counts as a request is what a lock
 //! asks for: not the connect request, pings, watches set anew, or the session's end.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

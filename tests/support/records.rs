@@ -1,7 +1,5 @@
 //! Records made by hand, with a value in every field, as a run would leave them.
 
-#![allow(dead_code)] // Each test crate that includes this file uses a part of it.
-
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -66,9 +64,9 @@ pub fn trial(index: usize) -> Trial {
         started_at: began(),
         measured_us: 2_500_000,
         phases: vec![
-            Phase { name: "connect", took_us: 30_000 },
-            Phase { name: "ramp", took_us: 1_000_000 },
-            Phase { name: "measure", took_us: 2_500_100 },
+            Phase { name: "connect".into(), took_us: 30_000 },
+            Phase { name: "ramp".into(), took_us: 1_000_000 },
+            Phase { name: "measure".into(), took_us: 2_500_100 },
         ],
         histograms: BTreeMap::from([
             (Measure::Wait, histogram(&waits)),
@@ -93,7 +91,7 @@ pub fn trial(index: usize) -> Trial {
         sessions: Sessions {
             opened: 3,
             connect_us: 30_000,
-            negotiated_timeout_ms: 10_000,
+            negotiated_timeout_us: 10_000_000,
             ..Sessions::default()
         },
         errors: BTreeMap::from([("create: connection loss".into(), 2)]),

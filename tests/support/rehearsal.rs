@@ -3,16 +3,14 @@
 //! A request is written as its kind and what it names below the lock: `create n-`, `get_children .`,
 //! `get_data_watch n-0`. Queue numbers are written short, identifiers as `<id>`.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::time::{Duration, Instant};
 
 use zklockbench::catalog::{Mode, ParamValue, Params};
 use zklockbench::lock::{AcquireError, Held};
 use zklockbench::zk::{Sent, reactor};
 
-use crate::contender::{Contender, LONG, SETTLE, Waiting, settled};
-use crate::sessions::{Scene, scene};
+use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
+use crate::support::sessions::{Scene, scene};
 
 /// A wait that is too short.
 const SHORT: Duration = Duration::from_millis(200);
@@ -60,7 +58,7 @@ impl Subject {
     /// One contender acquires and releases, with nobody else there.
     pub fn alone(&self) -> Lines {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
@@ -72,7 +70,7 @@ impl Subject {
     /// is written as `top`.
     pub fn alone_below_nothing(&self) -> Lines {
         reactor::block_on(async {
-            let mut scene = scene(crate::ensemble::shared()).await;
+            let mut scene = scene(crate::support::ensemble::shared()).await;
             let top = std::mem::take(&mut scene.lock);
             scene.lock = format!("{top}/above/lock");
             let mut one = self.contender(&scene).await;
@@ -86,7 +84,7 @@ impl Subject {
     /// One contender acquires and releases so many times, by the same lock object.
     pub fn again(&self, times: usize) -> Vec<Lines> {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             let mut turns = Vec::new();
             for _ in 0..times {
@@ -102,7 +100,7 @@ impl Subject {
     /// Whether it gets in on the path where a lock of another kind is held.
     pub fn is_let_in_beside(&self, other: &Self) -> bool {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut holder = other.contender(&scene).await;
             holder.acquire(Mode::Write).await.unwrap();
             let mut one = self.contender(&scene).await;
@@ -116,7 +114,7 @@ impl Subject {
     /// is not in until the last of the releases. Returns what the first one sent.
     pub fn nested(&self, depth: usize) -> Lines {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut owner = self.contender(&scene).await;
             let mut held = Vec::new();
             for _ in 0..depth {
@@ -136,7 +134,7 @@ impl Subject {
     /// One holds until it is asked to let go, and another waits long enough to ask it. What the two sent.
     pub fn revoked(&self) -> [Lines; 2] {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut holder = self.contender(&scene).await;
             let held = holder.acquire(Mode::Write).await.unwrap();
             let waiting = self.contender(&scene).await.queue_up().await;
@@ -153,7 +151,7 @@ impl Subject {
     /// sent.
     pub fn overwritten(&self, data: &[u8]) -> (bool, Lines) {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut holder = self.contender(&scene).await;
             let held = holder.acquire(Mode::Write).await.unwrap();
             let path = held.node.clone().unwrap().path;
@@ -167,7 +165,7 @@ impl Subject {
     /// What a second acquire by an object that holds already ends with, and what it sent.
     pub fn twice(&self) -> (Result<Held, AcquireError>, Lines) {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             one.acquire(Mode::Write).await.unwrap();
             one.trace.borrow_mut().clear();
@@ -192,7 +190,7 @@ impl Subject {
     /// in by then.
     pub fn queue_served<const N: usize>(&self, modes: [Mode; N], order: [usize; N]) -> [Lines; N] {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut waits: Vec<Option<Waiting>> =
                 self.line_up(&scene, &modes).await.into_iter().map(Some).collect();
             let mut lines = [const { Lines::new() }; N];
@@ -209,7 +207,7 @@ impl Subject {
     /// side go, and then the read side. Until that the other is not in.
     pub fn downgrade(&self) -> Downgrade {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut owner = self.contender(&scene).await;
             let write = owner.acquire(Mode::Write).await.unwrap();
             let waiting = self.contender(&scene).await.queue_up().await;
@@ -226,7 +224,7 @@ impl Subject {
     /// contenders in the order in which they were served.
     pub fn race<const N: usize>(&self) -> [Lines; N] {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut waits = self.line_up(&scene, &[Mode::Write; N]).await;
             let mut lines = Vec::new();
             while !waits.is_empty() {
@@ -242,7 +240,7 @@ impl Subject {
     /// One holds; another's patience ends. Returns what that one sent, and how many nodes were left then.
     pub fn timed_out(&self) -> (Lines, usize) {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
             let mut other = self.contender(&scene).await;
@@ -257,7 +255,7 @@ impl Subject {
     /// One holds; another has much patience and gives up all the same. After how long.
     pub fn gives_up_after(&self) -> Duration {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
             one.acquire(Mode::Write).await.unwrap();
             let mut other = self.contender(&scene).await;
@@ -275,7 +273,7 @@ impl Subject {
     /// One holds and three wait; the second of them leaves. How many are inside then.
     pub fn inside_after_the_middle_has_left(&self) -> usize {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
             let middle = waits.remove(2);
             middle.cancel.cancel();
@@ -289,7 +287,7 @@ impl Subject {
     /// of holder, first, second and third waiter.
     pub fn middle_leaves(&self) -> [Lines; 4] {
         reactor::block_on(async {
-            let scene = scene(crate::ensemble::shared()).await;
+            let scene = scene(crate::support::ensemble::shared()).await;
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
             waits[2].cancel.cancel();
             settled(&waits).await;

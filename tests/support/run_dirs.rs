@@ -6,7 +6,7 @@ use zklockbench::record::Trial;
 use zklockbench::results::RunWriter;
 use zklockbench::verdict::Verdict;
 
-use crate::records;
+use crate::support::records;
 
 /// Publishes a run of those trials below that parent.
 pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {

@@ -1,8 +1,7 @@
 //! Sessions of the suite without a trial around them.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +28,7 @@ pub struct Scene {
 /// Makes a new lock path.
 pub async fn scene(connect: &str) -> Scene {
     let target = target(connect);
-    let outside = target.client(TIMEOUT).await.unwrap();
+    let outside = patiently(async || target.client(TIMEOUT).await).await;
     let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = outside.create("/scene-", &[], &options).await.unwrap();
     Scene { lock: format!("/scene-{sequence}"), target, outside }
@@ -130,7 +129,17 @@ fn target(connect: &str) -> Target {
 }
 
 async fn open(target: &Target, trace: Option<Trace>) -> Session {
-    target.open(TIMEOUT, TIMEOUT, observed(trace)).await.unwrap()
+    patiently(async || target.open(TIMEOUT, TIMEOUT, observed(trace.clone())).await).await
+}
+
+/// Servers that have just been started, on a machine that does much else, may answer too late at first.
+async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
+    for _ in 0..3 {
+        if let Ok(made) = attempt().await {
+            return made;
+        }
+    }
+    attempt().await.unwrap()
 }
 
 fn observed(trace: Option<Trace>) -> Observed {

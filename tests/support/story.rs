@@ -4,8 +4,6 @@
 //! line is `time process/contender operation phase field=value ...`; a session's phase is its state. The first event
 //! is line 2 of the history.
 
-#![allow(dead_code)] // each test binary uses a part
-
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};

@@ -1,12 +1,10 @@
-//! Trials on the ensemble that a test binary shares, by the library.
+//! Trials by the library, on an ensemble that nobody else uses meanwhile.
 
-#![allow(dead_code)] // each test binary uses a part
-
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use zklockbench::ensemble::{External, Local, Started};
 use zklockbench::load::{Environment, Event, Workspace, run_trial};
@@ -14,17 +12,17 @@ use zklockbench::lock::Entry;
 use zklockbench::proxy::Proxy;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::zk::keep_awake::EVERY;
 use zklockbench::zk::{Access, Target};
 use zklockbench::{check, fault, lock};
+
+use crate::support::ensemble;
 
 /// A name that no other test of this process uses.
 pub fn unique(name: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("{name}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
-
-/// The servers count for everybody and share the processors, so the tests of a binary take turns.
-static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// The trials of a scenario.
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
@@ -35,23 +33,31 @@ pub fn plan(lines: &str) -> Vec<TrialSpec> {
 }
 
 /// Runs every trial of a scenario, judged, and removes what it made.
-pub async fn run(connect: &str, lines: &str) -> Vec<Trial> {
-    run_all(connect, plan(lines)).await
+pub async fn run(lines: &str) -> Vec<Trial> {
+    let ensemble = ensemble::alone().await;
+    run_in(&Setting::on(&ensemble.connect()), &plan(lines), known).await
 }
 
-/// Runs these trials, judged, and removes what they made.
-pub async fn run_all(connect: &str, plan: Vec<TrialSpec>) -> Vec<Trial> {
-    run_on(connect, None, plan).await
+/// The only trial of a scenario.
+pub async fn run_one(lines: &str) -> Trial {
+    only(run(lines).await)
 }
 
-/// The same on servers that may be broken, with a proxy before them.
-pub async fn run_broken(local: &Arc<Local>, plan: Vec<TrialSpec>) -> Vec<Trial> {
-    run_on(&local.connect(), Some(Arc::clone(local)), plan).await
+/// The same on servers that the test has started for itself.
+pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
+    only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
 }
 
-async fn run_on(connect: &str, local: Option<Arc<Local>>, plan: Vec<TrialSpec>) -> Vec<Trial> {
-    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
-    run_by(connect, local, (plan, course), known).await
+/// As [`run_one`], with what each contender did.
+pub async fn run_with_history(lines: &str) -> Trial {
+    let ensemble = ensemble::alone().await;
+    let setting = Setting { keeps_history: true, keep_awake: EVERY, ..Setting::breaking(&ensemble) };
+    only(run_in(&setting, &plan(lines), known).await)
+}
+
+fn only(mut trials: Vec<Trial>) -> Trial {
+    assert_eq!(trials.len(), 1);
+    trials.remove(0)
 }
 
 /// Who may end the trials, and who hears of them.
@@ -61,65 +67,68 @@ pub struct Course<'a> {
     pub sink: &'a (dyn Fn(Event<'_>) + Sync),
 }
 
-/// The same as [`run_broken`] until it is interrupted.
-pub async fn run_interrupted(local: &Arc<Local>, plan: Vec<TrialSpec>, course: Course<'_>) -> Vec<Trial> {
-    run_by(&local.connect(), Some(Arc::clone(local)), (plan, course), known).await
+/// Nobody ends the trials, and nobody hears of them.
+pub fn uninterrupted() -> Course<'static> {
+    static NEVER: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+    Course { interrupt: &NEVER, sink: &|_| {} }
 }
 
-/// Trials of a lock that no scenario can name.
-pub async fn run_of(local: &Arc<Local>, plan: Vec<TrialSpec>, entry: Entry) -> Vec<Trial> {
-    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
-    run_by(&local.connect(), Some(Arc::clone(local)), (plan, course), |_| entry).await
+/// All of these trials at the same time, each with a proxy of its own, on servers that no trial has for itself. Nobody's
+/// turn is waited for: the counts of the servers are everybody's.
+pub async fn run_side_by_side(local: &Arc<Local>, plan: &[TrialSpec]) -> Vec<Trial> {
+    join_all(plan.iter().map(|spec| run_beside(local, spec, known(spec), uninterrupted()))).await
 }
 
-/// As [`run_broken`], but so many trials at the same time, each with a proxy of its own: for what takes long and
-/// counts nothing.
-pub async fn run_broken_together(local: &Arc<Local>, plan: &[TrialSpec], many: usize) -> Vec<Trial> {
-    let _alone = ALONE.lock().await;
-    let connect = local.connect();
-    let token = CancellationToken::new();
-    let course = Course { interrupt: &token, sink: &|_| {} };
-    let run = |spec: &TrialSpec| {
-        run_in(&connect, Some(Arc::clone(local)), (vec![spec.clone()], course), false, known)
-    };
-    let mut trials = Vec::new();
-    for some in plan.chunks(many) {
-        trials.extend(join_all(some.iter().map(run)).await.into_iter().flatten());
+/// One of such trials: of any lock, until it is interrupted.
+pub async fn run_beside(local: &Arc<Local>, spec: &TrialSpec, entry: Entry, course: Course<'_>) -> Trial {
+    let setting = Setting { course, ..Setting::breaking(local) };
+    only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
+}
+
+/// Where no counts have to be exact servers may leave a request aside for longer: their being read costs processor time.
+const SELDOM: Duration = Duration::from_millis(100);
+
+/// What trials need beside what their scenario says.
+struct Setting<'a> {
+    connect: String,
+    /// The servers where they may be broken.
+    local: Option<Arc<Local>>,
+    course: Course<'a>,
+    keeps_history: bool,
+    /// How often each server gets a read.
+    keep_awake: Duration,
+}
+
+impl Setting<'_> {
+    fn on(connect: &str) -> Self {
+        Self {
+            connect: connect.to_owned(),
+            local: None,
+            course: uninterrupted(),
+            keeps_history: false,
+            keep_awake: EVERY,
+        }
     }
-    trials
+
+    fn breaking(local: &Arc<Local>) -> Self {
+        Self { local: Some(Arc::clone(local)), keep_awake: SELDOM, ..Self::on(&local.connect()) }
+    }
 }
 
-/// As [`run_broken`], with what each contender did.
-pub async fn run_with_history(local: &Arc<Local>, plan: Vec<TrialSpec>) -> Vec<Trial> {
-    let _alone = ALONE.lock().await;
-    let course = Course { interrupt: &CancellationToken::new(), sink: &|_| {} };
-    run_in(&local.connect(), Some(Arc::clone(local)), (plan, course), true, known).await
-}
-
-fn known(spec: &TrialSpec) -> Entry {
+/// The lock that a scenario names.
+pub fn known(spec: &TrialSpec) -> Entry {
     *lock::find(&spec.strategy.name).unwrap()
 }
 
-async fn run_by(
-    connect: &str,
-    local: Option<Arc<Local>>,
-    (plan, course): (Vec<TrialSpec>, Course<'_>),
-    entry: impl Fn(&TrialSpec) -> Entry,
-) -> Vec<Trial> {
-    let _alone = ALONE.lock().await;
-    run_in(connect, local, (plan, course), false, entry).await
-}
-
 async fn run_in(
-    connect: &str,
-    local: Option<Arc<Local>>,
-    (plan, course): (Vec<TrialSpec>, Course<'_>),
-    keeps_history: bool,
+    setting: &Setting<'_>,
+    plan: &[TrialSpec],
     entry: impl Fn(&TrialSpec) -> Entry,
 ) -> Vec<Trial> {
-    let target = Target { connect: connect.into(), access: Access::default() };
+    let target = Target { connect: setting.connect.as_str().into(), access: Access::default() };
     let workspace = Workspace::create(target.clone(), &unique("test")).await.unwrap();
-    let servers = External::parse(connect).unwrap().addresses;
+    let servers = External::parse(&setting.connect).unwrap().addresses;
+    let local = setting.local.clone();
     let environment = Environment {
         target,
         workspace,
@@ -127,24 +136,19 @@ async fn run_in(
         servers,
         namespace: "zklockbench".into(),
         threads: 1,
-        keep_awake: true,
-        keeps_history,
+        keep_awake: Some(setting.keep_awake),
+        keeps_history: setting.keeps_history,
         local: local.map(|local| local as Arc<dyn Started>),
     };
     let mut trials = Vec::new();
-    for spec in &plan {
+    for spec in plan {
         let entry = entry(spec);
-        let mut trial = run_trial(&environment, spec, &entry, course.interrupt, course.sink).await.unwrap();
+        let mut trial = run_trial(&environment, spec, &entry, setting.course.interrupt, setting.course.sink)
+            .await
+            .unwrap();
         trial.exclusion = check::exclusion(&trial);
         trials.push(trial);
     }
     environment.workspace.close().await.unwrap();
     trials
-}
-
-/// The only trial of a scenario.
-pub async fn run_one(connect: &str, lines: &str) -> Trial {
-    let mut trials = run(connect, lines).await;
-    assert_eq!(trials.len(), 1);
-    trials.remove(0)
 }

@@ -1,5 +1,4 @@
 //! Views made by hand, of the sizes and shapes that real runs have.
-#![allow(dead_code)] // Each test file uses a part of it.
 
 use zklockbench::measure::{Histogram, RequestKind, new_histogram};
 use zklockbench::report::View;

@@ -1,0 +1,168 @@
+//! Locks that are broken on purpose: what each of them does wrong is found by the check that is there for it.
+
+use crate::support::breakable;
+use crate::support::trials;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use zklockbench::catalog::{Guarantees, LockCard, Mode};
+use zklockbench::lock::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use zklockbench::record::Trial;
+use zklockbench::scenario::{Settling, TrialSpec};
+use zklockbench::verdict::Verdict;
+use zklockbench::zk::{Failure, Session};
+
+/// What is wrong with a queue lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    /// It enters without waiting for anybody.
+    EntersEarly,
+    /// Its release leaves the node behind.
+    NeverReleases,
+    /// Its release deletes the next one's node, too.
+    ReleasesTwice,
+    /// It takes a lock for its own that it held when its session ended.
+    IgnoresExpiry,
+}
+
+struct Queue {
+    lock: String,
+    contender: usize,
+    flaw: Flaw,
+}
+
+thread_local! {
+    /// What each contender of this thread held when it last released in vain.
+    static HELD: RefCell<HashMap<(String, usize), Held>> = RefCell::default();
+}
+
+#[async_trait(?Send)]
+impl Strategy for Queue {
+    async fn acquire(
+        &mut self,
+        session: &Session,
+        _: Mode,
+        patience: &Patience,
+    ) -> Result<Held, AcquireError> {
+        let mine = HELD.with_borrow_mut(|held| held.remove(&(self.lock.clone(), self.contender)));
+        if let Some(held) = mine {
+            return Ok(held);
+        }
+        let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
+        if self.flaw == Flaw::EntersEarly {
+            return Ok(Held::by(node));
+        }
+        loop {
+            let names = session.get_children(&self.lock).await?;
+            // Whoever does not find itself in the list takes itself for the first.
+            if node.nearest_before(&names, 1).unwrap_or_default().is_empty() {
+                break;
+            }
+            if let Err(ended) = patience.sleep(Duration::from_millis(5)).await {
+                return Err(node.give_up(session, ended.into()).await);
+            }
+        }
+        Ok(Held::by(node))
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let node = held.node.clone().unwrap();
+        match self.flaw {
+            Flaw::NeverReleases => return Ok(()),
+            Flaw::ReleasesTwice => {
+                let names = session.get_children(&self.lock).await?;
+                if let Ok(Some(next)) = node.next_behind(&names) {
+                    let _ = session.delete(&format!("{}/{next}", self.lock)).await;
+                }
+            }
+            Flaw::EntersEarly | Flaw::IgnoresExpiry => {}
+        }
+        let left = node.leave(session).await;
+        if self.flaw == Flaw::IgnoresExpiry && left.is_err() {
+            HELD.with_borrow_mut(|all| all.insert((self.lock.clone(), self.contender), held));
+        }
+        left
+    }
+}
+
+const fn card() -> LockCard {
+    LockCard {
+        name: "broken",
+        summary: "",
+        source: "",
+        details: "",
+        guarantees: Guarantees::QUEUE,
+        params: &[],
+        batch_cost: None,
+    }
+}
+
+fn queue(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
+    Box::new(Queue { lock: config.path.clone(), contender: config.contender, flaw })
+}
+
+const ENTERS_EARLY: Entry = Entry { card: card(), build: |config| queue(config, Flaw::EntersEarly) };
+const NEVER_RELEASES: Entry = Entry { card: card(), build: |config| queue(config, Flaw::NeverReleases) };
+const RELEASES_TWICE: Entry = Entry { card: card(), build: |config| queue(config, Flaw::ReleasesTwice) };
+const IGNORES_EXPIRY: Entry = Entry { card: card(), build: |config| queue(config, Flaw::IgnoresExpiry) };
+
+/// Four contenders for three seconds, in which the session of one that is that is expired now and then.
+fn spec(target: &str) -> TrialSpec {
+    let lines = format!(
+        "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
+         session_timeout = \"3s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"{target}\"\nat = \"300ms\"\n\
+         times = 5\nevery = \"400ms\"\n"
+    );
+    trials::plan(&lines).remove(0)
+}
+
+async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
+    let local = breakable::plain().await;
+    trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
+}
+
+/// A trial in which holders are hit.
+async fn trial(entry: Entry) -> Trial {
+    run(&spec("holder"), entry).await
+}
+
+fn is_violated(trial: &Trial) -> bool {
+    matches!(trial.exclusion, Verdict::Violated(_))
+}
+
+#[tokio::test]
+async fn who_enters_early_is_seen_by_the_others_and_in_the_servers_logs() {
+    let trial = trial(ENTERS_EARLY).await;
+    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.exclusion);
+    let order = trial.ensemble_order.unwrap();
+    assert!(order.overlaps > 0 && order.first.unwrap().contains("entered lock 0 while the node"));
+    assert!(order.too_early > 0, "found itself the holder as of its own create: {}", order.checked_by_zxid);
+}
+
+#[tokio::test]
+async fn who_never_releases_leaves_all_stuck_behind_a_node_that_is_named() {
+    // Given anybody hit, because nobody would be the holder for long, and no patience with who is stuck from then on
+    let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
+    let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
+    assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.exclusion);
+    let first = &trial.stuck[0];
+    assert!(first.node.as_deref().is_some_and(|node| node.starts_with("n-")), "{first:?}");
+    assert!(first.position.is_some_and(|before| before > 0), "{first:?}");
+    assert!(first.blocked_by.as_deref().is_some_and(|node| node.contains("contender ")), "{first:?}");
+    assert!(trial.orphans.is_some_and(|orphans| orphans > 0), "{:?}", trial.orphans);
+}
+
+#[tokio::test]
+async fn who_deletes_the_next_ones_node_lets_two_in() {
+    let trial = trial(RELEASES_TWICE).await;
+    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.exclusion);
+}
+
+#[tokio::test]
+async fn who_ignores_that_its_session_has_ended_enters_beside_another() {
+    let trial = trial(IGNORES_EXPIRY).await;
+    assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
+    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?} {:?}", trial.exclusion, trial.excused);
+}

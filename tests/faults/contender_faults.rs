@@ -1,0 +1,188 @@
+//! What becomes of a lock when its contenders are broken on purpose: they die, stand still, or lose their sessions.
+
+use crate::support::breakable;
+use crate::support::trials;
+use std::time::Duration;
+
+use zklockbench::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench::catalog::{Holders, Params};
+use zklockbench::lock::STRATEGIES;
+use zklockbench::record::Trial;
+use zklockbench::scenario::TrialSpec;
+use zklockbench::verdict::Verdict;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fault(kind: &str, target: &'static str) -> FaultChoice {
+    FaultChoice {
+        kind: kind.into(),
+        target: Target::Word(target),
+        start: Start::At(Duration::from_millis(500)),
+        duration: None,
+        times: 1,
+        every: Duration::ZERO,
+        jitter: Duration::ZERO,
+        params: Params::new(),
+        label: format!("{kind} {target}"),
+    }
+}
+
+/// Four contenders with sessions of 1 s, each holding for some milliseconds, for so many seconds.
+fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
+    let lines = format!(
+        "strategies = [{strategy}]\ncontenders = 4\nhold = \"40ms\"\nduration = \"{seconds}s\"\n\
+         session_timeout = \"1s\"\n"
+    );
+    let mut spec = trials::plan(&lines).remove(0);
+    spec.faults = faults.to_vec();
+    spec
+}
+
+/// Each hits only contenders of its own, so all are broken at the same time.
+async fn broken(plan: &[TrialSpec]) -> Vec<Trial> {
+    let local = breakable::plain().await;
+    trials::run_side_by_side(&local, plan).await
+}
+
+/// The same with each of these locks.
+async fn each_broken(strategies: &[&str], seconds: u32, faults: &[FaultChoice]) -> Vec<Trial> {
+    let plan: Vec<_> =
+        strategies.iter().map(|strategy| spec(&format!("\"{strategy}\""), seconds, faults)).collect();
+    broken(&plan).await
+}
+
+fn assert_kept(trial: &Trial) {
+    let name = &trial.label;
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!(trial.stuck, [], "{name}");
+    assert_eq!(trial.orphans, Some(0), "{name}");
+    // And by the servers' own logs, whatever the contenders believed.
+    if let Some(order) = &trial.ensemble_order {
+        assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
+        println!("{name}: {} entries after the deletion of the node before", order.checked);
+    }
+    for fault in &trial.faults {
+        assert!(fault.proved, "{name}: {fault:?}");
+        assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    }
+}
+
+/// The locks that are safe by their own description and let one in at a time, but for the one whose contenders
+/// queue within their process first: who stands still there keeps its neighbours out, too.
+fn mutexes() -> impl Iterator<Item = &'static str> {
+    let is_one = |entry: &&zklockbench::lock::Entry| {
+        let given = entry.card.guarantees;
+        given.exclusive && given.holders == Holders::One && entry.card.name != "local-then-remote"
+    };
+    STRATEGIES.iter().filter(is_one).map(|entry| entry.card.name)
+}
+
+#[tokio::test]
+async fn a_holder_that_dies_is_succeeded_when_its_session_has_timed_out_and_not_before() {
+    let strategies = ["predecessor-watch", "curator-mutex", "ephemeral-node", "baton"];
+    let trials = each_broken(&strategies, 4, &[fault("crash", "holder")]).await;
+    for (strategy, trial) in strategies.iter().zip(&trials) {
+        assert_kept(trial);
+        let [crash] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+        assert!(crash.target.starts_with("contender ") && crash.target.ends_with(" (holder)"), "{crash:?}");
+        // The server counts from the session's last heartbeat, which it expects after a third of the timeout.
+        let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
+        assert!(gap > SECOND / 2 && gap < 10 * SECOND, "{strategy}: {gap:?}");
+        println!("{strategy}: a dead holder's lock was free after {gap:?}, sessions of 1 s");
+        assert_eq!(trial.excused.zombies, 0, "who is dead believes nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_turned_away() {
+    let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
+    let frozen = |strategy: &str| {
+        // A poller looks often enough to see that the lock is free while the zombie still believes.
+        let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
+        spec(&format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
+    };
+    let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
+    for (strategy, trial) in mutexes().zip(&trials) {
+        assert_kept(trial);
+        let (excused, fencing) = (trial.excused, trial.fencing);
+        println!("{strategy}: {excused:?} {fencing:?} {:?}", trial.faults[0]);
+        // Then two were inside, as both believed
+        assert!(excused.zombies > 0, "{strategy}: {excused:?}");
+        assert!(excused.longest_unsafe_us > 100_000, "{strategy}: {excused:?}");
+        // And what the zombie wrote when it went on was refused, where the lock gives its holders a token
+        if fencing.writes > 0 {
+            assert!(fencing.stale > 0, "{strategy}: {fencing:?}");
+            assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
+            assert_eq!(fencing.sound_rejected, 0, "{strategy}: {fencing:?}");
+        }
+        assert_eq!(trial.exclusion, Verdict::Held, "{strategy}: expected, and counted");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_stands_still_for_less_than_its_timeout_keeps_the_lock() {
+    let freeze = FaultChoice { duration: Some(SECOND / 4), ..fault("freeze", "holder") };
+    let trial = each_broken(&["predecessor-watch"], 2, &[freeze]).await.remove(0);
+    assert_kept(&trial);
+    assert_eq!((trial.excused.zombies, trial.fencing.stale, trial.sessions.expired), (0, 0, 0));
+    assert!(trial.faults[0].longest_gap_us.unwrap() > 200_000);
+}
+
+#[tokio::test]
+async fn a_session_that_is_expired_from_outside_frees_the_lock_at_once() {
+    let expire = FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") };
+    let strategies = ["predecessor-watch", "curator-mutex", "kazoo", "ticket"];
+    let trials = each_broken(&strategies, 4, &[expire]).await;
+    for (strategy, trial) in strategies.iter().zip(&trials) {
+        assert_kept(trial);
+        assert_eq!(trial.faults.len(), 5);
+        for fault in &trial.faults {
+            println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
+            assert!(fault.recovered_us.unwrap() < 1_500_000, "{strategy}: {fault:?}");
+        }
+        assert!(trial.sessions.rejoined >= 5, "{strategy}: {:?}", trial.sessions);
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_dies_does_not_stop_those_behind_it() {
+    let crash = FaultChoice { times: 3, every: SECOND / 2, ..fault("crash", "waiter") };
+    let strategies = ["predecessor-watch", "go-zookeeper", "ahead", "parent-watch"];
+    let trials = each_broken(&strategies, 4, &[crash]).await;
+    for (strategy, trial) in strategies.iter().zip(&trials) {
+        assert_kept(trial);
+        assert_eq!(trial.faults.len(), 3, "{strategy}");
+    }
+}
+
+#[tokio::test]
+async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
+    // Given nobody who ever waits
+    let mut plan = trials::plan(
+        "strategies = [\"no-lock\"]\ncontenders = 2\nhold = \"1ms\"\nduration = \"500ms\"\n\
+         session_timeout = \"2s\"\n",
+    );
+    plan[0].faults = vec![FaultChoice {
+        start: Start::At(Duration::ZERO),
+        target: Target::Contender(7),
+        ..fault("freeze", "any")
+    }];
+    plan[0].contenders = 1;
+    let trial = broken(&plan).await.remove(0);
+    assert!(!trial.faults[0].proved && trial.faults[0].proof.contains("no contender 7"));
+    let Verdict::Unknown(why) = &trial.exclusion else { panic!("{:?}", trial.exclusion) };
+    assert!(why.iter().any(|why| why.contains("freeze any")), "{why:?}");
+}
+
+#[tokio::test]
+async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
+    // Given a fault that waits for more acquisitions than there can be
+    let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
+    let trial = each_broken(&["curator-mutex"], 1, &[never]).await.remove(0);
+    // Then it is told, and that it was never done
+    let [told] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+    assert!(!told.proved, "{told:?}");
+    assert!(told.proof.starts_with("it never fired: the load was over after "), "{}", told.proof);
+    assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
+    assert!(matches!(trial.exclusion, Verdict::Unknown(_)), "{:?}", trial.exclusion);
+}

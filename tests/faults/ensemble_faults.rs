@@ -1,0 +1,248 @@
+//! Faults that are done to the servers of a real ensemble: each takes effect, is seen to, and ends.
+
+use crate::support::breakable;
+use crate::support::ensemble;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive, is_owner, until, whole};
+use crate::support::trials;
+use zklockbench::ensemble::{Local, Processes, eventually};
+use zklockbench::zk::{Access, Target, admin};
+use zookeeper_client::{Acls, CreateMode};
+
+/// Makes so many nodes.
+async fn write(local: &Local, nodes: usize) {
+    let below = trials::unique("nodes");
+    let target = Target { connect: local.connect(), access: Access::default() };
+    let client = target.client(Duration::from_secs(30)).await.unwrap();
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for node in 0..nodes {
+        client.create(&format!("/{below}-{node}"), b"data", &options).await.unwrap();
+    }
+}
+
+/// How many nodes a server has.
+async fn nodes(local: &Local, server: usize) -> i64 {
+    let answer = admin::mntr(&local.addresses()[server - 1]).await.unwrap();
+    answer.number("zk_znode_count").unwrap()
+}
+
+#[tokio::test]
+async fn a_killed_leader_is_replaced_in_a_later_epoch_and_follows_when_it_is_back() {
+    let local = breakable::plain().await;
+    // Given a leader
+    let first = local.leader_and_epoch().await.unwrap();
+    assert_eq!(local.followers().await.unwrap().len(), 2);
+    local.serves(first.server).await.unwrap();
+    // When it is killed
+    local.kill(first.server).await.unwrap();
+    // Then it is seen to be down, and another leads
+    assert!(!local.is_running(first.server).await);
+    local.is_down(first.server).await.unwrap();
+    assert!(local.serves(first.server).await.is_err() && local.whole().await.is_err());
+    let second = another_leads(&local, first).await;
+    // And when it is started again, it follows
+    local.start(first.server).await.unwrap();
+    assert!(local.is_down(first.server).await.is_err());
+    whole(&local).await;
+    assert_eq!(local.leader_and_epoch().await.unwrap().server, second.server);
+    // And nothing of this is told as a server that ended by itself
+    assert_eq!(local.ended(), None);
+}
+
+#[tokio::test]
+async fn a_paused_leader_is_silent_and_is_no_leader_any_more_when_it_goes_on() {
+    let local = breakable::plain().await;
+    let first = local.leader_and_epoch().await.unwrap();
+    assert!(local.is_silent(first.server).await.is_err());
+    // When it is held still
+    local.pause(first.server).await.unwrap();
+    let seen = local.is_silent(first.server).await.unwrap();
+    assert!(seen.contains("is stopped") && seen.contains("did not answer"), "{seen}");
+    assert!(local.is_running(first.server).await && local.is_down(first.server).await.is_err());
+    // Then another leads
+    let second = another_leads(&local, first).await;
+    // And when it goes on, the other still does
+    local.resume(first.server).await.unwrap();
+    assert!(local.is_silent(first.server).await.is_err());
+    whole(&local).await;
+    assert_eq!(local.leader().await.unwrap(), second.server);
+    assert_eq!(local.ended(), None);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_in_order_comes_back_with_its_data_and_its_log_goes_on() {
+    let local = breakable::plain().await;
+    write(&local, 20).await;
+    let server = a_follower(&local).await;
+    let log = local.directory().join(format!("logs/server-{server}.log"));
+    let before = std::fs::read_to_string(&log).unwrap();
+    // When it is asked to end, even while it is held still
+    local.pause(server).await.unwrap();
+    local.stop(server).await.unwrap();
+    local.is_down(server).await.unwrap();
+    // Then it is back after a start
+    local.start(server).await.unwrap();
+    whole(&local).await;
+    assert_eq!(nodes(&local, server).await, nodes(&local, local.leader().await.unwrap()).await);
+    let after = std::fs::read_to_string(log).unwrap();
+    assert!(after.len() > before.len() && after.starts_with(&before), "the log was begun anew");
+    assert_eq!(local.ended(), None);
+}
+
+#[tokio::test]
+async fn a_wiped_follower_fetches_everything_from_the_leader() {
+    let local = breakable::plain().await;
+    write(&local, 50).await;
+    let (leader, server) = (local.leader().await.unwrap(), a_follower(&local).await);
+    let data = local.directory().join(format!("server-{server}/data"));
+    // Given a follower that is down and has lost its data
+    local.kill(server).await.unwrap();
+    assert!(data.join("version-2").exists());
+    local.wipe(server).await.unwrap();
+    assert!(!data.join("version-2").exists());
+    assert_eq!(std::fs::read_to_string(data.join("myid")).unwrap(), server.to_string());
+    // When it is started
+    local.start(server).await.unwrap();
+    whole(&local).await;
+    // Then it has what the leader has
+    let expected = nodes(&local, leader).await;
+    assert!(expected > 50, "{expected}");
+    until("as many nodes", || async {
+        let now = nodes(&local, server).await;
+        if now == expected { Ok(()) } else { Err(format!("{now} of {expected}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_majority_nobody_serves_until_it_is_back() {
+    let local = breakable::plain().await;
+    assert!(local.nobody_serves().await.is_err());
+    // When a majority is killed
+    let lost = local.majority(1);
+    assert_eq!(lost.len(), 2);
+    for server in &lost {
+        local.kill(*server).await.unwrap();
+    }
+    // Then nobody serves, though one process is there, and nobody leads
+    let seen = until("nobody serves", || local.nobody_serves()).await;
+    assert!(seen.contains("2 are down"), "{seen}");
+    assert_eq!(local.pids().len(), 1);
+    assert!(local.leader().await.is_err() && local.followers().await.is_err());
+    // And with them back, all do
+    for server in &lost {
+        local.start(*server).await.unwrap();
+    }
+    whole(&local).await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_by_itself_is_told_and_one_that_is_ended_is_not() {
+    let local = breakable::plain().await;
+    let [first, second] = local.pids()[..2] else { panic!("three run") };
+    local.kill(1).await.unwrap();
+    assert!(!is_alive(first));
+    assert_eq!(local.ended(), None);
+    // When a process is killed by somebody else
+    let pid = rustix::process::Pid::from_raw(i32::try_from(second).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let told =
+        until("the end is told", || async { local.ended().ok_or_else(|| "not told".to_owned()) }).await;
+    assert!(told.contains("server 2 ended"), "{told}");
+    // Then it can be started again, and is news no more
+    local.start(2).await.unwrap();
+    assert_eq!(local.ended(), None);
+    local.start(1).await.unwrap();
+    whole(&local).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_says_why() {
+    let local = ensemble::start(1).await;
+    assert!(local.start(1).await.unwrap_err().contains("it runs already"));
+    assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
+    assert!(local.kill(2).await.unwrap_err().contains("there is no server 2"));
+    assert!(local.kill(0).await.unwrap_err().contains("there is no server 0"));
+    local.kill(1).await.unwrap();
+    for done in [local.kill(1).await, local.pause(1).await, local.resume(1).await] {
+        assert!(done.unwrap_err().contains("does not run"));
+    }
+    assert!(local.is_silent(1).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_whose_port_is_taken_is_started_once_it_is_free() {
+    let local = Arc::new(ensemble::start(1).await);
+    local.kill(1).await.unwrap();
+    // Given somebody else on its port
+    let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
+    assert!(local.is_down(1).await.unwrap_err().contains("somebody listens"));
+    // When it is started, and the port becomes free
+    let shared = Arc::clone(&local);
+    let start = tokio::spawn(async move { shared.start(1).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!start.is_finished() && !local.is_running(1).await);
+    drop(other);
+    // Then it runs
+    start.await.unwrap().unwrap();
+    until("it serves", || local.serves(1)).await;
+}
+
+#[tokio::test]
+async fn a_closed_ensemble_is_gone_for_all_who_share_it_be_servers_paused_or_down() {
+    let local = Arc::new(ensemble::start(3).await);
+    let shared = Arc::clone(&local);
+    let (pids, data) = (local.pids(), local.directory().to_path_buf());
+    local.pause(1).await.unwrap();
+    local.kill(2).await.unwrap();
+    local.close();
+    assert!(!data.exists() && !pids.iter().any(|pid| is_alive(*pid)));
+    let refused = shared.start(2).await.unwrap_err();
+    assert!(refused.contains("closed"), "{refused}");
+    assert!(shared.pids().is_empty() && shared.ended().is_none());
+}
+
+#[tokio::test]
+async fn a_dropped_ensemble_leaves_no_paused_process() {
+    let local = ensemble::start(3).await;
+    let pids = local.pids();
+    local.pause(2).await.unwrap();
+    local.pause(3).await.unwrap();
+    drop(local);
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+}
+
+#[tokio::test]
+#[ignore = "owns an ensemble for the test below, which kills it"]
+async fn owner() {
+    if !is_owner() {
+        return;
+    }
+    let local = ensemble::start(3).await;
+    local.kill(1).await.unwrap();
+    local.start(1).await.unwrap();
+    local.pause(2).await.unwrap();
+    let pids: Vec<String> = local.pids().iter().map(u32::to_string).collect();
+    println!("owned: {} {}", local.directory().display(), pids.join(" "));
+    tokio::time::sleep(10 * WITHIN).await;
+}
+
+#[tokio::test]
+async fn when_the_suite_is_killed_no_server_stays_neither_paused_nor_started_again() {
+    // Given a process whose ensemble has one server started again and one held still
+    let mut owner = Owner::start("ensemble_faults::owner");
+    let pids: Vec<u32> = owner.told[1..].iter().map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(*pid)));
+    // When it is killed, so that nothing of its own is run
+    owner.kill();
+    // Then the system ends the servers
+    eventually(WITHIN, || async {
+        if pids.iter().any(|pid| is_alive(*pid)) { Err("a server is alive".to_owned()) } else { Ok(()) }
+    })
+    .await
+    .unwrap();
+    // Another ensemble may have tidied up already.
+    let _ = std::fs::remove_dir_all(&owner.told[0]);
+}

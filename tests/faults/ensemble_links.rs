@@ -1,0 +1,215 @@
+//! Servers that are cut off from each other by the kernel itself: cuts are seen, and heal without a trace.
+
+#![cfg(target_os = "linux")] // network namespaces
+
+use crate::support::breakable;
+use crate::support::ensemble;
+use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive, is_owner, until, whole};
+use crate::support::skip::skipped;
+use std::path::Path;
+
+use zklockbench::ensemble::{Links, Local, Processes, links_capability};
+
+/// Whether servers can live apart here.
+fn can_live_apart() -> bool {
+    links_capability().inspect_err(|why| skipped(format!("servers cannot live apart here: {why}"))).is_ok()
+}
+
+/// The interface on this machine that leads to the namespaces of an ensemble's network, and ends with them.
+struct Interface {
+    name: String,
+    /// No other interface ever gets it, though one may get the name.
+    index: String,
+}
+
+impl Interface {
+    /// That of an ensemble's network. Its number is in the addresses, too.
+    fn of(local: &Local) -> Self {
+        Self::named(&format!("zklb{}", local.addresses()[0].split('.').nth(2).unwrap()))
+    }
+
+    fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), index: index_of(name).unwrap() }
+    }
+
+    fn is_there(&self) -> bool {
+        index_of(&self.name).as_ref() == Some(&self.index)
+    }
+}
+
+fn index_of(interface: &str) -> Option<String> {
+    std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
+}
+
+/// The network namespace in which a process lives.
+fn namespace_of(pid: u32) -> std::path::PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap()
+}
+
+#[tokio::test]
+async fn an_isolated_leader_is_replaced_and_follows_when_it_is_back() {
+    let Some(local) = breakable::apart().await else { return };
+    let first = local.leader_and_epoch().await.unwrap();
+    until("all reach each other", || local.all_reach()).await;
+    assert!(local.is_isolated(first.server).await.is_err());
+    // When it is taken off the network
+    local.isolate(first.server).await.unwrap();
+    // Then nothing gets there, its process lives on, and another leads
+    local.is_isolated(first.server).await.unwrap();
+    assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
+    let second = another_leads(&local, first).await;
+    // And when it is back, it follows
+    local.rejoin(first.server).await.unwrap();
+    until("all reach each other", || local.all_reach()).await;
+    whole(&local).await;
+    assert_eq!(local.leader().await.unwrap(), second.server);
+    assert_eq!(local.ended(), None);
+}
+
+#[tokio::test]
+async fn a_cut_is_in_one_direction() {
+    let Some(local) = breakable::apart().await else { return };
+    let (leader, follower) = (local.leader().await.unwrap(), a_follower(&local).await);
+    // When nothing more gets from the leader to a follower
+    local.cut(leader, follower).await.unwrap();
+    // Then the other direction is open, and all other ways are
+    local.is_cut(leader, follower).await.unwrap();
+    assert!(local.reaches(leader, follower).await.is_err() && local.all_reach().await.is_err());
+    local.reaches(follower, leader).await.unwrap();
+    let third = 6 - leader - follower;
+    local.reaches(leader, third).await.unwrap();
+    local.reaches(third, follower).await.unwrap();
+    // And the ensemble is not whole until it is healed
+    until("not whole", || async {
+        match local.whole().await {
+            Ok(seen) => Err(seen),
+            Err(why) => Ok(why),
+        }
+    })
+    .await;
+    local.heal(leader, follower).await.unwrap();
+    local.reaches(leader, follower).await.unwrap();
+    local.all_reach().await.unwrap();
+    whole(&local).await;
+}
+
+#[tokio::test]
+async fn with_one_server_between_two_that_are_cut_off_a_majority_still_serves() {
+    let Some(local) = breakable::apart().await else { return };
+    // Given two servers that see only the third
+    let [one, other] = local.followers().await.unwrap()[..] else { panic!("two follow") };
+    for (from, to) in [(one, other), (other, one)] {
+        local.cut(from, to).await.unwrap();
+        local.is_cut(from, to).await.unwrap();
+    }
+    // Then somebody leads whom a majority follows
+    until("somebody leads", || local.leader()).await;
+    // And an isolation and all cuts are healed at once
+    local.isolate(one).await.unwrap();
+    local.is_isolated(one).await.unwrap();
+    local.heal_all().await.unwrap();
+    local.all_reach().await.unwrap();
+    whole(&local).await;
+    // And to heal what is not cut does no harm
+    local.heal(one, other).await.unwrap();
+    local.heal_all().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_lives_apart_is_killed_paused_and_started_like_any_other() {
+    let Some(local) = breakable::apart().await else { return };
+    let server = a_follower(&local).await;
+    local.kill(server).await.unwrap();
+    local.is_down(server).await.unwrap();
+    // Given that it cannot be reached, it still starts
+    local.isolate(server).await.unwrap();
+    local.start(server).await.unwrap();
+    assert!(local.is_running(server).await && local.serves(server).await.is_err());
+    local.rejoin(server).await.unwrap();
+    whole(&local).await;
+    local.pause(server).await.unwrap();
+    local.is_silent(server).await.unwrap();
+    local.resume(server).await.unwrap();
+    whole(&local).await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_network_is_left_after_its_close_or_drop() {
+    if !can_live_apart() {
+        return;
+    }
+    let local = ensemble::start_apart(3).await;
+    let interface = Interface::of(&local);
+    assert!(interface.is_there());
+    local.isolate(1).await.unwrap();
+    local.cut(2, 3).await.unwrap();
+    local.close();
+    assert!(!interface.is_there());
+    drop(local);
+    let local = ensemble::start_apart(1).await;
+    let interface = Interface::of(&local);
+    assert!(interface.is_there());
+    drop(local);
+    assert!(!interface.is_there());
+}
+
+#[tokio::test]
+async fn each_server_lives_in_a_namespace_of_its_own() {
+    let Some(local) = breakable::apart().await else { return };
+    let pids = local.pids().into_iter().chain([std::process::id()]);
+    let namespaces: std::collections::BTreeSet<_> = pids.map(namespace_of).collect();
+    assert_eq!(namespaces.len(), 4, "{namespaces:?}");
+}
+
+#[tokio::test]
+#[ignore = "owns an ensemble for the test below, which kills it"]
+async fn owner() {
+    if !is_owner() {
+        return;
+    }
+    let local = ensemble::start_apart(3).await;
+    let pids: Vec<String> = local.pids().iter().map(u32::to_string).collect();
+    println!("owned: {} {} {}", local.directory().display(), Interface::of(&local).name, pids.join(" "));
+    tokio::time::sleep(10 * WITHIN).await;
+}
+
+#[tokio::test]
+async fn of_a_process_that_was_killed_neither_servers_nor_network_are_left() {
+    if !can_live_apart() {
+        return;
+    }
+    let mut owner = Owner::start("ensemble_links::owner");
+    let (interface, pids) = (Interface::named(&owner.told[1]), owner.told[2..].to_vec());
+    assert!(interface.is_there());
+    owner.kill();
+    let alive = |pid: &String| is_alive(pid.parse().unwrap());
+    until("nothing is left", || async {
+        if interface.is_there() || pids.iter().any(alive) {
+            Err("something is there".to_owned())
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+    let _ = std::fs::remove_dir_all(&owner.told[0]);
+}
+
+#[tokio::test]
+async fn servers_that_share_a_network_cannot_be_cut_off() {
+    let local = ensemble::start(1).await;
+    for done in [local.isolate(1).await, local.cut(1, 2).await, local.heal_all().await] {
+        assert!(done.unwrap_err().contains("share one network"));
+    }
+    assert!(local.is_isolated(1).await.is_err() && local.all_reach().await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_has_no_link_to_itself_or_to_one_that_is_not_there() {
+    if !can_live_apart() {
+        return;
+    }
+    let local = ensemble::start_apart(1).await;
+    assert!(local.cut(1, 1).await.unwrap_err().contains("itself"));
+    assert!(local.cut(1, 2).await.unwrap_err().contains("there is no server 2"));
+    assert!(local.isolate(0).await.unwrap_err().contains("there is no server 0"));
+}

@@ -1,0 +1,144 @@
+//! Every kind of fault against real servers: it is done, seen to take effect, undone, and the lock keeps what it
+//! promises: nobody enters before the node of the holder before was deleted, nobody is stuck, nothing is left behind.
+
+use crate::support::breakable::{self, Breakable};
+use crate::support::depth;
+use crate::support::trials;
+use std::time::Duration;
+
+use zklockbench::catalog::fault::Capability;
+use zklockbench::fault;
+use zklockbench::record::Trial;
+use zklockbench::scenario::TrialSpec;
+use zklockbench::verdict::Verdict;
+
+/// What each kind is asked for, beside its name, and how long the measured phase has to be for it.
+const ASKED: &[(&str, &str, u32)] = &[
+    ("kill", "target = \"leader\"\nduration = \"2s\"", 4),
+    ("restart", "target = \"leader\"\nduration = \"2s\"", 4),
+    ("rolling-restart", "", 4),
+    ("pause", "target = \"follower\"\nduration = \"2s\"", 4),
+    ("wipe", "duration = \"2s\"", 4),
+    ("lose-majority", "duration = \"2s\"", 4),
+    ("isolate", "target = \"leader\"\nduration = \"8s\"", 9),
+    ("partition", "shape = \"minority\"\nduration = \"8s\"", 9),
+    ("delay", "latency = \"10ms\"\nduration = \"1s\"", 3),
+    ("bandwidth", "bytes_per_second = 50000\nduration = \"1s\"", 3),
+    ("stall", "target = \"holder\"\nduration = \"5s\"", 7),
+    ("reset", "target = \"all\"", 3),
+    ("refuse", "target = \"holder\"\nduration = \"1s\"", 3),
+    ("drop-reply", "target = \"any\"\nrequest = \"create\"", 3),
+    ("drop-request", "target = \"any\"\nrequest = \"delete\"", 3),
+    ("crash", "target = \"holder\"", 6),
+    ("freeze", "target = \"holder\"\nduration = \"5s\"", 7),
+    ("expire", "target = \"holder\"", 3),
+    ("slow-consumer", "lag = \"10ms\"\nduration = \"1s\"", 3),
+    ("clock-jump", "by = \"1h\"", 3),
+    ("burst", "duration = \"500ms\"", 3),
+];
+
+/// How much later than it served a new leader may be seen, at most.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Locks of each way to wait; the kinds take turns with them.
+const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
+
+/// The trial in which that kind is asked for, with the lock whose turn it is.
+fn spec(number: usize, (kind, asked, seconds): (&str, &str, u32)) -> TrialSpec {
+    let strategy = LOCKS[number % LOCKS.len()];
+    let lines = format!(
+        "strategies = [\"{strategy}\"]\ncontenders = 6\nhold = \"20ms\"\nduration = \"{seconds}s\"\n\
+         session_timeout = \"3s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{kind}\"\nat = \"500ms\"\n{asked}\n"
+    );
+    trials::plan(&lines).remove(0)
+}
+
+/// The trials of the kinds that need something of that sort.
+fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
+    let is_meant = |(kind, ..): &(&str, &str, u32)| needs(fault::find(kind).unwrap().card.needs);
+    let asked = ASKED.iter().enumerate().filter(|(_, asked)| is_meant(asked));
+    asked.map(|(number, asked)| spec(number, *asked)).collect()
+}
+
+fn needs_links(capability: Capability) -> bool {
+    matches!(capability, Capability::Isolation | Capability::Links)
+}
+
+/// One after the other, because each has the servers for itself; on two ensembles, because most of it is waiting.
+async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
+    let half = async |local: Breakable, plan: &[TrialSpec]| {
+        for spec in plan {
+            let course = trials::uninterrupted();
+            assert_kept(&trials::run_beside(&local, spec, trials::known(spec), course).await);
+        }
+    };
+    let (first, second) = plan.split_at(plan.len() / 2);
+    tokio::join!(half(one, first), half(other, second));
+}
+
+fn assert_kept(trial: &Trial) {
+    let [fault] = &trial.faults[..] else { panic!("{}: {:?}", trial.label, trial.faults) };
+    let name = format!("{} under {}", trial.label, fault.label);
+    println!(
+        "{name}: {}; a new leader after {:?} us; nobody was served for {:?} us at most, {:?} us after its effect \
+         somebody was; {:?}",
+        fault.target, fault.elected_us, fault.longest_gap_us, fault.recovered_us, trial.excused
+    );
+    assert!(fault.proved, "{name}: {fault:?}");
+    assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+    let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
+    assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
+    assert!(order.checked_by_zxid > 0 && order.too_early == 0, "{name}: {order:?}");
+    assert!(matches!(trial.exclusion, Verdict::Held), "{name}: {:?}", trial.exclusion);
+    assert_eq!(trial.fencing.stale_rejected, trial.fencing.stale, "{name}: {:?}", trial.fencing);
+}
+
+#[test]
+fn every_kind_is_asked_for_here() {
+    let asked: Vec<&str> = ASKED.iter().map(|(kind, ..)| *kind).collect();
+    let kinds: Vec<&str> = fault::FAULTS.iter().map(|entry| entry.card.name).collect();
+    assert_eq!(asked, kinds);
+}
+
+#[tokio::test]
+async fn under_every_fault_of_contenders_and_their_connections_the_locks_keep_their_promise() {
+    // Each hits only contenders of its own, so all are done at the same time.
+    let plan = plan(|capability| !capability.reaches_servers());
+    let local = breakable::plain().await;
+    let trials = trials::run_side_by_side(&local, &plan).await;
+    trials.iter().for_each(assert_kept);
+}
+
+#[tokio::test]
+async fn under_every_fault_of_servers_the_locks_keep_their_promise() {
+    let plan = plan(|capability| capability.reaches_servers() && !needs_links(capability));
+    let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];
+    break_servers(both, &plan).await;
+}
+
+#[tokio::test]
+async fn under_every_fault_of_links_the_locks_keep_their_promise() {
+    let (Some(one), Some(other)) = (breakable::apart().await, breakable::apart().await) else { return };
+    break_servers([one, other], &plan(needs_links)).await;
+}
+
+#[tokio::test]
+async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
+    let local = breakable::plain().await;
+    for repetition in 0..depth::of(2, 5) {
+        let lines = "strategies = [\"curator-mutex\"]\ncontenders = 50\nhold = \"1ms\"\nduration = \"6s\"\n\
+                     session_timeout = \"10s\"\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n\
+                     duration = \"2s\"\n";
+        let trial = trials::run_side_by_side(&local, &trials::plan(lines)).await.remove(0);
+        assert_kept(&trial);
+        // No error that a user would have to handle, and no session lost: an election is shorter than a timeout.
+        assert!(trial.errors.is_empty(), "{:?}", trial.errors);
+        assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
+        let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
+        let elected = Duration::from_micros(trial.faults[0].elected_us.unwrap());
+        println!("repetition {repetition}: a new leader after {elected:?}; nobody was served for {gap:?}");
+        assert!(elected < gap + LOOK && gap < Duration::from_secs(30), "{elected:?} {gap:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! However a trial is interrupted, each fault is undone: one in effect, and one that is just being done.
+
+use crate::support::breakable::{self, Breakable};
+use crate::support::trials;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+use zklockbench::catalog::fault::{Capability, Ends, FaultCard};
+use zklockbench::ensemble::{Links, Local, Processes, links_capability};
+use zklockbench::fault;
+use zklockbench::load::Event;
+use zklockbench::record::{Completeness, FaultRecord, Trial};
+use zklockbench::scenario::TrialSpec;
+
+/// A trial in which that happens early and lasts longer than anybody waits.
+fn spec(card: &FaultCard) -> TrialSpec {
+    let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
+    trials::plan(&format!(
+        "strategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\nduration = \"120s\"\nwarm_up = \"0s\"\n\
+         session_timeout = \"4s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
+        card.name
+    ))
+    .remove(0)
+}
+
+/// The kinds that need something of that sort.
+fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
+    fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
+}
+
+fn needs_links(capability: Capability) -> bool {
+    matches!(capability, Capability::Isolation | Capability::Links)
+}
+
+fn needs_servers(capability: Capability) -> bool {
+    capability.reaches_servers() && !needs_links(capability)
+}
+
+/// What became of the only fault of a trial that was interrupted.
+fn undone(mut trial: Trial) -> FaultRecord {
+    let fault = trial.faults.remove(0);
+    assert!(matches!(&trial.completeness, Completeness::Partial(why) if why == "interrupted"), "{fault:?}");
+    assert!(fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
+    fault
+}
+
+/// Whatever was done, the servers are as before: each serves, and everything gets everywhere.
+async fn assert_as_before(local: &Local, done: &str) {
+    local.whole().await.unwrap_or_else(|why| panic!("{done}: {why}"));
+    if links_capability().is_ok() {
+        local.all_reach().await.unwrap_or_else(|why| panic!("{done}: {why}"));
+    }
+}
+
+/// Interrupts a trial with that fault when it has taken effect.
+async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
+    let interrupt = CancellationToken::new();
+    let sink = |event: Event<'_>| match event {
+        Event::Note(text) if text.contains("took effect") => interrupt.cancel(),
+        _ => {}
+    };
+    let (spec, course) = (spec(card), trials::Course { interrupt: &interrupt, sink: &sink });
+    let fault = undone(trials::run_beside(local, &spec, trials::known(&spec), course).await);
+    assert!(fault.proved, "{fault:?}");
+}
+
+/// Interrupts a trial with that fault as soon as anything is amiss: for most kinds that is before they have seen their
+/// effect. Returns whether it was.
+async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
+    let interrupt = CancellationToken::new();
+    let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };
+    let spec = spec(card);
+    let running = trials::run_beside(local, &spec, trials::known(&spec), course);
+    let watching = async {
+        while local.whole().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        interrupt.cancel();
+    };
+    let (trial, ()) = tokio::join!(running, watching);
+    let fault = undone(trial);
+    !fault.proved && fault.proof.contains("interrupted")
+}
+
+/// Does that with each kind, half of them on each of two ensembles, and sees that the servers are as before each time.
+async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>, &FaultCard)) {
+    let half = async |local: Breakable, kinds: &[FaultCard]| {
+        for card in kinds {
+            work(&local, card).await;
+            assert_as_before(&local, card.name).await;
+        }
+    };
+    let (one, other) = (breakable::apart_if_possible().await, breakable::apart_if_possible().await);
+    let (first, second) = kinds.split_at(kinds.len() / 2);
+    tokio::join!(half(one, first), half(other, second));
+}
+
+#[tokio::test]
+async fn a_fault_of_contenders_in_effect_is_undone_when_the_run_is_interrupted() {
+    let local = breakable::apart_if_possible().await;
+    let kinds = kinds(|capability| !capability.reaches_servers());
+    // Each has hit only contenders of its own.
+    join_all(kinds.iter().map(|card| interrupt_in_effect(&local, card))).await;
+    assert_as_before(&local, "faults of contenders").await;
+}
+
+#[tokio::test]
+async fn a_fault_of_servers_in_effect_is_undone_when_the_run_is_interrupted() {
+    on_two_ensembles(kinds(needs_servers), async |local, card| interrupt_in_effect(local, card).await).await;
+}
+
+#[tokio::test]
+async fn a_fault_that_is_just_being_done_to_servers_is_undone_as_well() {
+    let in_the_middle = RefCell::new(Vec::new());
+    let interrupt = async |local: &Arc<Local>, card: &FaultCard| {
+        if interrupt_in_the_middle(local, card).await {
+            in_the_middle.borrow_mut().push(card.name);
+        }
+    };
+    on_two_ensembles(kinds(needs_servers), interrupt).await;
+    let in_the_middle = in_the_middle.into_inner();
+    println!("interrupted in the middle: {in_the_middle:?}");
+    // These take long enough: an election, or several starts.
+    for kind in ["kill", "rolling-restart", "lose-majority"] {
+        assert!(in_the_middle.contains(&kind), "{in_the_middle:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_fault_of_links_is_undone_in_effect_and_while_it_is_being_done() {
+    let Some(local) = breakable::apart().await else { return };
+    for card in kinds(needs_links) {
+        interrupt_in_effect(&local, &card).await;
+        assert_as_before(&local, card.name).await;
+        interrupt_in_the_middle(&local, &card).await;
+        assert_as_before(&local, card.name).await;
+    }
+}

@@ -1,0 +1,20 @@
+//! What becomes of locks and ensembles that are broken on purpose.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+)]
+
+mod broken_locks;
+mod contender_faults;
+mod doubts_kept;
+mod ensemble_faults;
+mod ensemble_links;
+mod every_fault;
+mod interrupted_faults;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,253 @@
+//! A batch of readers and writers costs exactly what follows from their order in the queue: by a model that plays the
+//! batch through, by the client's count, and by the servers'.
+//!
+//! Who asks to read is drawn from the trial's seed, so the order is known beforehand. Of several readers inside, the
+//! one that came first releases first.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zklockbench::catalog::Mode;
+use zklockbench::measure::RequestKind;
+use zklockbench::measure::RequestKind::{
+    Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch,
+};
+use zklockbench::record::Trial;
+use zklockbench::scenario::TrialSpec;
+
+use crate::support::trials;
+
+/// What a batch comes to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    requests: BTreeMap<RequestKind, u64>,
+    node_deleted: u64,
+    children_changed: u64,
+    names: u64,
+}
+
+impl Totals {
+    fn sends(&mut self, kind: RequestKind) {
+        *self.requests.entry(kind).or_default() += 1;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Away,
+    Waiting,
+    Inside,
+}
+
+/// The queue as it is played through.
+struct Queue<'a> {
+    modes: &'a [Mode],
+    places: Vec<Place>,
+}
+
+impl<'a> Queue<'a> {
+    fn new(modes: &'a [Mode]) -> Self {
+        Self { modes, places: vec![Place::Away; modes.len()] }
+    }
+
+    /// Whoever is before that one and in its way.
+    fn in_the_way_of(&self, one: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..one).filter(move |other| {
+            self.places[*other] != Place::Away
+                && (self.modes[one] == Mode::Write || self.modes[*other] == Mode::Write)
+        })
+    }
+
+    fn enters_if_it_may(&mut self, one: usize) {
+        let waits = self.in_the_way_of(one).next().is_some();
+        self.places[one] = if waits { Place::Waiting } else { Place::Inside };
+    }
+
+    fn names(&self) -> u64 {
+        self.places.iter().filter(|place| **place != Place::Away).count() as u64
+    }
+
+    /// The one whose turn it is to release; it leaves the queue.
+    fn release(&mut self) -> usize {
+        let first = self.places.iter().position(|place| *place == Place::Inside).unwrap();
+        self.places[first] = Place::Away;
+        first
+    }
+}
+
+/// Every waiter watches one node: a writer the one just before it, a reader one of the writers before it.
+fn one_watch_each(modes: &[Mode], readers_watch_the_first: bool) -> Totals {
+    let (mut queue, mut totals) = (Queue::new(modes), Totals::default());
+    let mut watched = vec![None; modes.len()];
+    let look = |queue: &mut Queue<'_>, totals: &mut Totals, one: usize| {
+        totals.sends(GetChildren);
+        totals.names += queue.names();
+        queue.enters_if_it_may(one);
+        let mut before = queue.in_the_way_of(one);
+        let to_watch = match modes[one] {
+            Mode::Read if readers_watch_the_first => before.next(),
+            _ => before.next_back(),
+        };
+        if to_watch.is_some() {
+            totals.sends(GetDataWatch);
+        }
+        to_watch
+    };
+    for (one, watched) in watched.iter_mut().enumerate() {
+        totals.sends(Create);
+        queue.places[one] = Place::Waiting;
+        *watched = look(&mut queue, &mut totals, one);
+    }
+    for _ in modes {
+        let gone = queue.release();
+        totals.sends(Delete);
+        for (one, watched) in watched.iter_mut().enumerate() {
+            if *watched == Some(gone) {
+                totals.node_deleted += 1;
+                *watched = look(&mut queue, &mut totals, one);
+            }
+        }
+    }
+    totals
+}
+
+/// Every waiter watches the directory. One that is inside does not look again, but is told once more.
+fn all_watch_the_parent(modes: &[Mode]) -> Totals {
+    let (mut queue, mut totals) = (Queue::new(modes), Totals::default());
+    let mut armed = vec![false; modes.len()];
+    let look = |queue: &mut Queue<'_>, totals: &mut Totals, one: usize| {
+        totals.sends(GetChildrenWatch);
+        totals.names += queue.names();
+        queue.enters_if_it_may(one);
+    };
+    let change = |queue: &mut Queue<'_>, totals: &mut Totals, armed: &mut [bool]| {
+        for (one, armed) in armed.iter_mut().enumerate().filter(|(_, armed)| **armed) {
+            totals.children_changed += 1;
+            *armed = queue.places[one] == Place::Waiting;
+            if *armed {
+                look(queue, totals, one);
+            }
+        }
+    };
+    for one in 0..modes.len() {
+        totals.sends(Create);
+        queue.places[one] = Place::Waiting;
+        change(&mut queue, &mut totals, &mut armed);
+        armed[one] = true;
+        look(&mut queue, &mut totals, one);
+    }
+    for _ in modes {
+        queue.release();
+        totals.sends(Delete);
+        change(&mut queue, &mut totals, &mut armed);
+    }
+    totals
+}
+
+fn model(strategy: &str, modes: &[Mode]) -> Totals {
+    match strategy {
+        "shared-parent-watch" => all_watch_the_parent(modes),
+        "shared-predecessor-watch" => one_watch_each(modes, false),
+        "curator-read-write" => one_watch_each(modes, true),
+        "kazoo-read-write" => {
+            let mut totals = one_watch_each(modes, false);
+            // Each looks for the directory first.
+            totals.requests.insert(Exists, modes.len() as u64);
+            totals
+        }
+        other => panic!("no model of {other}"),
+    }
+}
+
+/// What each contender asks for, in the order of the queue.
+fn modes(spec: &TrialSpec) -> Vec<Mode> {
+    let draws = |contender: usize| {
+        let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+        rng.set_stream(1 << 63 | contender as u64);
+        rng.random::<f64>()
+    };
+    let mode = |draw| if draw < spec.read_ratio { Mode::Read } else { Mode::Write };
+    (0..spec.contenders).map(draws).map(mode).collect()
+}
+
+fn counted(trial: &Trial) -> Totals {
+    let whole = &trial.whole;
+    let requests = RequestKind::ALL.into_iter().map(|kind| (kind, whole.requests.get(kind)));
+    Totals {
+        requests: requests.filter(|(_, count)| *count > 0).collect(),
+        node_deleted: whole.notifications.node_deleted,
+        children_changed: whole.notifications.children_changed,
+        names: whole.names_returned,
+    }
+}
+
+fn assert_servers_agree(trial: &Trial) {
+    for what in ["reads", "writes", "notifications: node deleted", "notifications: children changed"] {
+        let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
+        assert!(line.servers.is_some() && line.client == line.servers, "{}: {line:?}", trial.label);
+    }
+}
+
+fn batch(strategy: &str, contenders: usize, seed: u64) -> String {
+    format!(
+        "strategies = [\"{strategy}\"]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"5ms\"\n\
+         session_timeout = \"20s\"\nread_ratio = 0.6\nseed = {seed}\n"
+    )
+}
+
+fn order(lines: &str) -> Vec<Mode> {
+    modes(&trials::plan(lines)[0])
+}
+
+/// The first seed by which contenders ask in that order.
+fn seed_of(strategy: &str, wanted: &[Mode]) -> u64 {
+    (1..).find(|seed| order(&batch(strategy, wanted.len(), *seed)) == wanted).unwrap()
+}
+
+async fn batches_of_readers_and_writers(strategy: &str) {
+    use Mode::{Read, Write};
+    let pairs = [[Write, Read], [Read, Write], [Read, Read]];
+    let pairs = pairs.iter().map(|pair| (2, seed_of(strategy, pair)));
+    let each = pairs.chain([(10, 4), (10, 5), (50, 1)]).map(|(contenders, seed)| async move {
+        let lines = batch(strategy, contenders, seed);
+        (order(&lines), trials::run_one(&lines).await)
+    });
+    for (modes, trial) in join_all(each).await {
+        assert!(modes.len() < 10 || modes.contains(&Read) && modes.contains(&Write));
+        let readers = modes.iter().filter(|mode| **mode == Read).count() as u64;
+        assert_eq!(trial.whole.reads_acquired, readers, "{strategy} {modes:?}");
+        assert_eq!(trial.violation_count, 0, "{strategy} {modes:?}");
+        assert_eq!(counted(&trial), model(strategy, &modes), "{strategy} {modes:?}");
+        assert_servers_agree(&trial);
+    }
+}
+
+#[tokio::test]
+async fn readers_and_writers_that_watch_the_parent() {
+    batches_of_readers_and_writers("shared-parent-watch").await;
+}
+
+#[tokio::test]
+async fn readers_that_watch_the_last_writer_before_them() {
+    batches_of_readers_and_writers("shared-predecessor-watch").await;
+    batches_of_readers_and_writers("kazoo-read-write").await;
+}
+
+#[tokio::test]
+async fn readers_that_watch_the_first_writer_of_the_queue() {
+    batches_of_readers_and_writers("curator-read-write").await;
+}
+
+/// W, a readers, W, b readers: what the cards say of it.
+#[test]
+fn readers_behind_the_next_writer_are_woken_twice_where_the_first_writer_is_watched() {
+    use Mode::{Read, Write};
+    for (a, b) in [(1, 1), (3, 2), (5, 20)] {
+        let modes = [vec![Write], vec![Read; a], vec![Write], vec![Read; b]].concat();
+        let (a, b) = (a as u64, b as u64);
+        assert_eq!(model("shared-predecessor-watch", &modes).node_deleted, a + 1 + b);
+        assert_eq!(model("curator-read-write", &modes).node_deleted, (a + b) + 1 + b);
+    }
+}

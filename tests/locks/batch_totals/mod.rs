@@ -1,0 +1,181 @@
+//! A batch costs exactly what the cost model says, by the client's count and by the servers'.
+
+mod mixed;
+
+use futures_util::future::{join, join_all};
+use zklockbench::lock::{Entry, STRATEGIES};
+use zklockbench::measure::Measure;
+use zklockbench::record::Trial;
+use zklockbench::verdict::Verdict;
+
+use crate::support::trials;
+
+async fn batch(strategy: &str, contenders: usize) -> Trial {
+    let lines = format!(
+        "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"5ms\"\n\
+         poll_interval = \"200ms\"\nsession_timeout = \"20s\"\n"
+    );
+    let lines =
+        if strategy.contains("poll") { lines } else { lines.replace("poll_interval = \"200ms\"\n", "") };
+    trials::run_one(&lines).await
+}
+
+/// Batches of these locks at each of these sizes. As many run at the same time as there are servers for.
+async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usize]) -> Vec<Trial> {
+    let each = strategies.into_iter().flat_map(|strategy| {
+        contenders.iter().map(move |contenders| {
+            let strategy = strategy.clone();
+            async move { batch(&strategy, *contenders).await }
+        })
+    });
+    join_all(each).await
+}
+
+/// Client, cost model and servers agree in every line that more than one of them knows.
+fn assert_agreement(trial: &Trial) {
+    assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+    assert_counts(trial);
+}
+
+fn assert_counts(trial: &Trial) {
+    for line in &trial.accounting {
+        assert_ne!(line.agrees(), Some(false), "{} {}: {line:?}", trial.label, trial.contenders);
+    }
+    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap().clone();
+    for what in ["requests", "reads", "writes", "notifications by release to waiters"] {
+        assert!(of(what).expected.is_some(), "{}: no expectation for {what}", trial.label);
+    }
+    for what in ["reads", "writes", "notifications: node deleted", "notifications: children changed"] {
+        assert!(of(what).servers.is_some(), "{}: the servers did not tell {what}", trial.label);
+    }
+}
+
+fn to_waiters(trial: &Trial) -> u64 {
+    trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
+}
+
+#[tokio::test]
+async fn fifty_that_watch_their_predecessor_are_woken_forty_nine_times() {
+    let strategies = [
+        "\"predecessor-watch\"",
+        "{ name = \"predecessor-watch\", watch = \"exists\" }",
+        "\"curator-mutex\"",
+    ];
+    for trial in batches(strategies.map(str::to_owned), &[50]).await {
+        assert_agreement(&trial);
+        assert_eq!(to_waiters(&trial), 49, "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_them() {
+    let strategies = ["\"parent-watch\"", "{ name = \"parent-watch\", while_holding = \"relist\" }"];
+    for trial in batches(strategies.map(str::to_owned), &[50]).await {
+        assert_agreement(&trial);
+        assert_eq!(to_waiters(&trial), 50 * 49 / 2, "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn a_mutex_object_for_all_costs_three_requests_for_each_that_waits_at_each_release() {
+    let lock = |shared| format!("{{ name = \"curator-mutex\", shared_object = {shared} }}");
+    batches([lock(true)], &[1, 2, 10]).await.iter().for_each(assert_counts);
+    let (shared, each) = join(batch(&lock(true), 40), batch(&lock(false), 40)).await;
+    assert_agreement(&shared);
+    let per_release = |trial: &Trial| trial.whole.requests.total() as f64 / 40.0;
+    // Five requests an acquisition, and about one and a half for each task at each release.
+    assert!((per_release(&each) - 5.0).abs() < 0.1, "{}", per_release(&each));
+    assert!((55.0..65.0).contains(&per_release(&shared)), "{}", per_release(&shared));
+    // The servers' notifications do not show this herd: it is within the process.
+    assert_eq!((to_waiters(&shared), to_waiters(&each)), (39, 39));
+}
+
+#[tokio::test]
+async fn pollers_are_never_woken() {
+    let trial = batch("\"polling\"", 50).await;
+    assert_agreement(&trial);
+    assert_eq!(trial.whole.notifications.total(), 0);
+}
+
+#[tokio::test]
+async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
+    let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
+    assert_eq!(trial.exclusion, Verdict::Held);
+    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap();
+    assert_eq!((of("requests").expected, of("reads").expected), (None, None));
+    assert_eq!((of("reads").agrees(), of("writes").agrees()), (Some(true), Some(true)));
+    assert_eq!(trial.whole.notifications.total(), 0);
+}
+
+#[tokio::test]
+async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
+    let trial = batch("\"crate-lock\"", 10).await;
+    let told = |what: &str| {
+        let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
+        (line.client, line.servers)
+    };
+    assert_eq!(told("writes"), (Some(20), Some(20)));
+    // Every one lists, and all but the first watch and list again.
+    assert_eq!(told("reads"), (None, Some(28)));
+    assert_eq!(told("notifications: node deleted"), (None, Some(9)));
+    assert_eq!(told("requests"), (None, None));
+    assert_eq!(trial.per_acquisition(1), None);
+}
+
+#[tokio::test]
+async fn servers_count_each_write_of_a_multi_and_so_does_the_client() {
+    // A create each; a ticket's release is two writes, as is a grant, where just a deletion is one.
+    for strategy in ["ahead", "ticket", "baton"] {
+        for trial in batches([format!("\"{strategy}\"")], &[1, 2, 3, 10, 50]).await {
+            assert_counts(&trial);
+            let n = trial.contenders as u64;
+            let writes = Some(match strategy {
+                "ahead" => 2 * n,
+                "ticket" => 3 * n,
+                _ => 3 * n - n.min(2),
+            });
+            let line = trial.accounting.iter().find(|line| line.what == "writes").unwrap();
+            assert_eq!((line.client, line.servers), (writes, writes), "{strategy} {}", trial.contenders);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_lock_with_a_model_agrees_with_it_at_every_size() {
+    // Who excludes nobody queues nobody.
+    let waits = |entry: &&Entry| entry.card.name != "no-lock" && entry.card.batch_cost.is_some();
+    let names = STRATEGIES.iter().filter(waits).map(|entry| format!("\"{}\"", entry.card.name));
+    batches(names, &[1, 2, 10, 50]).await.iter().for_each(assert_counts);
+}
+
+#[tokio::test]
+async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does_taken_once() {
+    let reentrant = |entry: &&Entry| entry.card.guarantees.reentrant;
+    let each = STRATEGIES.iter().filter(reentrant).map(|entry| {
+        let strategy = format!("strategies = [\"{}\"]", entry.card.name);
+        let lines = format!("{strategy}\ncontenders = 5\nload = \"batch\"\nhold = \"5ms\"\ndepth = 3\n");
+        async move { trials::run_one(&lines).await }
+    });
+    for trial in join_all(each).await {
+        // Then requests are those of five acquisitions, and only the outermost were timed and counted
+        assert_agreement(&trial);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        let waits = trial.histograms[&Measure::Wait].len();
+        assert_eq!((trial.measured.acquired(), waits), (5, 5), "{}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn a_revocable_mutex_reads_its_own_node_and_hears_of_its_deletion() {
+    let revocable = "{ name = \"curator-mutex\", revocation = \"allowed\" }".to_owned();
+    for trial in batches([revocable], &[1, 2, 10]).await {
+        assert_counts(&trial);
+        assert_eq!(trial.whole.notifications.to_releaser, trial.contenders as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_many() {
+    let of = |from| format!("{{ name = \"curator-semaphore\", leases = 3, leases_from = \"{from}\" }}");
+    batches([of("each"), of("count-node")], &[1, 2, 3, 4, 10]).await.iter().for_each(assert_counts);
+}

@@ -1,0 +1,456 @@
+//! The stories that every lock is put through. Each returns its complaints.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures_util::future::{join, join3};
+use zklockbench::catalog::{Mode, ParamKind, ParamValue, Params};
+use zklockbench::lock::{AcquireError, Entry, Held, find};
+use zklockbench::zk::{Failure, reactor};
+
+use super::expected::{Expected, Gone};
+use crate::support::contender::{Contender, SETTLE, Waiting, settled};
+use crate::support::ensemble::shared;
+use crate::support::proxy::{Fate, Proxy, Request};
+use crate::support::sessions::{Scene, scene};
+
+/// Whoever takes longer is stuck.
+const BOUND: Duration = Duration::from_secs(25);
+/// How long a session that has ended may take to be gone from every server.
+const NODES_GO_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than it takes to see that all is quiet.
+const POLL: Duration = Duration::from_millis(400);
+/// How long a stay is.
+const STAY: Duration = Duration::from_millis(40);
+/// A wait that is in vain.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A request that is lost.
+#[derive(Debug, Clone, Copy)]
+pub struct Strike {
+    fate: Fate,
+    kind: i32,
+    /// The n-th of its kind.
+    n: usize,
+    in_release: bool,
+}
+
+/// What the one whose connection breaks is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Story {
+    /// Nobody else is there.
+    Alone,
+    /// It asks for this behind a writer, and before another.
+    Waits(Mode),
+}
+
+/// What came of a story.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The requests of the one whose connection may break.
+    pub requests: Vec<Request>,
+    /// How many of them its acquire took.
+    of_acquire: usize,
+    acquired: Option<Result<(), AcquireError>>,
+    released: Option<Result<(), Failure>>,
+    has_struck: bool,
+    /// What must not be in any case.
+    pub complaints: Vec<String>,
+}
+
+impl Strike {
+    /// One for each request of an undisturbed story, at most so many of a kind.
+    pub fn each(told: &Told, fate: Fate, most: impl Fn(&str) -> usize) -> Vec<Self> {
+        let strikes = told.requests.iter().enumerate().map(|(at, request)| {
+            let alike = told.requests[..=at].iter().filter(|other| other.kind == request.kind);
+            Self { fate, kind: request.kind, n: alike.count(), in_release: at >= told.of_acquire }
+        });
+        strikes.filter(|strike| strike.n <= most(strike.kind())).collect()
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.kind {
+            1 | 15 | 19 => "create",
+            2 => "delete",
+            3 => "exists",
+            4 => "get_data",
+            8 | 12 => "get_children",
+            9 => "sync",
+            14 if self.in_release => "delete",
+            14 => "create",
+            18 => "remove_watches",
+            other => panic!("a request of kind {other}"),
+        }
+    }
+}
+
+impl Told {
+    /// Complaints, with those about an outcome that is another than expected.
+    pub fn judged(self, of: &Expected, strike: Strike, story: Story) -> Vec<String> {
+        let mut complaints = self.complaints;
+        if !self.has_struck {
+            complaints.push("the request never came".into());
+        }
+        let is_lost = |failure: &Failure| *failure == Failure::ConnectionLoss;
+        let survives = if strike.in_release { of.release } else { of.survives(strike.kind(), strike.fate) };
+        let as_expected = match (&self.acquired, &self.released) {
+            (Some(Ok(())), Some(Ok(()))) => survives,
+            (Some(Ok(())), Some(Err(failure))) => strike.in_release && !survives && is_lost(failure),
+            (Some(Err(AcquireError::Failed(failure))), None) => {
+                !strike.in_release && !survives && is_lost(failure)
+            }
+            _ => false,
+        };
+        if !as_expected {
+            complaints.push(format!("acquire {:?}, release {:?}", self.acquired, self.released));
+        }
+        let what = format!(
+            "{}, {story:?}, {:?} of {} {}{}",
+            of.name,
+            strike.fate,
+            strike.kind(),
+            strike.n,
+            if strike.in_release { " in the release" } else { "" }
+        );
+        complaints.into_iter().map(|complaint| format!("{what}: {complaint}")).collect()
+    }
+}
+
+fn entry(of: &Expected) -> &'static Entry {
+    find(of.name).unwrap()
+}
+
+/// Whether two inside at once are a fault, and not what the card says.
+fn excludes(of: &Expected) -> bool {
+    entry(of).card.guarantees.exclusive
+}
+
+/// A contender with a number of its own, on a quick lock.
+async fn contender(connect: &str, of: &Expected, number: usize, scene: &Scene) -> Contender {
+    let mut params = Params::new();
+    for param in entry(of).card.params {
+        match (param.name, param.kind) {
+            ("poll_interval", _) => {
+                params.insert(param.name.into(), ParamValue::Duration(POLL));
+            }
+            // Each is a process of its own, so that it queues.
+            ("tasks_per_process", ParamKind::Count(..)) => {
+                params.insert(param.name.into(), ParamValue::Count(1));
+            }
+            _ => {}
+        }
+    }
+    Contender::numbered(connect, (of.name, number), &params, scene).await
+}
+
+async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, String> {
+    reactor::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
+}
+
+/// As [`tell`] with a request that is lost, until that request has come: how often a contender looks depends on what it
+/// is told while it waits, and a story in which nothing was lost says nothing.
+pub async fn tell_struck(of: &'static Expected, story: Story, strike: Strike) -> Told {
+    for _ in 0..2 {
+        let told = tell(of, story, Some(strike)).await;
+        if told.has_struck || !told.complaints.is_empty() {
+            return told;
+        }
+    }
+    tell(of, story, Some(strike)).await
+}
+
+/// A contender acquires and releases, by a connection that breaks at that request.
+pub async fn tell(of: &'static Expected, story: Story, strike: Option<Strike>) -> Told {
+    let mut told = Told::default();
+    let ended = match story {
+        Story::Alone => alone(of, strike, &mut told).await,
+        Story::Waits(mode) => contended(of, mode, strike, &mut told).await,
+    };
+    told.complaints.extend(ended.err());
+    told
+}
+
+fn proxy_with(strike: Option<Strike>) -> Proxy {
+    let proxy = Proxy::before(shared());
+    if let Some(strike) = strike {
+        proxy.strike(strike.fate, strike.kind, strike.n);
+    }
+    proxy
+}
+
+async fn alone(of: &Expected, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
+    let scene = scene(shared()).await;
+    let proxy = proxy_with(strike);
+    let mut one = contender(&proxy.connect, of, 0, &scene).await;
+    let held = bounded("acquire", one.acquire(Mode::Write)).await?;
+    told.of_acquire = proxy.requests().len();
+    if held.is_ok() && excludes(of) {
+        let mut other = contender(shared(), of, 1, &scene).await;
+        let let_in = bounded("in vain", other.acquire_within(SHORT, Mode::Write)).await?;
+        if let_in.is_ok() {
+            told.complaints.push("another was let in beside the holder".into());
+        }
+        other.die().await;
+    }
+    end(one, held, told).await?;
+    (told.requests, told.has_struck) = (proxy.requests(), proxy.has_struck());
+    serves_another(of, &scene).await
+}
+
+/// Releases what is held, and ends the session.
+async fn end(mut one: Contender, held: Result<Held, AcquireError>, told: &mut Told) -> Result<(), String> {
+    told.acquired = Some(held.as_ref().map(drop).map_err(Clone::clone));
+    if let Ok(held) = held {
+        told.released = Some(bounded("release", one.release(held)).await?);
+    }
+    bounded("close", one.die()).await
+}
+
+async fn contended(of: &Expected, mode: Mode, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
+    let scene = scene(shared()).await;
+    let mut holder = contender(shared(), of, 0, &scene).await;
+    let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
+    let proxy = proxy_with(strike);
+    let waiter = Waiting::start(contender(&proxy.connect, of, 1, &scene).await, mode);
+    settled([&waiter]).await;
+    let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
+    settled([&waiter, &behind]).await;
+    // A waiter that has failed ends its session, while the holder still holds.
+    let mut waiter = Some(waiter);
+    if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
+        let (one, result) = over.over().await;
+        if result.is_ok() && excludes(of) {
+            told.complaints.push("let in beside the holder".into());
+        }
+        end(one, result, told).await?;
+        reactor::sleep(SETTLE).await;
+    }
+    if behind.is_over() && excludes(of) {
+        told.complaints.push("the one behind was let in beside the holder".into());
+    }
+    bounded("the holder's release", holder.release(held)).await?.unwrap();
+    // Whoever comes first.
+    let room = Room::default();
+    let of_waiter = async {
+        let Some(waiter) = waiter else { return Ok(()) };
+        let (one, result) = bounded("the waiter", waiter.over()).await?;
+        told.of_acquire = proxy.requests().len();
+        if result.is_ok() {
+            room.stay().await;
+        }
+        end(one, result, told).await
+    };
+    let (of_waiter, of_behind) = join(of_waiter, room.is_visited(behind)).await;
+    of_waiter.and(of_behind)?;
+    (told.requests, told.has_struck) = (proxy.requests(), proxy.has_struck());
+    if room.is_crowded.get() && excludes(of) {
+        told.complaints.push("two inside".into());
+    }
+    holder.die().await;
+    is_empty(&scene).await
+}
+
+/// Where the lock is held.
+#[derive(Default)]
+struct Room {
+    inside: Cell<usize>,
+    is_crowded: Cell<bool>,
+}
+
+impl Room {
+    /// Stays inside for a moment.
+    async fn stay(&self) {
+        self.inside.set(self.inside.get() + 1);
+        self.is_crowded.set(self.is_crowded.get() || self.inside.get() > 1);
+        reactor::sleep(STAY).await;
+        self.inside.set(self.inside.get() - 1);
+    }
+
+    /// Somebody who waits undisturbed is let in, stays, releases and goes.
+    async fn is_visited(&self, waiting: Waiting) -> Result<(), String> {
+        let (mut visitor, held) = bounded("one who waits", waiting.over()).await?;
+        let held = held.map_err(|why| format!("one who waits: {why}"))?;
+        self.stay().await;
+        bounded("its release", visitor.release(held)).await?.map_err(|why| format!("its release: {why}"))?;
+        visitor.die().await;
+        Ok(())
+    }
+}
+
+/// Somebody new is served, and then nothing is left.
+async fn serves_another(of: &Expected, scene: &Scene) -> Result<(), String> {
+    let mut another = contender(shared(), of, 9, scene).await;
+    let held = bounded("another", another.acquire(Mode::Write)).await?;
+    let held = held.map_err(|why| format!("another is not served: {why}"))?;
+    another.release(held).await.map_err(|why| format!("another's release: {why}"))?;
+    another.die().await;
+    is_empty(scene).await
+}
+
+/// No node is left when all sessions have ended.
+async fn is_empty(scene: &Scene) -> Result<(), String> {
+    let empty = async {
+        while scene.nodes().await > 0 {
+            reactor::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    reactor::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
+}
+
+/// A complaint begins with the lock's name.
+fn complaints(of: &Expected, ended: Result<Vec<String>, String>) -> Vec<String> {
+    let all = ended.unwrap_or_else(|complaint| vec![complaint]);
+    all.into_iter().map(|complaint| format!("{}: {complaint}", of.name)).collect()
+}
+
+/// The session of the first in line ends: it is told, and whoever is behind it is let in after the holder.
+pub async fn waiters_session_ends(of: &'static Expected) -> Vec<String> {
+    let story = async {
+        let mut complaints = Vec::new();
+        let scene = scene(shared()).await;
+        let mut holder = contender(shared(), of, 0, &scene).await;
+        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
+        let proxy = Proxy::before(shared());
+        let waiter = contender(&proxy.connect, of, 1, &scene).await.queue_up().await;
+        let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
+        proxy.end_session();
+        let (waiter, ended) = bounded("whose session has ended", waiter.over()).await?;
+        if !matches!(&ended, Err(AcquireError::Failed(failure)) if !failure.session_survives()) {
+            complaints.push(format!("{ended:?}"));
+        }
+        waiter.die().await;
+        reactor::sleep(SETTLE).await;
+        if behind.is_over() && excludes(of) {
+            complaints.push("let in beside the holder".into());
+        }
+        bounded("the holder's release", holder.release(held)).await?.unwrap();
+        Room::default().is_visited(behind).await?;
+        holder.die().await;
+        is_empty(&scene).await?;
+        Ok(complaints)
+    };
+    complaints(of, story.await)
+}
+
+/// The session of a holder ends: those who wait are let in, one by one, whatever the former holder does.
+pub async fn holders_session_ends(of: &'static Expected) -> Vec<String> {
+    let story = async {
+        let scene = scene(shared()).await;
+        let proxy = Proxy::before(shared());
+        let mut former = contender(&proxy.connect, of, 0, &scene).await;
+        let held = bounded("the holder", former.acquire(Mode::Write)).await?.unwrap();
+        let next = contender(shared(), of, 1, &scene).await.queue_up().await;
+        let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
+        proxy.end_session();
+        let room = Room::default();
+        let release_too_late = bounded("a release too late", former.release(held));
+        let (too_late, one, other) =
+            join3(release_too_late, room.is_visited(next), room.is_visited(behind)).await;
+        let _ = too_late?;
+        one.and(other)?;
+        former.die().await;
+        is_empty(&scene).await?;
+        let is_crowded = room.is_crowded.get() && excludes(of);
+        Ok(if is_crowded { vec!["two inside".to_owned()] } else { Vec::new() })
+    };
+    complaints(of, story.await)
+}
+
+/// What became of an acquire when something was gone, in the words of the expectations.
+fn outcome(ended: &Result<Held, AcquireError>) -> Option<Gone> {
+    match ended {
+        Ok(_) => Some(Gone::GoesOn),
+        Err(AcquireError::Failed(failure)) if failure.is_definite() => Some(Gone::Fails),
+        Err(_) => None,
+    }
+}
+
+/// Nobody has made the lock's directory.
+pub async fn directory_is_missing(of: &'static Expected) -> Vec<String> {
+    let story = async {
+        let scene = scene(shared()).await;
+        scene.delete_all().await;
+        let mut one = contender(shared(), of, 0, &scene).await;
+        let ended = bounded("acquire", one.acquire(Mode::Write)).await?;
+        let as_expected = outcome(&ended) == Some(of.directory[0]);
+        let complaints = if as_expected { vec![] } else { vec![format!("{ended:?}")] };
+        if let Ok(held) = ended {
+            bounded("release", one.release(held)).await?.unwrap();
+        }
+        one.die().await;
+        scene.restore().await;
+        serves_another(of, &scene).await?;
+        Ok(complaints)
+    };
+    complaints(of, story.await)
+}
+
+/// Somebody deletes the lock with all that is in it while one holds and another waits.
+pub async fn directory_goes(of: &'static Expected) -> Vec<String> {
+    let story = async {
+        let scene = scene(shared()).await;
+        let mut holder = contender(shared(), of, 0, &scene).await;
+        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
+        let waiter = contender(shared(), of, 1, &scene).await.queue_up().await;
+        scene.delete_all().await;
+        let (mut waiter, ended) = bounded("the waiter", waiter.over()).await?;
+        let nodes = scene.nodes().await;
+        let as_expected = match of.directory[1] {
+            Gone::Unnoticed => ended.is_ok() && nodes == 0,
+            Gone::GoesOn => ended.is_ok() && nodes > 0,
+            other => outcome(&ended) == Some(other),
+        };
+        let complaints = if as_expected { vec![] } else { vec![format!("{ended:?}, {nodes} nodes")] };
+        if let Ok(held) = ended {
+            let _ = bounded("the waiter's release", waiter.release(held)).await?;
+        }
+        let _ = bounded("the holder's release", holder.release(held)).await?;
+        waiter.die().await;
+        holder.die().await;
+        scene.restore().await;
+        serves_another(of, &scene).await?;
+        Ok(complaints)
+    };
+    complaints(of, story.await)
+}
+
+/// Somebody deletes a waiter's own node.
+pub async fn own_node_goes(of: &'static Expected) -> Vec<String> {
+    let story = async {
+        let mut complaints = Vec::new();
+        let scene = scene(shared()).await;
+        let mut holder = contender(shared(), of, 0, &scene).await;
+        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
+        let waiter = contender(shared(), of, 1, &scene).await;
+        let session = waiter.session.id();
+        let waiter = waiter.queue_up().await;
+        let own = scene.nodes_of(session).await;
+        if own.is_empty() != (of.own_node == Gone::HasNone) {
+            complaints.push(format!("its nodes: {own:?}"));
+        }
+        scene.delete(own).await;
+        settled([&waiter]).await;
+        if waiter.is_over() && of.own_node != Gone::Fails {
+            complaints.push("over while the holder holds".into());
+        }
+        bounded("the holder's release", holder.release(held)).await?.unwrap();
+        let (mut waiter, ended) = bounded("the waiter", waiter.over()).await?;
+        let nodes = scene.nodes_of(session).await.len();
+        let as_expected = match of.own_node {
+            Gone::Fails => outcome(&ended) == Some(Gone::Fails),
+            Gone::Unnoticed => ended.is_ok() && nodes == 0,
+            Gone::GoesOn | Gone::HasNone => ended.is_ok() && nodes > 0,
+        };
+        if !as_expected {
+            complaints.push(format!("{ended:?}, {nodes} nodes"));
+        }
+        if let Ok(held) = ended {
+            let _ = bounded("the waiter's release", waiter.release(held)).await?;
+        }
+        waiter.die().await;
+        holder.die().await;
+        serves_another(of, &scene).await?;
+        Ok(complaints)
+    };
+    complaints(of, story.await)
+}

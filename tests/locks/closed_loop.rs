@@ -1,0 +1,163 @@
+//! The closed loop: who is woken, who is let in, and whether anybody was together with another.
+
+use std::time::Duration;
+
+use zklockbench::measure::{Measure, Outcome};
+use zklockbench::record::Completeness;
+use zklockbench::verdict::Verdict;
+
+use crate::support::ensemble;
+use crate::support::trials;
+
+#[tokio::test]
+async fn no_lock_is_found_violated_with_both_holders_named() {
+    let trial =
+        trials::run_one("strategies = [\"no-lock\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"500ms\"\n")
+            .await;
+    assert!(matches!(trial.exclusion, Verdict::Violated(_)), "{:?}", trial.exclusion);
+    let first = &trial.violations[0];
+    assert_ne!(first.inside.contender, first.entered.contender);
+    assert!(first.inside.entered_us <= first.entered.entered_us);
+    assert!(trial.violation_count >= trial.violations.len() as u64);
+}
+
+#[tokio::test]
+async fn every_lock_excludes_and_hands_over() {
+    let lines = "strategies = [\"polling\", \"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
+                 contenders = 8\nhold = \"2ms\"\npoll_interval = \"10ms\"\nduration = \"1s\"\n";
+    for trial in trials::run(lines).await {
+        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+        assert_eq!(trial.completeness, Completeness::Complete, "{}", trial.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        assert!(trial.measured.acquired() > 0 && !trial.histograms[&Measure::Handoff].is_empty());
+    }
+}
+
+#[tokio::test]
+async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
+    // Given a hold that is long enough for every watcher to have set its watch again
+    let lines = "strategies = [\"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
+                 contenders = 20\nhold = \"50ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\n";
+    for trial in trials::run(lines).await {
+        // Then a release wakes all 19 others that watch the parent, or the one that watches this node
+        let fan_out = trial.fan_out().unwrap();
+        let expected = if trial.strategy == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
+        assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.label);
+    }
+}
+
+#[tokio::test]
+async fn several_locks_are_held_at_once_and_each_excludes() {
+    let trial = trials::run_one("strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
+    )
+    .await;
+    assert_eq!(trial.exclusion, Verdict::Held);
+    // One lock held for 200 ms at a time allows 10 acquisitions in 2 s.
+    assert!(trial.measured.acquired() > 12, "{}", trial.measured.acquired());
+}
+
+#[tokio::test]
+async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
+    let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"100ms\"\nacquire_timeout = \"150ms\"\n\
+         duration = \"2s\"\n",
+    )
+    .await;
+    let outcomes = &trial.measured.outcomes;
+    assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
+    assert_eq!(trial.exclusion, Verdict::Held);
+}
+
+#[tokio::test]
+async fn a_drain_ends_a_herd_within_seconds() {
+    let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
+    )
+    .await;
+    assert_eq!(trial.completeness, Completeness::Complete);
+    let drain = trial.phases.iter().find(|phase| phase.name == "drain").unwrap();
+    assert!(drain.took_us < 5_000_000, "{drain:?}");
+    assert!(trial.measured.outcomes.get(Outcome::Acquired) > 0);
+}
+
+#[tokio::test]
+async fn readers_are_inside_together_and_never_beside_a_writer() {
+    let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
+                 \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
+    for trial in trials::run(lines).await {
+        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+        assert!(trial.most_inside > 1, "{}: {}", trial.label, trial.most_inside);
+        let reads = trial.measured.reads_acquired;
+        assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.label);
+        assert!(trial.mean_readers().unwrap() > 0.5, "{}: {:?}", trial.label, trial.mean_readers());
+        let samples = |measure| trial.histograms.get(&measure).map_or(0, |samples| samples.len());
+        assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.label);
+        assert_eq!(samples(Measure::ReadWait) + samples(Measure::WriteWait), samples(Measure::Wait));
+    }
+}
+
+#[tokio::test]
+async fn a_mutex_takes_every_request_as_a_write() {
+    let lines = "strategies = [\"curator-mutex\"]\ncontenders = 4\nread_ratio = 1\nhold = \"5ms\"\nduration = \"1s\"\n";
+    let trial = trials::run_one(lines).await;
+    assert_eq!((trial.exclusion, trial.most_inside), (Verdict::Held, 1));
+    assert_eq!(trial.measured.reads_acquired, trial.measured.acquired());
+}
+
+#[tokio::test]
+async fn sessions_are_spread_evenly_over_the_servers() {
+    // Given so many that a draw by lot would rarely be even
+    let lines =
+        "strategies = [\"predecessor-watch\"]\ncontenders = 30\nhold = \"1ms\"\nduration = \"200ms\"\n";
+    let trial = trials::run_one(lines).await;
+    for server in &trial.servers {
+        let connections = server.after["zk_num_alive_connections"];
+        assert!(connections >= 10, "{}: {connections}", server.address);
+    }
+}
+
+#[tokio::test]
+async fn a_trial_in_which_the_ensemble_stood_still_does_not_count() {
+    // Given servers that nobody else uses
+    let local = ensemble::start(3).await;
+    let pids = local.pids();
+    let signal = |signal| {
+        for pid in &pids {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+    };
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"0ms\"\nduration = \"5s\"\n";
+    let trial = trials::run_one_on(&local, lines);
+    // When all of them are stopped for two seconds
+    let pause = async {
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        signal(rustix::process::Signal::STOP);
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        signal(rustix::process::Signal::CONT);
+    };
+    let (trial, ()) = tokio::join!(trial, pause);
+    // Then the time is known, and the trial is no sample of the lock's speed
+    let stood = trial.health.standstill_us;
+    assert!((1_500_000..4_000_000).contains(&stood), "{stood}");
+    let why = trial.health.invalid.unwrap();
+    assert!(why.contains("stood still"), "{why}");
+    assert_eq!(trial.exclusion, Verdict::Held);
+}
+
+#[tokio::test]
+async fn a_holder_that_is_asked_to_let_go_leaves_long_before_its_time() {
+    // Given holds that are longer than the trial
+    let acquired = async |params: &str| {
+        let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
+        let lines = format!("{strategy}\ncontenders = 3\nhold = \"1h\"\nduration = \"3s\"\n");
+        let trial = trials::run_one(&lines).await;
+        assert_eq!((trial.violation_count, trial.most_inside), (0, 1), "{}", trial.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        trial.measured.acquired()
+    };
+    // Then one holder is all that the others see, also where it would let go but nobody asks
+    assert_eq!(acquired("").await, 1);
+    assert_eq!(acquired(", revocation = \"allowed\"").await, 1);
+    // And the lock goes round where they ask
+    let asked = acquired(", revocation = \"asked-for\", revoke_after = \"100ms\"").await;
+    assert!(asked >= 4, "{asked}");
+}

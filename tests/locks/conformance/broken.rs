@@ -1,0 +1,211 @@
+//! What becomes of a lock when its contenders' connections break, or their nodes go while they hold.
+
+use std::time::Duration;
+
+use zklockbench::catalog::{Mode, ParamValue};
+use zklockbench::lock::AcquireError;
+use zklockbench::zk::{Failure, reactor};
+
+use crate::support::contender::{Contender, SETTLE};
+use crate::support::proxy::Proxy;
+use crate::support::sessions::scene;
+
+const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
+#[test]
+fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnection() {
+    for name in FASTER {
+        reactor::block_on(async {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let proxy = Proxy::before(crate::support::ensemble::shared());
+            let mut holder = Contender::of(name, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            // Given a holder that was granted the lock, so that a baton's release hands on
+            let second = Contender::of(name, &scene).await.queue_up().await;
+            let third = Contender::of(name, &scene).await.queue_up().await;
+            let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+            holder.release(held).await.unwrap();
+            second.serve().await;
+            let (mut holder, held) = third.over().await;
+            // When it releases while the one behind it is cut off
+            proxy.cut();
+            holder.release(held.unwrap()).await.unwrap();
+            reactor::sleep(SETTLE).await;
+            assert!(!waiter.is_over(), "{name}");
+            // Then that one has the lock as soon as it is back
+            proxy.mend();
+            waiter.serve().await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
+    for name in FASTER {
+        reactor::block_on(async {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let proxy = Proxy::before(crate::support::ensemble::shared());
+            let mut holder = Contender::of(name, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+            proxy.cut();
+            reactor::sleep(SETTLE).await;
+            proxy.mend();
+            reactor::sleep(Duration::from_secs(2)).await;
+            assert!(!waiter.is_over(), "{name}: let in beside the holder");
+            holder.release(held).await.unwrap();
+            let waiter = waiter.serve().await;
+            // A baton's waiter, which else never asks for it, reads its own data before it waits on.
+            let kinds = waiter.kinds();
+            assert!(name != "baton" || kinds.contains(&"get_data"), "{kinds:?}");
+        });
+    }
+}
+
+#[test]
+fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        let proxy = Proxy::before(crate::support::ensemble::shared());
+        let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
+        proxy.mute();
+        let acquiring = contender.queue_up().await;
+        assert_eq!(scene.nodes().await, 1);
+        proxy.cut();
+        proxy.mend();
+        let (mut contender, held) = acquiring.over().await;
+        let held = held.unwrap();
+        let expected = ["create", "get_children", "sync", "get_children", "exists", "get_children"];
+        assert_eq!(contender.kinds(), expected);
+        assert_eq!(scene.nodes().await, 1);
+        contender.release(held).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+/// A policy of `curator-mutex` by its word, its parameters, and whether it tries again at all.
+type Policy = (&'static str, &'static [(&'static str, ParamValue)], bool);
+
+fn policies() -> [Policy; 6] {
+    const ONCE: ParamValue = ParamValue::Count(1);
+    const NEVER: ParamValue = ParamValue::Count(0);
+    const LONG: ParamValue = ParamValue::Duration(Duration::from_secs(30));
+    const NO_TIME: ParamValue = ParamValue::Duration(Duration::ZERO);
+    [
+        ("exponential-backoff", &[("retry_times", ONCE)], true),
+        ("bounded-exponential", &[("retry_times", NEVER)], false),
+        ("n-times", &[("retry_times", NEVER)], false),
+        ("until-elapsed", &[("retry_elapsed", LONG)], true),
+        ("until-elapsed", &[("retry_elapsed", NO_TIME)], false),
+        ("forever", &[], true),
+    ]
+}
+
+#[test]
+fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() {
+    for (word, params, again) in policies() {
+        reactor::block_on(async {
+            let retry = [("retry", ParamValue::Word(word.to_owned()))];
+            let params = params.iter().cloned().chain(retry).map(|(name, value)| (name.to_owned(), value));
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let proxy = Proxy::before(crate::support::ensemble::shared());
+            let (connect, params) = (&proxy.connect, params.collect());
+            let contender = Contender::by_with(connect, "curator-mutex", &params, &scene).await;
+            // When the reply to its create is lost
+            proxy.mute();
+            let acquiring = contender.queue_up().await;
+            assert_eq!(scene.nodes().await, 1);
+            proxy.cut();
+            proxy.mend();
+            // Then it looks for its node and holds by that, or has failed after the one request
+            let (contender, held) = acquiring.over().await;
+            if again {
+                let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
+                assert_eq!(contender.kinds(), ["create", "get_children", "exists", "get_children"], "{word}");
+                assert!(held.node.is_some() && scene.nodes().await == 1, "{word}");
+            } else {
+                assert_eq!(held, Err(AcquireError::Failed(Failure::ConnectionLoss)), "{word}");
+                assert_eq!(contender.kinds(), ["create"], "{word}");
+            }
+            contender.die().await;
+            assert_eq!(scene.nodes().await, 0, "{word}");
+        });
+    }
+}
+
+#[test]
+fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
+    for name in ["baton", "ticket"] {
+        reactor::block_on(async {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let proxy = Proxy::before(crate::support::ensemble::shared());
+            let contender = Contender::by(&proxy.connect, name, &scene).await;
+            proxy.mute();
+            let acquiring = contender.queue_up().await;
+            proxy.cut();
+            proxy.mend();
+            // The failure leaves it open, and so the caller ends the session.
+            let (contender, held) = acquiring.over().await;
+            let failure = held.unwrap_err();
+            assert!(
+                matches!(&failure, AcquireError::Failed(failure) if !failure.is_definite()),
+                "{failure:?}"
+            );
+            assert_eq!(scene.nodes().await, 1, "{name}");
+            contender.session.close(Duration::from_secs(10)).await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
+    for name in FASTER {
+        reactor::block_on(async {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let proxy = Proxy::before(crate::support::ensemble::shared());
+            let mut first = Contender::of(name, &scene).await;
+            let held = first.acquire(Mode::Write).await.unwrap();
+            let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+            let next = Contender::of(name, &scene).await.queue_up().await;
+            first.release(held).await.unwrap();
+            let (mut holder, held) = holder.over().await;
+            let held = held.unwrap();
+            proxy.mute();
+            let releasing = reactor::spawn_local(async move { holder.release(held).await });
+            next.serve().await;
+            proxy.cut();
+            proxy.mend();
+            // Ahead asks once more, as Curator does, and hears that the node has gone.
+            let released = releasing.await;
+            let is_open = released.as_ref().is_err_and(|failure| !failure.is_definite());
+            assert_eq!((is_open, released.is_ok()), (name != "ahead", name == "ahead"), "{released:?}");
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_holder_whose_node_has_gone_hands_nothing_on() {
+    for name in FASTER {
+        reactor::block_on(async {
+            // Given a holder whose node goes while it holds, as at its session's end, and two waiters
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let mut zombie = Contender::of(name, &scene).await;
+            let held = zombie.acquire(Mode::Write).await.unwrap();
+            let next = Contender::of(name, &scene).await.queue_up().await;
+            let last = Contender::of(name, &scene).await.queue_up().await;
+            let outside = scene.session().await;
+            outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
+            let (mut next, next_held) = next.over().await;
+            // When it releases although the next one is in already
+            zombie.release(held).await.unwrap();
+            reactor::sleep(SETTLE).await;
+            // Then nobody else is let in
+            assert!(!last.is_over(), "{name}: let in beside the holder");
+            next.release(next_held.unwrap()).await.unwrap();
+            last.serve().await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}

@@ -1,0 +1,45 @@
+//! The bytes that are counted are those on the wire.
+
+use std::cell::RefCell;
+
+use zklockbench::measure::Sheet;
+use zklockbench::zk::{Failure, NodeKind, Op, reactor};
+
+use crate::support::proxy::Proxy;
+use crate::support::sessions::scene;
+
+/// The books and the wire, before or after a request.
+fn reading(sheet: &RefCell<Sheet>, proxy: &Proxy) -> [(u64, u64); 2] {
+    let whole = sheet.borrow().whole;
+    [(whole.bytes_sent, whole.bytes_received), proxy.passed()]
+}
+
+/// Sent and received between two readings: by the books, and on the wire.
+fn between([books, wire]: [(u64, u64); 2], [later_books, later_wire]: [(u64, u64); 2]) -> [(u64, u64); 2] {
+    [(later_books.0 - books.0, later_books.1 - books.1), (later_wire.0 - wire.0, later_wire.1 - wire.1)]
+}
+
+#[test]
+fn a_multi_that_succeeds_and_one_that_is_refused_are_counted_to_the_byte() {
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        let proxy = Proxy::before(crate::support::ensemble::shared());
+        let (session, sheet) = scene.metered_by(&proxy.connect).await;
+        let path = format!("{}/n-", scene.lock);
+        let one = session.create(&path, b"data", NodeKind::EphemeralSequential).await.unwrap();
+        let absent = format!("{path}0000000099");
+        let operations: [&[Op<'_>]; 4] = [
+            &[Op::SetData(&scene.lock, b"17"), Op::Delete(&absent)],
+            &[Op::SetData(&absent, b"go"), Op::Delete(&one.path)],
+            &[Op::Join { path: &path, data: b"127.0.0.1" }, Op::SetData(&one.path, b"")],
+            &[Op::SetData(&scene.lock, b"17"), Op::Delete(&one.path)],
+        ];
+        for (operations, succeeds) in operations.into_iter().zip([false, false, true, true]) {
+            let before = reading(&sheet, &proxy);
+            let ended = session.multi(operations).await;
+            let [books, wire] = between(before, reading(&sheet, &proxy));
+            assert_eq!(books, wire, "{operations:?}");
+            assert_eq!(ended.err(), (!succeeds).then_some(Failure::NoNode));
+        }
+    });
+}

@@ -1,0 +1,241 @@
+//! The locks that none of the sources has: fewer round trips, or no lists.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zklockbench::catalog::{Mode, ParamValue};
+use zklockbench::zk::reactor;
+
+use crate::support::contender::{Contender, SETTLE};
+use crate::support::rehearsal::{Lines, lines, subject};
+use crate::support::sessions::scene;
+
+const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
+
+#[test]
+fn ahead_watches_two_looks_when_the_farther_one_goes_and_reads_nothing_after_the_nearer() {
+    for flush in [true, false] {
+        let lock = || subject("ahead").with("flush", ParamValue::Bool(flush));
+        assert_eq!(lock().alone(), lines("create _c_<id>-lock-\n get_children .\n delete _c_<id>-lock-0"));
+        let [_, second, third, last] = lock().queue();
+        let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-0\n \
+                        delete _c_<id>-lock-1";
+        assert_eq!(second, lines(expected));
+        for (waiter, own) in [(third, 2), (last, 3)] {
+            let (near, far) = (own - 1, own - 2);
+            let expected = format!(
+                "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-{near}\n \
+                 get_data_watch _c_<id>-lock-{far}\n get_children .\n delete _c_<id>-lock-{own}"
+            );
+            assert_eq!(waiter, lines(&expected));
+        }
+    }
+}
+
+#[test]
+fn ahead_keeps_the_watch_on_whoever_is_left_when_a_waiter_in_the_middle_leaves() {
+    let [_, _, gone, last] = subject("ahead").middle_leaves();
+    let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-1\n \
+                    get_data_watch _c_<id>-lock-0\n delete _c_<id>-lock-2";
+    assert_eq!(gone, lines(expected));
+    // The far one, which it watches already, becomes the near one.
+    let expected = "create _c_<id>-lock-\n get_children .\n get_data_watch _c_<id>-lock-2\n \
+                    get_data_watch _c_<id>-lock-1\n get_children .\n get_data_watch _c_<id>-lock-0\n \
+                    get_children .\n delete _c_<id>-lock-3";
+    assert_eq!(last, lines(expected));
+}
+
+#[test]
+fn baton_lists_only_while_nobody_has_granted_it_the_lock() {
+    let alone =
+        "create n-\n get_data_watch n-0\n get_children_watch n--000000001\n get_children .\n delete n-0";
+    assert_eq!(subject("baton").alone(), lines(alone));
+    let [first, second, third, last] = subject("baton").queue();
+    assert_eq!(first, lines(alone));
+    // The first one knew of nobody behind it.
+    let expected = "create n-\n get_data_watch n-1\n get_children_watch n-0\n get_children .\n \
+                    multi setData n-2; delete n-1";
+    assert_eq!(second, lines(expected));
+    let expected = "create n-\n get_data_watch n-2\n get_children_watch n-1\n multi setData n-3; delete n-2";
+    assert_eq!(third, lines(expected));
+    let expected = "create n-\n get_data_watch n-3\n get_children_watch n-2\n multi setData n-4; delete n-3\n \
+                    get_children .\n delete n-3";
+    assert_eq!(last, lines(expected));
+}
+
+#[test]
+fn batons_holder_finds_the_next_one_when_the_one_behind_it_has_left() {
+    let [_, holder, gone, last] = subject("baton").middle_leaves();
+    assert_eq!(gone, lines("create n-\n get_data_watch n-2\n get_children_watch n-1\n delete n-2"));
+    let expected = "create n-\n get_data_watch n-1\n get_children_watch n-0\n get_children .\n \
+                    multi setData n-3; delete n-1";
+    assert_eq!(holder, lines(expected));
+    let expected = "create n-\n get_data_watch n-3\n get_children_watch n-2\n get_children .\n \
+                    get_children_watch n-1\n multi setData n-4; delete n-3\n get_children .\n delete n-3";
+    assert_eq!(last, lines(expected));
+}
+
+#[test]
+fn ticket_asks_three_times_alone_five_times_in_a_queue_and_never_lists() {
+    let alone = "create n-\n get_data .\n multi setData .; delete n-0";
+    assert_eq!(subject("ticket").alone(), lines(alone));
+    let [first, _, third, last] = subject("ticket").queue();
+    assert_eq!(first, lines(alone));
+    for (waiter, own) in [(third, 2), (last, 3)] {
+        let before = own - 1;
+        let expected = format!(
+            "create n-\n get_data .\n get_data_watch n-{before}\n get_data .\n multi setData .; delete n-{own}"
+        );
+        assert_eq!(waiter, lines(&expected));
+    }
+}
+
+#[test]
+fn ticket_lists_once_for_a_waiter_that_left_and_waits_for_the_one_before_that() {
+    let [_, _, gone, last] = subject("ticket").middle_leaves();
+    assert_eq!(gone, lines("create n-\n get_data .\n get_data_watch n-1\n delete n-2"));
+    let expected = "create n-\n get_data .\n get_data_watch n-2\n get_data .\n get_children .\n \
+                    get_data_watch n-1\n get_data .\n multi setData .; delete n-3";
+    assert_eq!(last, lines(expected));
+}
+
+#[test]
+fn who_runs_out_of_patience_leaves_no_node() {
+    let deleted = |lock: &'static str| -> (Lines, usize) {
+        let (sent, left) = subject(lock).timed_out();
+        (sent[sent.len() - 1..].to_vec(), left)
+    };
+    assert_eq!(deleted("ahead"), (lines("delete _c_<id>-lock-1"), 1));
+    assert_eq!(deleted("baton"), (lines("delete n-1"), 1));
+    assert_eq!(deleted("ticket"), (lines("delete n-1"), 1));
+}
+
+#[test]
+fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
+    for name in FASTER {
+        reactor::block_on(async {
+            // Given a holder that was itself handed the lock, and three behind it
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let mut first = Contender::of(name, &scene).await;
+            let held = first.acquire(Mode::Write).await.unwrap();
+            let second = Contender::of(name, &scene).await.queue_up().await;
+            let third = Contender::of(name, &scene).await.queue_up().await;
+            let (fourth, fifth) = (
+                Contender::of(name, &scene).await.queue_up().await,
+                Contender::of(name, &scene).await.queue_up().await,
+            );
+            first.release(held).await.unwrap();
+            second.serve().await;
+            let (holder, held) = third.over().await;
+            assert!(held.is_ok(), "{name}");
+            // When its session ends while it holds
+            holder.die().await;
+            // Then the others get the lock in turn
+            fourth.serve().await;
+            fifth.serve().await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
+    for name in FASTER {
+        reactor::block_on(async {
+            // Given a holder and two waiters, of whom the first one's session ends
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let mut holder = Contender::of(name, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let dying = Contender::of(name, &scene).await;
+            let session = dying.session.clone();
+            let waiting = dying.queue_up().await;
+            let next = Contender::of(name, &scene).await.queue_up().await;
+            drop(waiting);
+            session.close(Duration::from_secs(5)).await;
+            reactor::sleep(SETTLE).await;
+            // Then the one behind it goes on waiting
+            assert!(!next.is_over(), "{name}: let in beside the holder");
+            assert_eq!(scene.nodes().await, 2, "{name}");
+            // And gets the lock after the release
+            holder.release(held).await.unwrap();
+            next.serve().await;
+        });
+    }
+}
+
+#[test]
+fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_early() {
+    for name in FASTER {
+        reactor::block_on(async {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let mut one = Contender::of(name, &scene).await;
+            let mut other = Contender::of(name, &scene).await;
+            // Both in the same flush, in either order: the release finds nobody, or just somebody.
+            for round in 0..200 {
+                let held = one.acquire(Mode::Write).await.unwrap();
+                let newcomer = if round % 2 == 0 {
+                    futures_util::future::join(one.release(held), other.acquire(Mode::Write)).await.1.unwrap()
+                } else {
+                    futures_util::future::join(other.acquire(Mode::Write), one.release(held)).await.0.unwrap()
+                };
+                other.release(newcomer).await.unwrap();
+            }
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+/// Acquires and releases, and looks each time whether anybody else is inside.
+async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
+    let mut acquired = 0;
+    while left.get() > 0 {
+        let held = contender.acquire(Mode::Write).await.unwrap();
+        assert!(!inside.replace(true), "two inside at once");
+        left.set(left.get() - 1);
+        acquired += 1;
+        if left.get() % 4 == 0 {
+            // Gives another's request the time to come in between.
+            reactor::sleep(Duration::from_micros(500)).await;
+        }
+        assert!(inside.replace(false), "somebody else has left");
+        contender.release(held).await.unwrap();
+    }
+    acquired
+}
+
+/// So many handoffs in a closed loop among contenders of those locks on one queue; how many each acquired.
+fn closed_loop(names: &[&str], handoffs: i32) -> Vec<i32> {
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
+        let mut running = Vec::new();
+        for name in names {
+            let contender = Contender::of(name, &scene).await;
+            running.push(reactor::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
+        }
+        let mut acquired = Vec::new();
+        for task in running {
+            acquired.push(task.await);
+        }
+        assert_eq!(scene.nodes().await, 0);
+        acquired
+    })
+}
+
+#[test]
+fn ahead_shares_a_queue_with_curators_mutex() {
+    let acquired =
+        closed_loop(&["ahead", "curator-mutex", "ahead", "ahead", "curator-mutex", "curator-mutex"], 1_200);
+    assert!(acquired.iter().sum::<i32>() >= 1_200);
+    // First in, first out: nobody is left behind.
+    assert!(acquired.iter().all(|count| *count > 100), "{acquired:?}");
+}
+
+#[test]
+fn each_of_them_excludes_in_a_closed_loop_of_its_own() {
+    for name in FASTER {
+        let acquired = closed_loop(&[name; 5], 1_000);
+        assert!(acquired.iter().all(|count| *count > 100), "{name}: {acquired:?}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Every lock sends exactly the requests of its recipe, request by request: alone, in a queue, when its patience
+//! ends, and when a waiter in the middle leaves.
+
+mod broken;
+mod bytes;
+mod clients;
+mod faster;
+mod multi;
+mod published;
+mod queues;
+mod races;
+mod read_write;
+mod semaphores;

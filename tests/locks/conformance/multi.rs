@@ -1,0 +1,149 @@
+//! Locks that are made of several.
+
+use std::time::Duration;
+
+use zklockbench::catalog::{Mode, ParamValue, Params};
+use zklockbench::lock::{AcquireError, LockConfig, Patience, Strategy, find};
+use zklockbench::verdict::Verdict;
+use zklockbench::zk::{Failure, NodeKind, Session, reactor};
+
+use crate::support::rehearsal::{lines, subject};
+use crate::support::sessions::{Scene, patience, scene};
+use crate::support::trials;
+
+const SETTLE: Duration = Duration::from_millis(200);
+
+fn multi(scene: &Scene, members: u64, order: &str) -> Box<dyn Strategy> {
+    let params = Params::from([
+        ("members".to_owned(), ParamValue::Count(members)),
+        ("order".to_owned(), ParamValue::Word(order.to_owned())),
+    ]);
+    (find("curator-multi").unwrap().build)(&LockConfig { path: scene.lock.clone(), params, contender: 0 })
+}
+
+#[test]
+fn members_are_taken_in_turn_and_released_in_reverse() {
+    let lock = || subject("curator-multi").with("members", ParamValue::Count(2));
+    let member = |k: u64| {
+        format!(
+            "create member-{k}/_c_<id>-lock-\n exists member-{k}\n exists .\n create member-{k}\n \
+             create member-{k}/_c_<id>-lock-\n get_children member-{k}\n"
+        )
+    };
+    let released = "delete member-1/_c_<id>-lock-0\n delete member-0/_c_<id>-lock-0";
+    assert_eq!(lock().alone(), lines(&(member(0) + &member(1) + released)));
+    let [_, _, third, _] = lock().queue();
+    let expected = "create member-0/_c_<id>-lock-\n get_children member-0\n \
+                    get_data_watch member-0/_c_<id>-lock-1\n get_children member-0\n \
+                    create member-1/_c_<id>-lock-\n get_children member-1\n \
+                    delete member-1/_c_<id>-lock-2\n delete member-0/_c_<id>-lock-2";
+    assert_eq!(third, lines(expected));
+}
+
+#[test]
+fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        let (session, trace) = scene.traced().await;
+        // Given a member in which nobody can create a node
+        let blocked = format!("{}/member-1", scene.lock);
+        let other = scene.session().await;
+        other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
+        // When all are to be taken
+        let ended = multi(&scene, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
+        // Then that member's failure is returned, after the next member has been taken, too
+        assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
+        let deleted: Vec<String> = trace
+            .borrow()
+            .iter()
+            .filter(|sent| sent.kind.name() == "delete")
+            .filter_map(|sent| sent.path.split('/').nth(2).map(str::to_owned))
+            .collect();
+        assert_eq!(deleted, ["member-2", "member-0"]);
+        assert_eq!(scene.nodes().await, 1, "only the node that is in the way");
+    });
+}
+
+/// An acquire and release that run by themselves.
+async fn start(scene: &Scene, patience: &Patience) -> reactor::Task<Result<(), AcquireError>> {
+    let mut lock = multi(scene, 2, "rotated");
+    let (session, patience) = (scene.session().await, patience.clone());
+    reactor::spawn_local(async move {
+        let held = lock.acquire(&session, Mode::Write, &patience).await?;
+        Ok(lock.release(&session, held).await?)
+    })
+}
+
+/// Somebody who is in front of all others in both queues, until its session ends.
+async fn block(scene: &Scene) -> Session {
+    let session = scene.session().await;
+    for member in ["member-0", "member-1"] {
+        let directory = format!("{}/{member}", scene.lock);
+        let _ = session.create(&directory, &[], NodeKind::Persistent).await;
+        session.create(&format!("{directory}/n-"), &[], NodeKind::EphemeralSequential).await.unwrap();
+    }
+    session
+}
+
+#[test]
+fn two_that_begin_at_different_members_wait_for_each_other() {
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        // Without a timeout: each has one member and one place in the other's queue, and stays so
+        let (one, other) = (patience(None), patience(None));
+        let blocker = block(&scene).await;
+        let (first, second) = (start(&scene, &one).await, start(&scene, &other).await);
+        reactor::sleep(SETTLE).await;
+        blocker.close(SETTLE * 25).await;
+        reactor::sleep(SETTLE * 3).await;
+        assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
+        // Until one of them gives up
+        one.cancel.cancel();
+        assert_eq!(first.await, Err(AcquireError::Cancelled));
+        assert_eq!(second.await, Ok(()));
+        assert_eq!(scene.nodes().await, 0);
+        // With a timeout: nobody holds both, and yet somebody's patience ends
+        let blocker = block(&scene).await;
+        let limit = Some(SETTLE * 5);
+        let (first, second) = (start(&scene, &patience(limit)).await, start(&scene, &patience(limit)).await);
+        reactor::sleep(SETTLE).await;
+        blocker.close(SETTLE * 25).await;
+        let ended = [first.await, second.await];
+        assert!(ended.contains(&Err(AcquireError::TimedOut)), "{ended:?}");
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn all_queues_are_joined_at_once_and_left_at_once() {
+    let lock = || subject("atomic-multi").with("members", ParamValue::Count(2));
+    let joined = "multi create member-0/_c_<id>-lock-; create member-1/_c_<id>-lock-\n \
+                  get_children member-0\n get_children member-1\n";
+    let left =
+        |own: u64| format!("multi delete member-0/_c_<id>-lock-{own}; delete member-1/_c_<id>-lock-{own}");
+    // The first comer makes both directories.
+    let made =
+        "exists member-0\n exists .\n create member-0\n exists member-1\n exists .\n create member-1\n";
+    assert_eq!(lock().alone(), lines(&format!("{joined}{made}{joined}{}", left(0))));
+    let [_, second, third, last] = lock().queue();
+    for (waiter, own) in [(second, 1), (third, 2), (last, 3)] {
+        let before = own - 1;
+        let waited = format!(
+            "get_data_watch member-0/_c_<id>-lock-{before}\n get_children member-0\n get_children member-1\n"
+        );
+        assert_eq!(waiter, lines(&format!("{joined}{waited}{}", left(own))));
+    }
+    let (sent, nodes) = lock().timed_out();
+    let waited = "get_data_watch member-0/_c_<id>-lock-0\n";
+    assert_eq!((sent, nodes), (lines(&format!("{joined}{waited}{}", left(1))), 2));
+}
+
+#[tokio::test]
+async fn joined_at_once_no_order_of_the_members_deadlocks() {
+    let text = "strategies = [{ name = \"atomic-multi\", order = \"rotated\" }]\ncontenders = 6\n\
+                hold = \"5ms\"\nduration = \"2s\"\n";
+    let trial = trials::run_one(text).await;
+    assert_eq!(trial.exclusion, Verdict::Held);
+    assert!(trial.errors.is_empty(), "{:?}", trial.errors);
+    assert!(trial.measured.acquired() > 20, "{}", trial.measured.acquired());
+}

@@ -1,0 +1,40 @@
+//! The locks without a queue: whoever creates the one node first.
+
+use crate::support::rehearsal::{Lines, lines, subject};
+
+/// What a contender sends that is served after `lost` others.
+fn expected(own: &str, look: &str, lost: usize) -> Lines {
+    let losing = format!("create {own}\n {look}\n").repeat(lost);
+    lines(&format!("{losing} create {own}\n delete {own}"))
+}
+
+#[test]
+fn ephemeral_node_creates_looks_and_creates_again_at_each_release() {
+    for (watch, request) in [("exists", "exists_watch"), ("data", "get_data_watch")] {
+        let lock = || subject("ephemeral-node").word("watch", watch);
+        assert_eq!(lock().alone(), lines("create lock\n delete lock"));
+        let look = format!("{request} lock");
+        let served: [Lines; 4] = lock().race();
+        for (lost, sent) in served.into_iter().enumerate() {
+            assert_eq!(sent, expected("lock", &look, lost));
+        }
+        let (sent, left) = lock().timed_out();
+        assert_eq!((sent, left), (lines(&format!("create lock\n {look}")), 1));
+    }
+}
+
+#[test]
+fn ephemeral_child_makes_its_directory_once_and_watches_it() {
+    let lock = || subject("ephemeral-child");
+    let own = "exclusive_lock/lock";
+    let first = lines(&format!("create {own}\n create exclusive_lock\n create {own}\n delete {own}"));
+    assert_eq!(lock().alone(), first);
+    let look = "get_children_watch exclusive_lock";
+    let [holder, second, third, last] = lock().race();
+    assert_eq!(holder, first);
+    for (lost, sent) in [(1, second), (2, third), (3, last)] {
+        assert_eq!(sent, expected(own, look, lost));
+    }
+    let (sent, left) = lock().timed_out();
+    assert_eq!((sent, left), (lines(&format!("create {own}\n {look}")), 1));
+}

@@ -1,0 +1,76 @@
+//! CURATOR-79: an acquire that is interrupted while its create is under way leaves a node that nobody deletes.
+
+use zklockbench::catalog::Mode::Write;
+use zklockbench::zk::reactor;
+
+use super::java_by;
+use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::ensemble::shared;
+use crate::support::proxy::Proxy;
+use crate::support::sessions::scene;
+
+#[test]
+fn curator_79_absent_in_java_5_4_0_interrupted_before_its_create_is_answered_it_deletes_the_node() {
+    reactor::block_on(async {
+        // Given a lock that is held, and Java's client behind a wire
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut holder = Contender::of("curator-mutex", &scene).await;
+        let held = holder.acquire(Write).await.unwrap();
+        let mut java = java_by(&proxy.connect, &scene, 20_000).await;
+        // When its create has been done but not answered, and its thread is interrupted
+        proxy.hold_back();
+        java.tell("acquire a mutex");
+        scene.has_nodes(2).await;
+        java.obeys("interrupt a", "a failed InterruptedException").await;
+        assert_eq!(scene.nodes().await, 2);
+        // Then the node goes as soon as the answer has come, in the background
+        proxy.let_go();
+        scene.has_nodes(1).await;
+        // And nobody stands behind the holder
+        holder.release(held).await.unwrap();
+        java.obeys("acquire b mutex", "b in mutex").await;
+        assert_eq!(scene.nodes().await, 1);
+    });
+}
+
+#[test]
+fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_deletes_the_node() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut holder = Contender::of("curator-mutex", &scene).await;
+        let held = holder.acquire(Write).await.unwrap();
+        let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
+        proxy.hold_back();
+        let waiting = Waiting::start(other, Write);
+        scene.has_nodes(2).await;
+        waiting.cancel.cancel();
+        reactor::sleep(SETTLE).await;
+        // It waits for the answer, because it must know which node to delete
+        assert!(!waiting.is_over());
+        proxy.let_go();
+        let other = waiting.gone().await;
+        assert_eq!(scene.nodes().await, 1);
+        assert_eq!(other.kinds().last(), Some(&"delete"));
+        holder.release(held).await.unwrap();
+    });
+}
+
+#[test]
+fn curator_79_absent_in_our_mutex_cancelled_while_the_answer_is_lost_it_finds_the_node_and_deletes_it() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut holder = Contender::of("curator-mutex", &scene).await;
+        let held = holder.acquire(Write).await.unwrap();
+        let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
+        proxy.mute();
+        let waiting = Waiting::start(other, Write);
+        scene.has_nodes(2).await;
+        waiting.cancel.cancel();
+        proxy.cut();
+        proxy.mend();
+        let other = waiting.gone().await;
+        assert_eq!(scene.nodes().await, 1);
+        assert_eq!(other.kinds().iter().filter(|kind| **kind == "create").count(), 1, "{:?}", other.kinds());
+        holder.release(held).await.unwrap();
+    });
+}

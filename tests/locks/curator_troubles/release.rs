@@ -1,0 +1,123 @@
+//! CURATOR-678: a release that meets a lost connection fails, and the lock object forgets that it held.
+
+use std::time::{Duration, Instant};
+
+use zklockbench::catalog::Mode::Write;
+use zklockbench::catalog::{ParamValue, Params};
+use zklockbench::zk::{Failure, reactor};
+
+use super::java_with;
+use crate::support::contender::{Contender, SETTLE};
+use crate::support::ensemble::shared;
+use crate::support::proxy::{Fate, Proxy};
+use crate::support::sessions::scene;
+
+/// Longer than the wire is cut in any of these.
+const TIMEOUT_MS: &str = "30000";
+/// A delete, as the protocol numbers it.
+const DELETE: i32 = 2;
+
+#[test]
+fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_node_blocks_until_the_wire_is_back()
+ {
+    reactor::block_on(async {
+        // Given a holder of Java's behind a wire, whose requests are sent again once, and one of ours that waits
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "1"]).await;
+        java.obeys("acquire a mutex", "a in mutex").await;
+        let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
+        // When the wire is cut and the holder releases
+        proxy.cut();
+        java.says("state SUSPENDED").await;
+        java.obeys("release a mutex", "a failed ConnectionLossException").await;
+        // Then the lock object says that it does not hold, while its node does
+        java.obeys("holds a mutex", "a holds false").await;
+        assert_eq!((scene.nodes().await, waiting.is_over()), (2, false));
+        // And a second release is refused, so that nothing is left to the user but to wait or to end the session
+        java.obeys("release a mutex", "a failed IllegalMonitorStateException").await;
+        // And when the wire is back the node is deleted in the background, within the same session
+        proxy.mend();
+        let back = Instant::now();
+        let (mut next, held) = waiting.over().await;
+        println!(
+            "CURATOR-678, Java: the node went {:.1} s after the wire was back",
+            back.elapsed().as_secs_f64()
+        );
+        assert!(!java.has_said("state LOST"));
+        // And the same thread gets the lock after that
+        java.tell("acquire a mutex");
+        scene.has_nodes(2).await;
+        next.release(held.unwrap()).await.unwrap();
+        reactor::sleep(SETTLE).await;
+        java.obeys("holds a mutex", "a holds true").await;
+        assert_eq!(scene.nodes().await, 1);
+    });
+}
+
+#[test]
+fn curator_678_reproduced_with_java_for_a_delete_that_is_lost_once_but_the_next_acquire_gets_in() {
+    reactor::block_on(async {
+        // Given a holder of Java's whose requests are not sent again
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "0"]).await;
+        java.obeys("acquire a mutex", "a in mutex").await;
+        // When its delete is lost with the connection, which can be made anew at once
+        proxy.strike(Fate::RequestLost, DELETE, 1);
+        java.obeys("release a mutex", "a failed ConnectionLossException").await;
+        java.obeys("holds a mutex", "a holds false").await;
+        // Then others get in all the same, because the old node goes in the background
+        let asked = Instant::now();
+        java.says("state RECONNECTED").await;
+        java.obeys("acquire b mutex", "b in mutex").await;
+        println!(
+            "CURATOR-678, Java: another in {:.1} s after the release had failed",
+            asked.elapsed().as_secs_f64()
+        );
+        assert_eq!(scene.nodes().await, 1);
+    });
+}
+
+#[test]
+fn curator_678_the_same_in_our_mutex_a_release_without_retries_fails_and_its_node_goes_in_the_background() {
+    reactor::block_on(async {
+        // Given one of ours whose requests are not sent again, and another that waits
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let never = Params::from([
+            ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
+            ("retry_times".to_owned(), ParamValue::Count(0)),
+        ]);
+        let mut first = Contender::by_with(&proxy.connect, "curator-mutex", &never, &scene).await;
+        let held = first.acquire(Write).await.unwrap();
+        let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
+        // When its delete is lost with the connection
+        proxy.strike(Fate::RequestLost, DELETE, 1);
+        let begun = Instant::now();
+        assert_eq!(first.release(held).await, Err(Failure::ConnectionLoss));
+        // Then the node goes within the same session, and the other is let in
+        let (mut next, next_held) = waiting.over().await;
+        println!("CURATOR-678, ours: another in {:.1} s after the release", begun.elapsed().as_secs_f64());
+        next.release(next_held.unwrap()).await.unwrap();
+        // And the same object gets the lock again
+        let again = first.acquire(Write).await.unwrap();
+        first.release(again).await.unwrap();
+        scene.has_nodes(0).await;
+    });
+}
+
+#[test]
+fn curator_678_absent_in_our_mutex_with_retries_a_release_without_a_connection_ends_when_that_is_back() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
+        let held = first.acquire(Write).await.unwrap();
+        proxy.cut();
+        let mend = reactor::spawn_local(async move {
+            reactor::sleep(Duration::from_secs(1)).await;
+            proxy.mend();
+            proxy
+        });
+        first.release(held).await.unwrap();
+        let _proxy = mend.await;
+        assert_eq!(scene.nodes().await, 0);
+    });
+}

@@ -1,0 +1,71 @@
+//! Exclusion as the ensemble saw it, by its transactions and by no clock, in what a run writes down.
+
+use futures_util::future::join_all;
+use zklockbench::catalog::Holders;
+use zklockbench::check::history::Judgement;
+use zklockbench::lock;
+use zklockbench::record::Trial;
+use zklockbench::record::history::LockKind;
+use zklockbench::results::history::write_trial;
+
+use crate::support::story;
+use crate::support::trials;
+
+/// Locks that are let in by an event and no reply, whenever somebody waits: servers before 3.9 don't date events. And
+/// one whose nodes are made by transactions of several parts, of which those servers don't tell the number.
+const UNDATED: [&str; 3] = ["ahead", "baton", "atomic-multi"];
+
+async fn trial(name: &str, more: &str) -> Trial {
+    let polls = if name == "polling" { ", poll_interval = \"20ms\"" } else { "" };
+    let lines = format!(
+        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"5ms\"\n\
+         session_timeout = \"6s\"\n{more}"
+    );
+    trials::run_with_history(&lines).await
+}
+
+/// The trial's history, as a file is judged.
+fn judged(trial: &Trial) -> Judgement {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.jsonl");
+    write_trial(&path, trial, LockKind::Mutex).unwrap();
+    story::check(&path, false).unwrap_or_else(|error| panic!("{}: {error}", trial.label))
+}
+
+#[tokio::test]
+async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_transactions() {
+    let mutexes = lock::cards().into_iter().filter(|card| {
+        let of = card.guarantees;
+        // What the client library's own lock is told stays with it, and its token, too.
+        of.exclusive && of.holders == Holders::One && card.name != "crate-lock"
+    });
+    let names: Vec<_> = mutexes.map(|card| card.name).collect();
+    let each = names.into_iter().map(async |name| (name, trial(name, "duration = \"1s\"\n").await));
+    for (name, trial) in join_all(each).await {
+        let judgement = judged(&trial);
+        let order = &story::lock(&judgement).order;
+        println!("{name}: {order:?}");
+        assert_eq!((order.too_early, judgement.verdict.word()), (0, "held"), "{name}: {judgement:?}");
+        if !UNDATED.contains(&name) {
+            assert!(order.compared > order.not_compared, "{name}: {order:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_history_in_which_contenders_go_on_when_in_doubt_makes_sense_and_says_who_is_stuck() {
+    let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
+                request = \"delete\"\nat = \"300ms\"\n";
+    let trial = trial("predecessor-watch", lost).await;
+    assert!(!trial.stuck.is_empty(), "{:?}", trial.exclusion);
+    let order = trial.ensemble_order.clone().unwrap();
+    assert!(order.checked_by_zxid > 0 && !order.is_broken(), "{order:?}");
+    let judgement = judged(&trial);
+    let lock = story::lock(&judgement);
+    assert_eq!((lock.order.too_early, lock.violations.count), (0, 0), "{judgement:?}");
+    assert_eq!(
+        (judgement.verdict.word(), lock.stuck),
+        ("violated", trial.stuck.len() as u64),
+        "{judgement:?}"
+    );
+}

@@ -1,0 +1,128 @@
+//! Java's own Curator and this suite's locks exclude each other on one path, in both directions of the queue.
+
+use std::rc::Rc;
+
+use zklockbench::catalog::Mode::{Read, Write};
+use zklockbench::zk::reactor;
+
+use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::ensemble;
+use crate::support::foreign;
+use crate::support::foreign::{Obedient, Rivals};
+use crate::support::inside;
+use crate::support::inside::{CONTENDERS, Ours, owner_of};
+use crate::support::sessions::{Scene, scene};
+
+/// Both contend until the lock has passed between them so many times.
+fn assert_exclusion(ours: &Ours, kind: &str) {
+    let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
+        let scene = Rc::new(scene(ensemble::shared()).await);
+        let mut java = foreign::java("CuratorContenders");
+        java.args([ensemble::shared(), &scene.lock, &owner_of(&scene), kind, &CONTENDERS.to_string()]);
+        inside::mix(ours, scene, move || Rivals::start(java)).await
+    });
+    println!(
+        "{kind}: ours {seen:?}; java's {acquired} acquired, {violations} violations, {crossings} crossings"
+    );
+    assert_eq!((seen.violations.get(), violations), (0, 0), "{kind}: two inside at once");
+    assert!(seen.crossings.get() >= inside::crossings());
+    // Whoever only reads leaves no trace, so Java sees the handoffs from our writers only.
+    let reads = ours.turns.contains(&Read);
+    assert!(
+        crossings > 0 && (reads || crossings + 1 >= inside::crossings()),
+        "{kind}: {crossings} to Java's side"
+    );
+}
+
+#[test]
+fn the_mutexes_exclude_each_other() {
+    assert_exclusion(&Ours::plain("curator-mutex"), "mutex");
+}
+
+#[test]
+fn the_lock_that_looks_early_and_javas_mutex_exclude_each_other() {
+    assert_exclusion(&Ours::plain("ahead"), "mutex");
+}
+
+#[test]
+fn the_semaphore_mutexes_exclude_each_other() {
+    assert_exclusion(&Ours::plain("curator-semaphore-mutex"), "semaphore-mutex");
+}
+
+#[test]
+fn a_writer_of_either_read_write_lock_excludes_the_readers_and_writers_of_both() {
+    assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("curator-read-write") }, "read-write");
+}
+
+async fn obedient(scene: &Scene) -> Obedient {
+    let mut java = foreign::java("CuratorObeys");
+    java.args([ensemble::shared(), &scene.lock, "10000"]);
+    let java = Obedient::start(java);
+    java.says("ready").await;
+    java
+}
+
+#[test]
+fn readers_of_both_are_in_together_and_the_writer_between_them_is_in_after_the_first_and_before_the_last() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut java = obedient(&scene).await;
+        // Given readers of both inside
+        let mut reader = Contender::of("curator-read-write", &scene).await;
+        let held = reader.acquire(Read).await.unwrap();
+        java.obeys("acquire first read", "first in read").await;
+        // When a writer comes, and a reader after it
+        let writer = Contender::of("curator-read-write", &scene).await.queue_up().await;
+        java.tell("acquire last read");
+        scene.has_nodes(4).await;
+        reader.release(held).await.unwrap();
+        reactor::sleep(SETTLE).await;
+        // Then the writer waits for the other reader, and the last reader for the writer
+        assert!(!writer.is_over() && !java.has_said("last in read"));
+        java.tell("release first read");
+        let (mut writer, held) = writer.over().await;
+        reactor::sleep(SETTLE).await;
+        assert!(!java.has_said("last in read"));
+        writer.release(held.unwrap()).await.unwrap();
+        java.says("last in read").await;
+    });
+}
+
+#[test]
+fn our_writer_that_goes_on_reading_keeps_javas_writer_out() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut java = obedient(&scene).await;
+        let mut owner = Contender::of("curator-read-write", &scene).await;
+        let write = owner.acquire(Write).await.unwrap();
+        java.tell("acquire a write");
+        scene.has_nodes(2).await;
+        let read = owner.acquire(Read).await.unwrap();
+        owner.release(write).await.unwrap();
+        reactor::sleep(SETTLE * 5).await;
+        assert!(!java.has_said("a in write"));
+        owner.release(read).await.unwrap();
+        java.says("a in write").await;
+    });
+}
+
+#[test]
+fn curator_621_before_version_5_5_a_writer_gets_in_beside_javas_writer_that_goes_on_reading() {
+    let has_the_fault = foreign::curators_version() < (5, 5);
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut java = obedient(&scene).await;
+        // Given a writer of Java's that reads as well, and a writer of ours behind it
+        java.obeys("acquire a write", "a in write").await;
+        let waiting = Contender::of("curator-read-write", &scene).await.queue_up().await;
+        java.obeys("acquire a read", "a in read").await;
+        // When it stops writing
+        java.obeys("release a write", "a out write").await;
+        reactor::sleep(SETTLE * 5).await;
+        // Then the writer is in beside the reader, in the versions that give the reader a new number
+        assert_eq!(waiting.is_over(), has_the_fault);
+        java.obeys("holds a read", "a holds true").await;
+        java.obeys("release a read", "a out read").await;
+        Waiting::serve(waiting).await;
+    });
+}

@@ -1,0 +1,170 @@
+//! Our locks and Python's kazoo on one path, against each other: only one is ever inside.
+//!
+//! Two kinds that are known to overlook each other show that violations are indeed found.
+
+// What prepares a test may stop it at once; a test that compares nothing must say so.
+
+use std::rc::Rc;
+
+use zklockbench::catalog::Mode::{Read, Write};
+use zklockbench::catalog::{ParamValue, Params};
+use zklockbench::lock::AcquireError;
+use zklockbench::zk::reactor;
+
+use crate::support::contender;
+use crate::support::contender::{Contender, SETTLE};
+use crate::support::ensemble;
+use crate::support::foreign;
+use crate::support::foreign::{Obedient, Rivals};
+use crate::support::inside;
+use crate::support::inside::{CONTENDERS, Ours, crossings, owner_of};
+use crate::support::sessions::{Scene, scene};
+
+/// What both sides saw.
+struct Outcome {
+    violations: u64,
+    /// Handoffs to our side, and to kazoo's.
+    crossings: (u64, u64),
+}
+
+/// Both contend until the lock has passed between them so many times.
+fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
+    let python = foreign::python()?;
+    let (seen, [acquired, violations, crossings]) = reactor::block_on(async {
+        let scene = Rc::new(scene(ensemble::shared()).await);
+        let mut kazoo = foreign::script(python, "contend.py");
+        kazoo.args([ensemble::shared(), &scene.lock, &owner_of(&scene), &CONTENDERS.to_string(), kind]);
+        kazoo.args(patterns);
+        inside::mix(ours, scene, move || Rivals::start(kazoo)).await
+    });
+    println!(
+        "{} and {kind}: ours {seen:?}; kazoo's {acquired} acquired, {violations} violations, {crossings} crossings",
+        ours.strategy
+    );
+    let violations = seen.violations.get() + violations;
+    Some(Outcome { violations, crossings: (seen.crossings.get(), crossings) })
+}
+
+/// The lock passed between the two kinds many times either way, and nobody was ever disturbed inside.
+fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
+    let Some(Outcome { violations, crossings: (to_ours, to_kazoos) }) = mix(ours, kind, patterns) else {
+        return;
+    };
+    assert_eq!(violations, 0, "{}: two inside at once", ours.strategy);
+    assert!(to_ours >= crossings());
+    // Whoever only reads leaves no trace, so kazoo sees the handoffs from our writers only.
+    let reads = ours.turns.contains(&Read);
+    assert!(to_kazoos > 0 && (reads || to_kazoos + 1 >= crossings()), "{to_kazoos} handoffs to kazoo's side");
+}
+
+#[test]
+fn our_kazoo_and_pythons_exclude_each_other() {
+    assert_exclusion(&Ours::plain("kazoo"), "Lock", &[]);
+}
+
+#[test]
+fn our_kazoo_and_pythons_exclude_each_other_when_both_count_more_names() {
+    let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
+    assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
+}
+
+#[test]
+fn curators_mutex_and_a_kazoo_that_knows_its_names_exclude_each_other() {
+    assert_exclusion(&Ours::plain("curator-mutex"), "Lock", &["lock-"]);
+}
+
+#[test]
+fn gos_lock_and_a_kazoo_that_knows_its_names_exclude_each_other() {
+    assert_exclusion(&Ours::plain("go-zookeeper"), "Lock", &["lock-"]);
+}
+
+#[test]
+fn our_readers_and_writers_and_pythons_writers_exclude_each_other() {
+    assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("kazoo-read-write") }, "WriteLock", &[]);
+}
+
+#[test]
+fn a_kazoo_that_does_not_know_curators_names_is_found_inside_beside_its_mutex() {
+    let ours = Ours { crossings: 100, ..Ours::plain("curator-mutex") };
+    let Some(outcome) = mix(&ours, "Lock", &[]) else { return };
+    assert!(outcome.violations > 0);
+}
+
+#[test]
+fn readers_that_do_not_know_kazoos_names_are_found_inside_beside_its_writers() {
+    let ours = Ours { crossings: 100, turns: &[Read], ..Ours::plain("curator-read-write") };
+    let Some(outcome) = mix(&ours, "WriteLock", &[]) else { return };
+    assert!(outcome.violations > 0);
+}
+
+async fn obedient(python: &str, scene: &Scene) -> Obedient {
+    let mut kazoo = foreign::script(python, "obey.py");
+    kazoo.args([ensemble::shared(), &scene.lock]);
+    let kazoo = Obedient::start(kazoo);
+    kazoo.says("ready").await;
+    kazoo
+}
+
+#[test]
+fn readers_of_both_are_in_together_and_a_writer_of_ours_waits_for_pythons_reader() {
+    let Some(python) = foreign::python() else { return };
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        kazoo.obeys("acquire a read", "a in read").await;
+        let mut reader = Contender::of("kazoo-read-write", &scene).await;
+        let held = reader.acquire(Read).await.unwrap();
+        reader.release(held).await.unwrap();
+        let writer = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
+        assert!(!writer.is_over());
+        kazoo.obeys("release a read", "a out read").await;
+        writer.serve().await;
+    });
+}
+
+#[test]
+fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for_each_other() {
+    let Some(python) = foreign::python() else { return };
+    let has_the_fault = foreign::kazoos_version(python) < (2, 9);
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        // Given a writer inside, a reader of Python's behind it, and a writer behind that one
+        let mut first = Contender::of("kazoo-read-write", &scene).await;
+        let held = first.acquire(Write).await.unwrap();
+        kazoo.tell("acquire a read");
+        scene.has_nodes(2).await;
+        reactor::sleep(SETTLE).await;
+        let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
+        // When the first writer leaves
+        first.release(held).await.unwrap();
+        reactor::sleep(SETTLE * 10).await;
+        // Then nobody is in: the reader of the old versions waits for the last writer, whoever came first
+        assert_eq!(kazoo.has_said("a in read"), !has_the_fault);
+        assert!(!second.is_over());
+        // Until the second writer gives up
+        second.cancel.cancel();
+        let (_, ended) = second.over().await;
+        assert_eq!(ended.unwrap_err(), AcquireError::Cancelled);
+        kazoo.says("a in read").await;
+    });
+}
+
+#[test]
+fn kazoo_649_a_reader_of_ours_does_not_wait_for_the_writer_behind_it() {
+    let Some(python) = foreign::python() else { return };
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut kazoo = obedient(python, &scene).await;
+        kazoo.obeys("acquire first write", "first in write").await;
+        let reader = contender::Waiting::start(Contender::of("kazoo-read-write", &scene).await, Read);
+        scene.has_nodes(2).await;
+        kazoo.tell("acquire second write");
+        scene.has_nodes(3).await;
+        kazoo.obeys("release first write", "first out write").await;
+        let (mut reader, held) = reader.over().await;
+        assert!(!kazoo.has_said("second in write"));
+        reader.release(held.unwrap()).await.unwrap();
+        kazoo.says("second in write").await;
+    });
+}

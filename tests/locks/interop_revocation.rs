@@ -1,0 +1,72 @@
+//! Java's own Curator and this suite's `curator-mutex` ask each other to let go, and do.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use zklockbench::catalog::{Mode, ParamValue, Params};
+use zklockbench::zk::reactor;
+
+use crate::support::contender::Contender;
+
+use crate::support::{ensemble, foreign, sessions};
+
+/// Far more than a revocation takes, Java's start included.
+const LONG: Duration = Duration::from_secs(60);
+
+fn mutex(params: &[(&str, ParamValue)]) -> Params {
+    params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Lets Java do that with a lock. What it says can be read line by line.
+fn java(lock: &str, what: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut java = foreign::java("CuratorRevocation")
+        .args([ensemble::shared(), lock, what])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(java.stdout.take().unwrap());
+    (java, said)
+}
+
+fn line(said: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+#[test]
+fn javas_revoker_makes_our_holder_let_go() {
+    let params = mutex(&[("revocation", ParamValue::Word("allowed".into()))]);
+    reactor::block_on(async {
+        let scene = sessions::scene(ensemble::shared()).await;
+        let mut holder = Contender::with("curator-mutex", &params, &scene).await;
+        let held = holder.acquire(Mode::Write).await.unwrap();
+        let (mut java, _said) = java(&scene.lock, "ask");
+        assert!(holder.hold(LONG).await, "nobody asked");
+        holder.release(held).await.unwrap();
+        assert!(java.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn our_waiter_makes_javas_holder_let_go() {
+    let after = ParamValue::Duration(Duration::from_millis(200));
+    let asks = [("revocation", ParamValue::Word("asked-for".into())), ("revoke_after", after)];
+    reactor::block_on(async {
+        let scene = sessions::scene(ensemble::shared()).await;
+        let (mut java, mut said) = java(&scene.lock, "hold");
+        assert_eq!(line(&mut said), "held");
+        // When one of ours waits behind a holder that would hold for ever
+        let begun = Instant::now();
+        let mut waiter = Contender::with("curator-mutex", &mutex(&asks), &scene).await;
+        let held = waiter.acquire_within(LONG, Mode::Write).await.unwrap();
+        // Then it asks and is let in, and no sooner
+        assert!(begun.elapsed() >= Duration::from_millis(200));
+        assert!(waiter.kinds().contains(&"set_data"), "{:?}", waiter.kinds());
+        assert_eq!(line(&mut said), "left");
+        assert!(java.wait().unwrap().success());
+        waiter.release(held).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}

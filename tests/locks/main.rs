@@ -1,0 +1,26 @@
+//! What locks, sessions and the load do on a real ensemble that all of these tests share.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+)]
+
+mod acquire_endings;
+mod batch_totals;
+mod broken_connections;
+mod closed_loop;
+mod conformance;
+mod curator_troubles;
+mod ensemble_view;
+mod interop_curator;
+mod interop_kazoo;
+mod interop_revocation;
+mod proxy;
+mod random_schedule;
+#[path = "../support/mod.rs"]
+mod support;
+mod watches_left;

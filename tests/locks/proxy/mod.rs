@@ -1,0 +1,342 @@
+//! The proxy before a real ensemble: what each knob does to a session, that it is undone, and what the proxy knows.
+
+mod raw;
+mod world;
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use raw::Raw;
+use world::{World, eventually, fastest, timed, world};
+use zklockbench::measure::RequestKind;
+use zklockbench::proxy::{Delay, Guard, LostMessage, Proxy, Who};
+use zklockbench::zk::{Failure, NodeKind, reactor};
+
+use crate::support::ensemble;
+use crate::support::sessions;
+
+/// Faults are turned on and off from any thread.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Proxy>();
+    is_shared::<Guard>();
+    is_shared::<LostMessage>();
+};
+
+/// What a delay of that length sets, without a random part.
+fn late(latency: Duration) -> Delay {
+    Delay { latency, extra: Duration::ZERO, seed: 1 }
+}
+
+#[test]
+fn a_session_works_through_the_proxy_and_is_known_by_its_number() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
+        let path = format!("{}-known", scene.lock);
+        one.create(&path, b"data", NodeKind::Ephemeral).await.unwrap();
+        assert_eq!(one.get_data(&path).await.unwrap().0, b"data");
+        let [mine, theirs] = [&one, &other].map(|session| Who::Session(session.id()));
+        assert_eq!([mine, theirs, Who::All].map(|who| proxy.connections(who)), [1, 1, 2]);
+        let (sent, received) = proxy.passed(mine);
+        let (sent_by_other, received_by_other) = proxy.passed(theirs);
+        assert!(sent > sent_by_other && received > received_by_other && received_by_other > 0);
+        assert_eq!(proxy.passed(Who::All), (sent + sent_by_other, received + received_by_other));
+        let unheard_of = Who::Session(i64::MAX);
+        assert_eq!((proxy.connections(unheard_of), proxy.passed(unheard_of)), (0, (0, 0)));
+    });
+}
+
+#[test]
+fn a_delay_is_added_in_each_direction_for_that_session_alone_until_it_is_undone() {
+    const LATENCY: Duration = Duration::from_millis(60);
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
+        let knob = proxy.delay(Who::Session(one.id()), late(LATENCY));
+        for _ in 0..3 {
+            let took = timed(one.exists("/")).await;
+            assert!(took >= 2 * LATENCY, "{took:?}");
+        }
+        assert!(fastest(20, || other.exists("/")).await < 2 * LATENCY);
+        drop(knob);
+        assert!(fastest(20, || one.exists("/")).await < 2 * LATENCY);
+    });
+}
+
+#[test]
+fn a_request_waits_in_a_stall_and_is_answered_after_it() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
+        let who = Who::Session(one.id());
+        let knob = proxy.stall(who);
+        let before = (proxy.passed(who), proxy.last_zxid(one.id()));
+        let path = format!("{}-stalled", scene.lock);
+        let waiting = reactor::spawn_local({
+            let (one, path) = (one.clone(), path.clone());
+            async move { one.create(&path, b"", NodeKind::Persistent).await }
+        });
+        let mut between = 0;
+        for _ in 0..20 {
+            let path = format!("{}-meanwhile", scene.lock);
+            between = other.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().czxid;
+        }
+        assert!(!waiting.is_finished());
+        assert_eq!((proxy.passed(who), proxy.last_zxid(one.id())), before);
+        assert_eq!(proxy.connections(who), 1);
+        knob.heal();
+        assert!(waiting.await.unwrap().czxid > between);
+    });
+}
+
+#[test]
+fn a_stall_of_everybody_holds_new_connections_and_words_that_are_no_frames() {
+    reactor::block_on(async {
+        let proxy = world::proxy();
+        let knob = proxy.stall(Who::All);
+        let mut asks = Raw::connect(&proxy.addresses()[0]);
+        asks.send(b"srvr");
+        assert!(asks.is_silent());
+        // Given one that has asked for a session and gone before anything could move
+        let mut gone = Raw::connect(&proxy.addresses()[0]);
+        gone.send(&raw::CONNECT_REQUEST);
+        drop(gone);
+        eventually(|| proxy.connections(Who::All) == 2).await;
+        knob.heal();
+        // Then the one that is still there is answered, and the other is let go unheard
+        assert!(asks.answer().contains("Zookeeper version"), "the word passes as it is");
+        eventually(|| proxy.connections(Who::All) == 0).await;
+        assert_eq!(proxy.passed(Who::All).0, 4);
+    });
+}
+
+#[test]
+fn a_session_goes_on_after_its_connection_was_reset_or_cut() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        let (id, path) = (session.id(), format!("{}-goes-on", scene.lock));
+        let created = session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+        for breaks in [Proxy::reset, Proxy::cut] {
+            let sent = proxy.passed(Who::Session(id)).0;
+            assert_eq!(breaks(&proxy, Who::Session(id)), 1);
+            world::answers(&session).await;
+            assert_eq!((session.id(), proxy.connections(Who::Session(id))), (id, 1));
+            assert!(proxy.passed(Who::Session(id)).0 > sent, "both connections count for the session");
+            assert!(proxy.last_zxid(id) >= Some(created.czxid));
+            assert_eq!(session.exists(&path).await.unwrap().unwrap().owner, id);
+        }
+        assert_eq!(proxy.reset(Who::Session(i64::MAX)), 0);
+    });
+}
+
+#[test]
+fn a_reset_is_seen_as_one_and_a_cut_as_an_end() {
+    reactor::block_on(async {
+        let proxy = world::proxy();
+        for (breaks, is_reset) in [(Proxy::reset as fn(&Proxy, Who) -> usize, true), (Proxy::cut, false)] {
+            let mut raw = Raw::connect(&proxy.addresses()[0]);
+            eventually(|| proxy.connections(Who::All) == 1).await;
+            assert_eq!(breaks(&proxy, Who::All), 1);
+            assert_eq!(raw.was_reset(), is_reset);
+            eventually(|| proxy.connections(Who::All) == 0).await;
+        }
+    });
+}
+
+#[test]
+fn a_refused_session_expires_while_others_come_and_go() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let refused = world::short_session(&proxy).await;
+        let (who, path) = (Who::Session(refused.id()), format!("{}-refused", scene.lock));
+        refused.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+        let knob = proxy.refuse(who);
+        let other = world::session(&scene, &proxy).await;
+        world::is_gone(&other, &path).await;
+        assert_eq!(proxy.connections(who), 0);
+        drop(knob);
+    });
+}
+
+#[test]
+fn everybody_is_refused_until_that_is_undone() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        let knob = proxy.refuse(Who::All);
+        assert!(Raw::connect(&proxy.addresses()[0]).was_reset());
+        eventually(|| proxy.connections(Who::All) == 0).await;
+        drop(knob);
+        world::answers(&session).await;
+    });
+}
+
+#[test]
+fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let [one, other] = [world::session(&scene, &proxy).await, scene.session().await];
+        let (id, path) = (one.id(), format!("{}-lost", scene.lock));
+        let lost = proxy.drop_reply(one.id(), &[RequestKind::Create, RequestKind::Multi]);
+        // Given requests of other kinds, the last of them on its way together with the create
+        one.get_data("/").await.unwrap();
+        assert_eq!(lost.struck(), None);
+        let (read, created) = join(one.exists("/"), one.create(&path, b"", NodeKind::Persistent)).await;
+        // Then the client has got those, and never the reply to its create
+        assert!(read.unwrap().is_some());
+        assert_eq!(created.unwrap_err(), Failure::ConnectionLoss);
+        let struck = world::in_time(lost.strikes()).await;
+        assert_eq!((struck.request.kind, struck.request.path.as_str()), (RequestKind::Create, path.as_str()));
+        // And the node is there
+        other.sync(&path).await.unwrap();
+        let stat = other.exists(&path).await.unwrap().unwrap();
+        assert!(stat.czxid <= struck.zxid);
+        // And only one reply is lost, and the session is the same
+        world::answers(&one).await;
+        one.create(&format!("{path}-again"), b"", NodeKind::Ephemeral).await.unwrap();
+        assert_eq!(one.id(), id);
+    });
+}
+
+#[test]
+fn a_loss_that_is_taken_back_strikes_nothing() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        drop(proxy.drop_reply(session.id(), &[RequestKind::GetDataWatch]));
+        let lost = proxy.drop_reply(session.id(), &[RequestKind::GetDataWatch]);
+        session.get_data("/").await.unwrap();
+        session.exists("/").await.unwrap();
+        assert_eq!(lost.struck(), None);
+        assert!(matches!(session.get_data_and_watch("/").await, Err(Failure::ConnectionLoss)));
+        assert_eq!(lost.struck().unwrap().request.path, "/");
+    });
+}
+
+#[test]
+fn a_reply_that_has_arrived_is_counted_in_the_last_zxid() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        assert_eq!(proxy.last_zxid(i64::MAX), None);
+        let path = format!("{}-zxid-", scene.lock);
+        let mut before = 0;
+        for _ in 0..100 {
+            let created = session.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap();
+            let last = proxy.last_zxid(session.id()).unwrap();
+            assert!(before < created.czxid && created.czxid <= last, "{before} {} {last}", created.czxid);
+            before = last;
+        }
+    });
+}
+
+#[test]
+fn a_bandwidth_limits_both_directions_until_it_is_undone() {
+    const BYTES: usize = 100_000;
+    // At 200 kB/s, less what a limit may make up for.
+    const LEAST: Duration = Duration::from_millis(450);
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        let path = format!("{}-wide", scene.lock);
+        session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+        let knob = proxy.bandwidth(Who::Session(session.id()), 200_000);
+        let wrote = timed(session.set_data(&path, &[7; BYTES])).await;
+        let read = timed(session.get_data(&path)).await;
+        assert!(wrote >= LEAST && read >= LEAST, "{wrote:?} {read:?}");
+        drop(knob);
+        assert!(fastest(20, || session.get_data(&path)).await < LEAST);
+    });
+}
+
+#[test]
+fn a_slow_reader_gets_its_replies_late_until_that_is_undone() {
+    const LAG: Duration = Duration::from_millis(100);
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        let knob = proxy.slow_reader(Who::Session(session.id()), LAG);
+        let took = timed(session.exists("/")).await;
+        assert!(took >= LAG, "{took:?}");
+        drop(knob);
+        assert!(fastest(20, || session.exists("/")).await < LAG);
+    });
+}
+
+#[test]
+fn large_data_arrive_whole_with_several_knobs_turned_at_once() {
+    reactor::block_on(async {
+        let World { scene, proxy } = world().await;
+        let session = world::session(&scene, &proxy).await;
+        let who = Who::Session(session.id());
+        let extra = Duration::from_millis(5);
+        let _knobs = [
+            proxy.delay(who, Delay { latency: Duration::from_millis(1), extra, seed: 3 }),
+            proxy.delay(Who::All, late(Duration::from_millis(1))),
+            proxy.bandwidth(who, 20_000_000),
+            proxy.slow_reader(who, Duration::from_millis(1)),
+        ];
+        let path = format!("{}-large", scene.lock);
+        let data: Vec<u8> = (0..500_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+        let created = session.create(&path, &data, NodeKind::Ephemeral).await.unwrap();
+        assert!(proxy.last_zxid(session.id()) >= Some(created.czxid));
+        assert!(session.get_data(&path).await.unwrap().0 == data);
+    });
+}
+
+#[test]
+fn nothing_listens_and_nothing_is_connected_after_the_close() {
+    let proxy = world::proxy();
+    let address = proxy.addresses()[2].clone();
+    let mut raw = Raw::connect(&address);
+    raw.send(&raw::CONNECT_REQUEST);
+    assert!(!raw.is_silent(), "a session is granted");
+    proxy.close();
+    raw.ends();
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_server_that_is_down_shows_as_a_reset() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let proxy = Proxy::before(&[unused]).unwrap();
+    assert!(Raw::connect(&proxy.connect()).was_reset());
+}
+
+#[test]
+fn what_is_no_servers_address_is_named() {
+    for wrong in ["zk1", "zk1:", "zk1:0", ":2181", "zk1:2181/chroot"] {
+        let error = Proxy::before(&["zk1:2181".to_owned(), wrong.to_owned()]).unwrap_err();
+        let expected = format!("proxy: `{wrong}` is no server's address; write `host:port`");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+/// Prints what the proxy adds to a round trip, for the documentation.
+#[test]
+fn the_proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
+    const ROUND_TRIPS: usize = 2000;
+    reactor::block_on(async {
+        let scene = sessions::scene(ensemble::shared()).await;
+        let servers = world::servers();
+        let proxy = Proxy::before(&servers[..1]).unwrap();
+        let direct = scene.traced_by(&servers[0]).await.0;
+        let by_proxy = world::session(&scene, &proxy).await;
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        for _ in 0..ROUND_TRIPS {
+            without.push(timed(direct.exists("/")).await);
+            with.push(timed(by_proxy.exists("/")).await);
+        }
+        without.sort_unstable();
+        with.sort_unstable();
+        let at = |part: usize| (without[ROUND_TRIPS / part], with[ROUND_TRIPS / part]);
+        let ((median, median_by_proxy), (quick, quick_by_proxy)) = (at(2), at(4));
+        println!(
+            "round trip, median of {ROUND_TRIPS}: {median:?} without, {median_by_proxy:?} with the proxy"
+        );
+        // Of the quicker half, because what else the machine does only ever adds to it.
+        assert!(quick_by_proxy < quick + Duration::from_millis(1), "{quick:?} {quick_by_proxy:?}");
+    });
+}

@@ -1,0 +1,111 @@
+//! A proxy before the shared ensemble, sessions through it, and waits for what they do.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklockbench::clock;
+use zklockbench::measure::Sheet;
+use zklockbench::proxy::Proxy;
+use zklockbench::zk::{Access, Observed, Session, Target, reactor};
+
+use crate::support::ensemble;
+use crate::support::sessions::{Scene, scene};
+
+/// More than anything takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A scene on the ensemble itself, and a proxy before it.
+pub struct World {
+    pub scene: Scene,
+    pub proxy: Proxy,
+}
+
+pub async fn world() -> World {
+    World { scene: scene(ensemble::shared()).await, proxy: proxy() }
+}
+
+/// The servers of the shared ensemble.
+pub fn servers() -> Vec<String> {
+    ensemble::shared().split(',').map(str::to_owned).collect()
+}
+
+pub fn proxy() -> Proxy {
+    Proxy::before(&servers()).unwrap()
+}
+
+/// A session through the proxy.
+pub async fn session(scene: &Scene, proxy: &Proxy) -> Session {
+    scene.traced_by(&proxy.connect()).await.0
+}
+
+/// One that soon expires.
+pub async fn short_session(proxy: &Proxy) -> Session {
+    let observed = Observed {
+        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        pulse: Arc::default(),
+        last_reply: Arc::default(),
+        changes: Rc::from([]),
+        dates_lists: false,
+        trace: None,
+    };
+    let target = Target { connect: proxy.connect(), access: Access::default() };
+    target.open(Duration::from_secs(2), LONG, observed).await.unwrap()
+}
+
+/// Waits for that.
+pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    reactor::timeout(LONG, work).await.unwrap()
+}
+
+/// Waits until that is so.
+pub async fn eventually(is_so: impl Fn() -> bool) {
+    in_time(async {
+        while !is_so() {
+            reactor::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits until a session is connected again.
+pub async fn answers(session: &Session) {
+    in_time(async {
+        while session.exists("/").await.is_err() {
+            assert!(!session.is_over());
+            reactor::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits until a session sees that a node is gone.
+pub async fn is_gone(session: &Session, path: &str) {
+    in_time(async {
+        while session.exists(path).await.unwrap().is_some() {
+            reactor::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// How long something takes that works.
+pub async fn timed<T, E: std::fmt::Debug>(work: impl Future<Output = Result<T, E>>) -> Duration {
+    let began = clock::now();
+    work.await.unwrap();
+    Duration::from_micros(clock::now() - began)
+}
+
+/// How long something takes at least, done so often.
+pub async fn fastest<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(
+    times: usize,
+    work: impl Fn() -> F,
+) -> Duration {
+    let mut fastest = Duration::MAX;
+    for _ in 0..times {
+        fastest = fastest.min(timed(work()).await);
+    }
+    fastest
+}

@@ -1,0 +1,258 @@
+//! Every lock under a random schedule: acquires that are cancelled or run out of patience at any moment, holds of
+//! any length, sessions that end while their contender waits or holds. A lock that promises exclusion keeps it;
+//! the check is no idle one, because it finds the violations of those that promise nothing.
+//!
+//! `ZKLOCKBENCH_ACQUISITIONS` says how many acquisitions each lock is put through (500 unless told, 10,000 with `scripts/test --long`), and
+//! `ZKLOCKBENCH_SEED` repeats a schedule; the servers still decide who comes first.
+
+mod printed;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zklockbench::catalog::{Holders, Mode, ParamValue, Params};
+use zklockbench::clock;
+use zklockbench::lock::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
+use zklockbench::zk::{Session, reactor};
+
+use crate::support::sessions::{Scene, patience, scene};
+use crate::support::{depth, ensemble};
+
+const CONTENDERS: usize = 5;
+/// One turn in so many ends with the end of its session.
+const SESSION_ENDS: u32 = 60;
+/// One acquire in so many is cut short.
+const CUT_SHORT: u32 = 8;
+/// How long a lock may be without an acquisition before somebody is taken to be stuck.
+const STUCK: Duration = Duration::from_secs(60);
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// Who is inside, as the contenders themselves see it.
+#[derive(Default)]
+struct Oracle {
+    capacity: usize,
+    readers: Cell<usize>,
+    writers: Cell<usize>,
+    acquired: Cell<u64>,
+    violations: Cell<u64>,
+    latest: Cell<u64>,
+}
+
+impl Oracle {
+    fn enter(&self, mode: Mode) {
+        let (readers, writers) = (self.readers.get(), self.writers.get());
+        let (beside, own) = match mode {
+            Mode::Read => (writers, &self.readers),
+            Mode::Write => (readers + writers, &self.writers),
+        };
+        if beside >= self.capacity {
+            self.violations.set(self.violations.get() + 1);
+        }
+        own.set(own.get() + 1);
+        self.acquired.set(self.acquired.get() + 1);
+        self.latest.set(clock::now());
+    }
+
+    fn exit(&self, mode: Mode) {
+        let own = if mode == Mode::Read { &self.readers } else { &self.writers };
+        own.set(own.get() - 1);
+    }
+}
+
+/// What the contenders of one lock share.
+struct Contest {
+    entry: &'static Entry,
+    scene: Scene,
+    oracle: Oracle,
+    wanted: u64,
+}
+
+impl Contest {
+    async fn prepare(entry: &'static Entry, wanted: u64) -> Self {
+        let capacity = match entry.card.guarantees.holders {
+            Holders::One | Holders::ReadersOrOneWriter => 1,
+            Holders::Leases(_) => leases(entry),
+        };
+        let oracle = Oracle { capacity, latest: Cell::new(clock::now()), ..Oracle::default() };
+        Self { entry, scene: scene(ensemble::shared()).await, oracle, wanted }
+    }
+
+    fn is_over(&self) -> bool {
+        // One violation says all that is to be said of a lock that promises nothing.
+        let found = !self.entry.card.guarantees.exclusive && self.oracle.violations.get() > 0;
+        found || self.oracle.acquired.get() >= self.wanted || self.is_stuck()
+    }
+
+    fn is_stuck(&self) -> bool {
+        clock::now() - self.oracle.latest.get() > clock::micros(STUCK)
+    }
+
+    fn lock(&self, contender: usize) -> Box<dyn Strategy> {
+        let mut params = Params::new();
+        if self.entry.card.params.iter().any(|param| param.name == "poll_interval") {
+            params.insert("poll_interval".into(), ParamValue::Duration(Duration::from_millis(2)));
+        }
+        if self.entry.card.params.iter().any(|param| param.name == "tasks_per_process") {
+            params.insert("tasks_per_process".into(), ParamValue::Count(2));
+        }
+        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender })
+    }
+
+    fn mode(&self, rng: &mut ChaCha8Rng) -> Mode {
+        let reads = self.entry.card.guarantees.has_read_side();
+        if reads && rng.random_bool(0.6) { Mode::Read } else { Mode::Write }
+    }
+}
+
+/// The leases that a lock has when nobody says.
+fn leases(entry: &Entry) -> usize {
+    let Holders::Leases(name) = entry.card.guarantees.holders else { return 1 };
+    let param = entry.card.params.iter().find(|param| param.name == name);
+    param.and_then(|param| param.default.parse().ok()).unwrap_or(1)
+}
+
+struct Contender {
+    number: usize,
+    contest: Rc<Contest>,
+    rng: ChaCha8Rng,
+    session: Session,
+    lock: Box<dyn Strategy>,
+}
+
+impl Contender {
+    async fn new(number: usize, contest: Rc<Contest>, rng: ChaCha8Rng) -> Self {
+        let (session, lock) = (contest.scene.session().await, contest.lock(number));
+        Self { number, contest, rng, session, lock }
+    }
+
+    async fn run(mut self) {
+        while !self.contest.is_over() {
+            self.turn().await;
+        }
+        drop(self.lock);
+        self.session.close(CLOSE).await;
+    }
+
+    async fn turn(&mut self) {
+        self.pause(4).await;
+        let mode = self.contest.mode(&mut self.rng);
+        let patience = self.patience();
+        let ends = self.rng.random_ratio(1, SESSION_ENDS);
+        if ends && self.rng.random() {
+            // The session ends in the middle of an acquire.
+            let moment = Duration::from_micros(self.rng.random_range(0..4_000));
+            let acquire = self.lock.acquire(&self.session, mode, &patience);
+            let cut = reactor::timeout(moment, acquire).await;
+            if let Some(Ok(held)) = cut {
+                let _ = self.lock.release(&self.session, held).await;
+            }
+            return self.rejoin().await;
+        }
+        match self.lock.acquire(&self.session, mode, &patience).await {
+            Ok(held) => {
+                let contest = Rc::clone(&self.contest);
+                contest.oracle.enter(mode);
+                self.pause(3).await;
+                contest.oracle.exit(mode);
+                if ends {
+                    // The session ends instead of a release.
+                    return self.rejoin().await;
+                }
+                if self.lock.release(&self.session, held).await.is_err() {
+                    self.rejoin().await;
+                }
+            }
+            Err(zklockbench::lock::AcquireError::Failed(_)) => self.rejoin().await,
+            Err(_) => {}
+        }
+    }
+
+    /// Usually as long as it takes. Now and then it ends, or somebody ends the wait; of a lock that leaves its node
+    /// when it times out only the latter, because the node would stand in everybody's way.
+    fn patience(&mut self) -> Patience {
+        let long = Duration::from_secs(20);
+        if !self.rng.random_ratio(1, CUT_SHORT) {
+            return patience(Some(long));
+        }
+        let limit = Duration::from_micros(self.rng.random_range(0..8_000));
+        if self.contest.entry.card.guarantees.exclusive && self.rng.random() {
+            return patience(Some(limit));
+        }
+        let patience = patience(Some(long));
+        let cancel = patience.cancel.clone();
+        let cancelling = async move {
+            reactor::sleep(limit).await;
+            cancel.cancel();
+        };
+        reactor::spawn_local(cancelling).detach();
+        patience
+    }
+
+    /// Often nothing, sometimes a moment, now and then milliseconds.
+    async fn pause(&mut self, longest_ms: u64) {
+        match self.rng.random_range(0..10) {
+            0..6 => {}
+            6..9 => reactor::yield_now().await,
+            _ => reactor::sleep(Duration::from_micros(self.rng.random_range(0..longest_ms * 1_000))).await,
+        }
+    }
+
+    async fn rejoin(&mut self) {
+        self.lock = self.contest.lock(self.number);
+        let fresh = self.contest.scene.session().await;
+        std::mem::replace(&mut self.session, fresh).close(CLOSE).await;
+    }
+}
+
+/// Puts each of these locks through the schedule, all at the same time.
+fn contest(entries: impl Iterator<Item = &'static Entry>, wanted: u64) -> Vec<Rc<Contest>> {
+    let seed = number("ZKLOCKBENCH_SEED", 1);
+    reactor::block_on(async {
+        let (mut contests, mut tasks) = (Vec::new(), Vec::new());
+        for (group, entry) in entries.enumerate() {
+            let contest = Rc::new(Contest::prepare(entry, wanted).await);
+            for one in 0..CONTENDERS {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream((group * CONTENDERS + one) as u64);
+                let contender = Contender::new(one, Rc::clone(&contest), rng).await;
+                tasks.push(reactor::spawn_local(contender.run()));
+            }
+            contests.push(contest);
+        }
+        for task in tasks {
+            task.await;
+        }
+        contests
+    })
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
+    let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(500, 10_000));
+    let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
+    let mut broken = Vec::new();
+    for contest in contest(promising, wanted) {
+        let (name, oracle) = (contest.entry.card.name, &contest.oracle);
+        println!("{name}: {} acquisitions, {} violations", oracle.acquired.get(), oracle.violations.get());
+        if oracle.violations.get() > 0 || oracle.acquired.get() < wanted {
+            broken.push(name);
+        }
+    }
+    assert!(broken.is_empty(), "violated or stuck: {broken:?}");
+}
+
+#[test]
+fn the_violations_of_the_others_are_found() {
+    let others = STRATEGIES.iter().filter(|entry| !entry.card.guarantees.exclusive);
+    for contest in contest(others, 5_000) {
+        let (name, oracle) = (contest.entry.card.name, &contest.oracle);
+        assert!(oracle.violations.get() > 0, "{name}: none in {} acquisitions", oracle.acquired.get());
+    }
+}

@@ -1,0 +1,112 @@
+//! A watch that is set on a node which has gone already: by `exists` it stays on the server, by `getData` it does not.
+//! The servers' own counts show it, and so do the results of a trial.
+
+use std::time::Duration;
+
+use zklockbench::catalog::{Mode, ParamValue, Params};
+use zklockbench::results::wire::Derived;
+use zklockbench::zk::{admin, reactor};
+
+use crate::support::contender::{Contender, Waiting};
+use crate::support::ensemble;
+use crate::support::proxy::{Fate, Proxy};
+use crate::support::sessions::scene;
+use crate::support::trials;
+
+const LOCK: &str = "predecessor-watch";
+const GET_CHILDREN: i32 = 8;
+
+/// The watches that are set on all servers together.
+fn watches(connect: &str) -> i64 {
+    let ask = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let count =
+            |server| async move { admin::mntr(server).await.unwrap().number("zk_watch_count").unwrap() };
+        connect.split(',').map(|server| runtime.block_on(count(server))).sum()
+    };
+    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+}
+
+/// Waits until there are so many more watches than before: a server takes the watches of a closed session off its
+/// books a little after it has answered.
+async fn settle(connect: &str, before: i64, more: i64, when: &str) {
+    for _ in 0..100 {
+        if watches(connect) - before == more {
+            return;
+        }
+        reactor::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(watches(connect) - before, more, "{when}");
+}
+
+#[test]
+fn a_predecessor_that_goes_between_list_and_look_leaves_a_watch_by_exists_and_none_by_data() {
+    // Given servers on which nobody else sets watches
+    let alone = reactor::block_on(ensemble::alone());
+    let connect = &alone.connect();
+    for (watch, request, left) in [("exists", "exists_watch", 1), ("data", "get_data_watch", 0)] {
+        reactor::block_on(async {
+            // Given a holder and, on the same server, one behind it that has not yet seen its own list
+            let scene = scene(connect).await;
+            let before = watches(connect);
+            let (beside, proxy) = (Proxy::before(connect), Proxy::before(connect));
+            let mut holder = Contender::by(&beside.connect, LOCK, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            proxy.strike(Fate::ReplyHeld, GET_CHILDREN, 1);
+            let params = Params::from([("watch".to_owned(), ParamValue::Word(watch.to_owned()))]);
+            let waiter = Contender::numbered(&proxy.connect, (LOCK, 1), &params, &scene).await;
+            let waiter = Waiting::start(waiter, Mode::Write);
+            while !proxy.has_struck() {
+                reactor::sleep(Duration::from_millis(5)).await;
+            }
+            // When the holder goes before that one sets its watch
+            holder.release(held).await.unwrap();
+            proxy.let_go();
+            // Then it looks for a node that is not there, lists again, and holds
+            let (mut waiter, held) = waiter.over().await;
+            assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
+            assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
+            // And the watch stays, because that name never comes back, until the session ends
+            waiter.release(held.unwrap()).await.unwrap();
+            assert_eq!(watches(connect) - before, left, "{watch}, after the release");
+            waiter.die().await;
+            settle(connect, before, 0, &format!("{watch}, after the session")).await;
+            holder.die().await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn results_tell_the_watches_left_by_the_servers_count() {
+    let local = ensemble::start(1).await;
+    // Given holds that take no time, so that predecessors may go while they are being looked for
+    let left = async |watch: &str| {
+        let lines = format!(
+            "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\
+             acquisitions = 500\n"
+        );
+        let trial = trials::run_one_on(&local, &lines).await;
+        Derived::from(&trial).watches_left.unwrap()
+    };
+    // Then exists leaves some sooner or later, each on a node that will never be there again, and getData none
+    let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
+    while by_exists == 0.0 && trials < 20 {
+        by_exists += left("exists").await;
+        by_data += left("data").await;
+        trials += 1;
+    }
+    assert!(by_exists > 0.0, "none after {trials} trials");
+    assert_eq!(by_data, 0.0);
+}
+
+#[tokio::test]
+async fn a_trial_whose_servers_cannot_be_asked_tells_no_watches_left() {
+    let local = ensemble::start(1).await;
+    let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
+    let mut trial = trials::run_one_on(&local, &lines).await;
+    assert_eq!(trial.watches_left(), Some(0));
+    trial.servers[0].after.clear();
+    assert_eq!(trial.watches_left(), None);
+    trial.servers.clear();
+    assert_eq!(trial.watches_left(), None);
+}

@@ -1,0 +1,316 @@
+//! Servers in containers, for real: brought up for a run, broken by Docker, and gone afterwards however it ends.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use crate::support::docker::{
+    Docker, available, available_alone, docker, of_project, project_in, unused_volumes,
+};
+use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use crate::support::skip::skipped;
+use rustix::process::Signal;
+
+const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml");
+const ONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.1.yaml");
+const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.3.yaml");
+
+const SHORT: &str = "name = \"short\"
+strategies = [\"predecessor-watch\"]
+contenders = [3]
+hold = \"1ms\"
+duration = \"2s\"
+";
+
+/// Each server fault once, one after the other has ended.
+const FAULTS: &str = "name = \"broken\"
+strategies = [\"curator-mutex\"]
+contenders = 6
+hold = \"10ms\"
+duration = \"33s\"
+warm_up = \"0s\"
+repetitions = 1
+session_timeout = \"20s\"
+
+[[fault]]
+kind = \"kill\"
+target = \"leader\"
+at = \"1s\"
+duration = \"2s\"
+
+[[fault]]
+kind = \"pause\"
+target = \"leader\"
+at = \"9s\"
+duration = \"3s\"
+
+[[fault]]
+kind = \"isolate\"
+target = \"leader\"
+at = \"15s\"
+duration = \"4s\"
+
+[[fault]]
+kind = \"wipe\"
+target = \"follower\"
+at = \"26s\"
+duration = \"1s\"
+";
+
+/// Runs a scenario on the servers of a Compose file.
+fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &[&str]) -> Output {
+    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--compose", file.to_str().unwrap()];
+    arguments.extend(more);
+    bench.command(&arguments).env("ZOOKEEPER_IMAGE", &docker.zookeeper).output().unwrap()
+}
+
+/// A Compose file with one service that is made otherwise than a server should be.
+fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
+    let path = bench.path("compose.yaml");
+    let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+    let text = format!("services:\n  odd:\n    image: ${{ZOOKEEPER_IMAGE}}\n{lines}");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const PUBLISHED: &str = "ports: [\"127.0.0.1:${ZOO1_PORT}:2181\"]";
+
+/// All of them are in use, or were there before.
+fn assert_no_volume_is_left(before: &BTreeSet<String>) {
+    eventually("no volume is left", Duration::from_secs(10), || unused_volumes().is_subset(before));
+}
+
+/// The exit code, and what was said.
+fn ended(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), stderr(output))
+}
+
+#[test]
+fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is_left() {
+    let Some(docker) = available() else { return };
+    let (bench, before) = (Bench::new(), unused_volumes());
+    // When
+    let less = ["--contenders", "5", "--duration", "1s", "--repetitions", "1"];
+    let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
+    // Then every lock held, and the results say on what it ran
+    let (code, said) = ended(&output);
+    assert_eq!(code, Some(0), "{said}");
+    let stored = bench.stored();
+    let ensemble = &stored.run.ensemble;
+    assert_eq!((ensemble.kind.as_str(), ensemble.servers.len()), ("compose", 3));
+    assert!(ensemble.servers.iter().all(|server| server.version.starts_with("3.")), "{ensemble:?}");
+    let told =
+        |key: &str| ensemble.config.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    assert!(told("image").unwrap().starts_with(&docker.zookeeper), "{ensemble:?}");
+    assert_eq!(told("tickTime").as_deref(), Some("500"));
+    assert!(ensemble.placement.contains("Docker volumes"), "{}", ensemble.placement);
+    let log = std::fs::read_to_string(bench.results()[0].join("server-logs/server-3.log")).unwrap();
+    assert!(log.contains("myid"), "{log}");
+    // And nothing is left
+    assert_eq!(of_project(&project_in(&said)), [""; 0]);
+    assert_no_volume_is_left(&before);
+}
+
+#[test]
+fn servers_that_docker_kills_pauses_isolates_and_wipes_come_back_and_no_lock_breaks() {
+    let Some(docker) = available() else { return };
+    let (bench, before) = (Bench::new(), unused_volumes());
+    let output = run(&bench, &docker, (&bench.scenario(FAULTS), Path::new(THREE)), &[]);
+    let (code, said) = ended(&output);
+    assert_eq!(code, Some(0), "{said}\n{}", stdout(&output));
+    let stored = bench.stored();
+    let (trial, broken) = (&stored.trials[0], stored.trials[0].broken.as_ref().unwrap());
+    // Then each was seen to take effect, and undone
+    let kinds: Vec<&str> = broken.faults.iter().map(|fault| fault.kind.as_str()).collect();
+    assert_eq!(kinds, ["kill", "pause", "isolate", "wipe"]);
+    for fault in &broken.faults {
+        println!("{}: {} ({})", fault.label, fault.target, fault.proof);
+        assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
+    }
+    // And the locks held, also by what the servers wrote down
+    assert_eq!(trial.violation_count, 0);
+    let order = broken.ensemble_order.as_ref().expect("the transaction logs were not read");
+    assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
+    assert_eq!(of_project(&project_in(&said)), [""; 0]);
+    assert_no_volume_is_left(&before);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_removes() {
+    let Some(docker) = available_alone() else { return };
+    let (bench, before) = (Bench::new(), unused_volumes());
+    // Given a run that is killed while its servers run
+    let scenario = bench.scenario(&SHORT.replace("2s", "60s"));
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
+    eventually("contenders run", Duration::from_secs(60), || {
+        bench.logged().contains("the first trial begins")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let project = project_in(&bench.logged());
+    assert!(of_project(&project).len() >= 2, "container and network");
+    // Then it is known what it left
+    let listed = bench.output(&["clean", "--docker"]);
+    assert!(stdout(&listed).contains(&format!("{project}  left behind")), "{}", stdout(&listed));
+    // And the next run removes it, and leaves nothing itself
+    let docker = docker.share();
+    let output = run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]);
+    let (code, said) = ended(&output);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(of_project(&project), [""; 0]);
+    assert_eq!(of_project(&project_in(&said)), [""; 0]);
+    assert_no_volume_is_left(&before);
+}
+
+#[test]
+fn ctrl_c_while_the_servers_start_leaves_nothing() {
+    let Some(docker) = available() else { return };
+    let (bench, before) = (Bench::new(), unused_volumes());
+    let scenario = bench.scenario(SHORT);
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
+    let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
+    eventually("they start", Duration::from_secs(60), || bench.logged().contains("(project "));
+    signal(child.id(), Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.logged());
+    assert_eq!(of_project(&project_in(&bench.logged())), [""; 0]);
+    assert_no_volume_is_left(&before);
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
+    let bench = Bench::new();
+    let scenario = bench
+        .scenario(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
+    let (code, said) = ended(&output);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
+    assert!(!said.contains("containers of"), "something was made: {said}");
+}
+
+#[test]
+fn a_compose_file_that_is_not_there_is_a_usage_error() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", "no.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no.yaml: there is no such Compose file"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_machine_without_docker_is_told_what_is_missing() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let (code, said) = ended(&command.env("PATH", "/nowhere").output().unwrap());
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("`docker version") && said.contains("docker.io"), "{said}");
+    if std::process::Command::new("docker").arg("--version").output().is_err() {
+        skipped("there is no `docker` here whose daemon could be silent");
+        return;
+    }
+    // And one whose daemon does not answer
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("daemon"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_a_compose_file_is_told_with_what_to_change() {
+    let Some(mut docker) = available() else { return };
+    let bench = Bench::new();
+    let killed =
+        format!("{SHORT}[[fault]]\nkind = \"restart\"\nserver = 1\nat = \"0s\"\nduration = \"100ms\"\n");
+    let twice = killed.replace("restart", "kill").replace("server = 1", "server = 2");
+    let isolated = killed.replace("restart", "isolate");
+    let cases: [(&str, &[&str], i32, &[&str]); 7] = [
+        (SHORT, &["command: [\"true\"]"], 2, &["`odd` publishes no port 2181/tcp"]),
+        (SHORT, &["image: [\"true\"]"], 2, &["compose.yaml"]),
+        (
+            SHORT,
+            &[PUBLISHED, "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]"],
+            3,
+            &["exit code 9", "broken"],
+        ),
+        (&killed, &[PUBLISHED, "restart: always"], 2, &["`restart: always`", "restart: \"no\""]),
+        (&killed, &[PUBLISHED, "tmpfs: /datalog"], 2, &["/datalog in memory"]),
+        (&twice, &[PUBLISHED], 2, &["there is no server 2"]),
+        (&isolated, &[PUBLISHED], 2, &["at least 3 servers"]),
+    ];
+    for (scenario, lines, exit, words) in cases {
+        let file = file_with(&bench, lines);
+        let (code, said) = ended(&run(&bench, &docker, (&bench.scenario(scenario), &file), &[]));
+        assert_eq!(code, Some(exit), "{lines:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{lines:?}: {said}");
+    }
+    // And an image that cannot be had: a name without a registry that anybody could ask.
+    docker.zookeeper = "localhost:1/no-such-image".into();
+    let (code, said) = ended(&run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("ZOOKEEPER_IMAGE=") && said.contains("scripts/base-image"), "{said}");
+    let left = docker_names();
+    assert!(!left.contains("odd"), "{left}");
+}
+
+fn docker_names() -> String {
+    docker(&["ps", "--all", "--format", "{{.Names}}"])
+}
+
+#[test]
+fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside() {
+    let Some(_docker) = available() else { return };
+    let Some(debian) = debian() else { return };
+    // Given the image, with the program that is under test
+    let bench = Bench::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let context = bench.path("context");
+    std::fs::create_dir_all(context.join("dist")).unwrap();
+    std::fs::create_dir_all(context.join("scenarios")).unwrap();
+    for name in ["LICENSE-APACHE", "LICENSE-MIT", "scenarios/quick.toml"] {
+        std::fs::copy(root.join(name), context.join(name)).unwrap();
+    }
+    std::fs::copy(env!("CARGO_BIN_EXE_zklockbench"), context.join("dist/zklockbench")).unwrap();
+    let (dockerfile, context) = (root.join("docker/Dockerfile"), context.display().to_string());
+    let base = format!("DEBIAN_IMAGE={debian}");
+    let build = [
+        "build",
+        "--quiet",
+        "--target",
+        "prebuilt",
+        "--build-arg",
+        &base,
+        "--file",
+        dockerfile.to_str().unwrap(),
+    ];
+    let image = docker(&[&build[..], &[&context]].concat());
+    let image = image.trim();
+    // When it runs, as a user who has no rights
+    std::fs::create_dir(bench.path("results")).unwrap();
+    let volume = format!("{}:/zklockbench/results", bench.path("results").display());
+    let less = ["--contenders", "4", "--duration", "1s", "--repetitions", "1"];
+    let user = format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let run = ["run", "--rm", "--init", "--shm-size", "1g", "--user", &user, "--volume", &volume, image];
+    let table =
+        docker(&[&run[..], &["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"], &less].concat());
+    // Then its results are here
+    assert!(table.contains("predecessor-watch"), "{table}");
+    assert_eq!(bench.stored().trials.len(), 4);
+    docker(&["image", "rm", "--force", image]);
+}
+
+/// A Debian to build on that is here: a build may reach no registry.
+fn debian() -> Option<String> {
+    let made = docker(&["image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "zklockbench-debian"]);
+    let official = docker(&["image", "ls", "--quiet", "debian:bookworm-slim"]);
+    let official = (!official.trim().is_empty()).then(|| "debian:bookworm-slim".to_owned());
+    let found =
+        std::env::var("DEBIAN_IMAGE").ok().or_else(|| made.lines().next().map(str::to_owned)).or(official);
+    if found.is_none() {
+        skipped("there is no image of Debian here; scripts/base-image makes one");
+    }
+    found
+}

@@ -1,0 +1,78 @@
+//! What needs patience: every fault of the catalogue against every lock, and storms of drawn faults.
+
+use crate::support::program::{Bench, stderr, stdout};
+use std::path::Path;
+
+use zklockbench::results::StoredRun;
+
+const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
+
+/// As many locks at a time as the machine can carry without being what breaks them.
+const SIDE_BY_SIDE: usize = 3;
+
+/// The locks of the catalogue, each as the scenario writes it.
+fn locks() -> Vec<toml::Value> {
+    let scenario: toml::Table = std::fs::read_to_string(CATALOGUE).unwrap().parse().unwrap();
+    scenario["strategies"].as_array().unwrap().clone()
+}
+
+/// Servers in memory: no fault of the catalogue depends on a disk.
+fn data_dir(bench: &Bench) -> String {
+    let (memory, own) = (Path::new("/dev/shm"), bench.path("data"));
+    let place = if memory.is_dir() { memory } else { own.as_path() };
+    place.display().to_string()
+}
+
+/// Runs the catalogue once over these locks.
+fn catalogue_over(locks: &[toml::Value]) -> StoredRun {
+    let bench = Bench::new();
+    let strategies = format!("strategies={}", toml::Value::Array(locks.to_vec()));
+    let output = bench.output(&[
+        "run",
+        CATALOGUE,
+        "--repetitions",
+        "1",
+        "--data-dir",
+        &data_dir(&bench),
+        "--set",
+        &strategies,
+        "--no-progress",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}\n{}", stdout(&output), stderr(&output));
+    bench.stored()
+}
+
+#[test]
+#[ignore = "long: about 25 minutes"]
+fn under_the_whole_catalogue_of_faults_every_lock_keeps_its_promise() {
+    let locks = locks();
+    let parts: Vec<_> = locks.chunks(locks.len().div_ceil(SIDE_BY_SIDE)).collect();
+    let runs: Vec<StoredRun> = std::thread::scope(|scope| {
+        let runs: Vec<_> = parts.iter().map(|part| scope.spawn(|| catalogue_over(part))).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    let trials: Vec<_> = runs.iter().flat_map(|run| &run.trials).collect();
+    assert_eq!(trials.len(), locks.len());
+    for trial in trials {
+        let (name, broken) = (&trial.label, trial.broken.as_ref().unwrap());
+        for fault in &broken.faults {
+            assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+        }
+        assert_eq!(trial.violation_count, 0, "{name}: entries beside another, as believed");
+        let order = broken.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
+        assert!(order.checked_by_zxid > 0 && order.too_early == 0, "{name}: {order:?}");
+        assert!(broken.stuck.is_empty(), "{name}: {:?}", broken.stuck);
+        assert_eq!(broken.orphans, Some(0), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "long: about 8 minutes"]
+fn storms_of_faults_drawn_from_several_seeds_break_no_lock() {
+    for seed in ["1", "2", "3"] {
+        let bench = Bench::new();
+        let output =
+            bench.output(&["torture", "--minutes", "2", "--seed", seed, "--data-dir", &data_dir(&bench)]);
+        assert_eq!(output.status.code(), Some(0), "seed {seed}: {}\n{}", stdout(&output), stderr(&output));
+    }
+}

@@ -1,0 +1,144 @@
+//! Local ensembles: they become whole, and nothing of them survives.
+
+use crate::support::ensemble;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
+use zklockbench::ensemble::roles;
+use zklockbench::zk::{Access, Target};
+
+async fn states(addresses: &[String]) -> Vec<String> {
+    let mut states: Vec<String> =
+        roles(addresses).await.iter().map(zklockbench::ensemble::Role::describe).collect();
+    states.sort();
+    states
+}
+
+#[tokio::test]
+async fn one_server_stands_alone() {
+    let local = ensemble::start(1).await;
+    assert_eq!(states(&local.addresses()).await, ["standalone"]);
+}
+
+#[tokio::test]
+async fn three_and_five_servers_have_one_leader_and_run_side_by_side() {
+    let (three, five) = (ensemble::start(3).await, ensemble::start(5).await);
+    assert_eq!(states(&three.addresses()).await, ["follower", "follower", "leader"]);
+    assert_eq!(states(&five.addresses()).await, ["follower", "follower", "follower", "follower", "leader"]);
+}
+
+#[tokio::test]
+async fn a_session_may_be_as_short_as_a_second() {
+    let local = ensemble::start(1).await;
+    let target = Target { connect: local.connect(), access: Access::default() };
+    let client = target.client(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(client.session_timeout(), Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_closed_ensemble_leaves_no_process_and_no_data() {
+    let local = ensemble::start(3).await;
+    let pids = local.pids();
+    let data = local.directory().to_path_buf();
+    assert!(pids.len() == 3 && data.is_dir());
+    local.close();
+    assert!(!data.exists());
+    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+}
+
+#[test]
+fn ctrl_c_ends_servers_that_are_held_still_too() {
+    // Given a run, one of whose servers is stopped
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
+    );
+    let run = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    eventually("three servers were started", Duration::from_secs(30), || bench.servers().len() == 3);
+    signal(bench.servers()[0], Signal::STOP);
+    // When the run is interrupted
+    signal(run.pid(), Signal::INT);
+    // Then no server is left
+    assert_eq!(run.end().0, Some(130));
+    eventually("no server is left", Duration::from_secs(20), || bench.servers().is_empty());
+}
+
+#[test]
+fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
+    let bench = Bench::new();
+    let scenario =
+        bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"1s\"\n");
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--zookeeper-home", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    for part in
+        ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "--compose docker/compose.3.yaml"]
+    {
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    }
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn a_release_of_the_tarballs_layout_is_started_from_zookeeper_home() {
+    // Given a directory with lib/*.jar as an unpacked release has it
+    let bench = Bench::new();
+    let lib = bench.path("release/lib");
+    std::fs::create_dir_all(&lib).unwrap();
+    symlink("/usr/share/java/zookeeper.jar", lib.join("zookeeper-3.8.0.jar")).unwrap();
+    symlink("/usr/share/java/slf4j-simple.jar", lib.join("slf4j-simple.jar")).unwrap();
+    // When an ensemble is started from it
+    let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
+    let output = up.env("ZOOKEEPER_HOME", bench.path("release")).output().unwrap();
+    // Then it serves, from there
+    assert!(output.status.success(), "{}", stderr(&output));
+    let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
+    assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
+    assert!(bench.output(&["ensemble", "down"]).status.success());
+}
+
+#[test]
+fn a_java_that_fails_is_reported_with_what_it_said() {
+    let bench = Bench::new();
+    let java = bench.path("java-home/bin/java");
+    std::fs::create_dir_all(java.parent().unwrap()).unwrap();
+    std::fs::write(&java, "#!/bin/sh\necho this Java is broken\nexit 7\n").unwrap();
+    std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut up = bench.command(&["ensemble", "up", "--data-dir", "data"]);
+    let output = up.env("JAVA_HOME", bench.path("java-home")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("this Java is broken"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
+}
+
+#[test]
+fn a_kept_ensemble_is_up_until_down() {
+    let bench = Bench::new();
+    assert_eq!(bench.output(&["ensemble", "status"]).status.code(), Some(3));
+    // Given an ensemble that was started to stay
+    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
+    assert!(up.status.success(), "{}", stderr(&up));
+    assert_eq!(bench.servers().len(), 3);
+    // Then it has a leader, and a second `up` finds it rather than starting another
+    let status = stdout(&bench.output(&["ensemble", "status"]));
+    assert!(status.contains("leader") && status.contains("follower"), "{status}");
+    let again = bench.output(&["ensemble", "up", "--servers", "3"]);
+    assert_eq!(stdout(&again), stdout(&up));
+    assert_eq!(bench.output(&["ensemble", "up", "--servers", "1"]).status.code(), Some(3));
+    // And a run of that size uses it and leaves no node on it
+    let scenario = bench.scenario(
+        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nacquisitions = 3\n",
+    );
+    let run = bench.output(&["run", scenario.to_str().unwrap(), "--quiet"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert_eq!(bench.stored().run.ensemble.kind, "kept");
+    let clean = bench.output(&["clean", "--connect", stdout(&up).trim()]);
+    assert!(stderr(&clean).contains("nothing is left"), "{}{}", stdout(&clean), stderr(&clean));
+    // When it is ended, nothing is left of it
+    assert!(bench.output(&["ensemble", "down"]).status.success());
+    eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
+    assert!(bench.output(&["ensemble", "down"]).status.success(), "down twice is no error");
+}

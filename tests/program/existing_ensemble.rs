@@ -1,0 +1,108 @@
+//! Somebody else's ensemble: only the run's own root is touched, and errors say what is wrong.
+
+use crate::support::ensemble;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use crate::support::program::{Bench, stderr};
+use zklockbench::zk::{Access, Target};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+const SCENARIO: &str =
+    "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nacquisitions = 2\n";
+
+fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
+    let scenario = bench.scenario(SCENARIO);
+    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--quiet"];
+    arguments.extend(more);
+    bench.output(&arguments)
+}
+
+/// Does something with a plain client.
+fn with_client<T>(connect: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let target = Target { connect: connect.into(), access: Access::default() };
+        work(target.client(Duration::from_secs(10)).await.unwrap()).await
+    })
+}
+
+fn make(connect: &str, path: &str) {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    with_client(connect, async |client| client.create(path, &[], &options).await.unwrap());
+}
+
+fn exists(connect: &str, path: &str) -> bool {
+    with_client(connect, async |client| client.check_stat(path).await.unwrap().is_some())
+}
+
+#[tokio::test]
+async fn a_run_works_below_the_chroot_and_leaves_nothing_there() {
+    // Given a server that counts for nobody else
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let below = move || {
+        let bench = Bench::new();
+        make(&connect, "/team");
+        make(&connect, "/team/locks");
+        let output = run(&bench, &format!("{connect}/team/locks"), &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let left = with_client(&connect, async |client| client.list_children("/team/locks").await.unwrap());
+        assert_eq!(left, [""; 0]);
+        let trial = &bench.stored().trials[0];
+        assert_eq!(trial.servers_agree(), Some(true), "{:?}", trial.accounting);
+    };
+    tokio::task::spawn_blocking(below).await.unwrap();
+}
+
+#[test]
+fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
+    let bench = Bench::new();
+    let output = run(&bench, &format!("{}/no/such", ensemble::shared()), &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("chroot /no/such does not exist"), "{}", stderr(&output));
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn a_root_that_exists_is_refused_and_left_alone() {
+    let bench = Bench::new();
+    let connect = ensemble::place_on_shared();
+    make(&connect, "/zklockbench");
+    make(&connect, "/zklockbench/mine");
+    make(&connect, "/zklockbench/mine/precious");
+    let output = run(&bench, &connect, &["--run-id", "mine"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("/zklockbench/mine exists"), "{}", stderr(&output));
+    assert!(exists(&connect, "/zklockbench/mine/precious"));
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
+    let bench = Bench::new();
+    let arguments = ["--auth", "bench:secret", "--run-id", "identified"];
+    let output = run(&bench, ensemble::shared(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!exists(ensemble::shared(), "/zklockbench/identified"));
+    let text = std::fs::read_to_string(bench.results()[0].join("run.json")).unwrap();
+    assert!(!text.contains("secret"), "a password was written to the results");
+}
+
+#[test]
+fn an_ensemble_that_is_not_there_is_reported_in_time() {
+    let bench = Bench::new();
+    let begin = Instant::now();
+    let output = run(&bench, "127.0.0.1:1", &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("127.0.0.1:1"), "{}", stderr(&output));
+    assert!(begin.elapsed() < Duration::from_secs(25));
+}
+
+#[test]
+fn a_wrong_connect_string_is_a_usage_error() {
+    let bench = Bench::new();
+    let output = run(&bench, "zk1:port", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("port"), "{}", stderr(&output));
+}

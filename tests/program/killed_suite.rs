@@ -1,0 +1,228 @@
+//! `kill -9` of the suite in the middle of every kind of fault: of the suite itself nothing is left, and what it cannot
+//! take along (its data, its half-written results, its nodes on an ensemble that stays) the next run or `clean` removes.
+//!
+//! The kinds come from the registry, so a new one is killed here as well. Those that break contenders and their
+//! connections are done on one ensemble that stays, those that break servers each on servers of its own.
+
+#![cfg(target_os = "linux")] // /proc; and elsewhere servers do outlive a killed suite
+
+use crate::support::ensemble;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::program::{Bench, Watched, eventually, signal, stderr};
+use crate::support::skip::skipped;
+use rustix::process::Signal;
+use zklockbench::catalog::fault::{Capability, Ends, FaultCard};
+use zklockbench::ensemble::links_capability;
+use zklockbench::fault;
+use zklockbench::load::{Leftover, leftovers};
+use zklockbench::zk::{Access, Target};
+
+/// Servers start, and are warmed up, on a host that others load.
+const STARTS_WITHIN: Duration = Duration::from_secs(120);
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+
+/// A run in which that happens early and lasts longer than anybody waits.
+fn broken_by(card: &FaultCard) -> String {
+    let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
+    format!(
+        "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = [4]\nhold = \"20ms\"\n\
+         duration = \"120s\"\nwarm_up = \"0s\"\nsession_timeout = \"4s\"\nacquire_timeout = \"90s\"\n\
+         [[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
+        card.name
+    )
+}
+
+const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"1ms\"\n\
+                     duration = \"500ms\"\n";
+
+/// All that a suite has made on this machine by now.
+struct Made {
+    processes: BTreeSet<u32>,
+    sockets: BTreeSet<u64>,
+    interface: Option<(String, String)>,
+}
+
+impl Made {
+    fn by(suite: &Watched, bench: &Bench) -> Self {
+        let processes = family(bench);
+        assert!(processes.contains(&suite.pid()));
+        let sockets = processes.iter().flat_map(|pid| sockets_of(*pid)).collect();
+        let sockets = &listening() & &sockets;
+        Self { processes, sockets, interface: interface(bench) }
+    }
+
+    /// Names what is still there.
+    fn left(&self, bench: &Bench) -> Vec<String> {
+        let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
+        let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
+        let interface =
+            self.interface.as_ref().filter(|(name, index)| index_of(name).as_ref() == Some(index));
+        let interface = interface.map(|(name, _)| format!("interface {name}"));
+        processes.chain(sockets).chain(interface).collect()
+    }
+}
+
+/// The processes that were started in a bench, by their environment: the suite, its servers and all others.
+fn family(bench: &Bench) -> BTreeSet<u32> {
+    let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == own.as_bytes())
+    })
+    .collect()
+}
+
+/// The inodes of a process's sockets.
+fn sockets_of(pid: u32) -> Vec<u64> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let inode = |target: PathBuf| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+    targets.filter_map(inode).collect()
+}
+
+/// The inodes of all sockets of this network namespace that listen.
+fn listening() -> BTreeSet<u64> {
+    let lines =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let fields =
+        lines.iter().flat_map(|text| text.lines()).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|fields| fields.get(3) == Some(&"0A")).filter_map(|fields| fields[9].parse().ok()).collect()
+}
+
+/// The interface that leads to a bench's servers, if they live apart; its number is in their addresses. With the index
+/// that no other interface ever gets.
+fn interface(bench: &Bench) -> Option<(String, String)> {
+    let data = std::fs::read_dir(bench.path("data")).ok()?.flatten();
+    let configurations = data.map(|entry| std::fs::read_to_string(entry.path().join("server-1/zoo.cfg")));
+    let text: String = configurations.flatten().collect();
+    let address = text.lines().find_map(|line| line.strip_prefix("server.1="))?;
+    if address.starts_with("127.") {
+        return None;
+    }
+    let name = format!("zklb{}", address.split('.').nth(2)?);
+    index_of(&name).map(|index| (name, index))
+}
+
+fn index_of(interface: &str) -> Option<String> {
+    std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
+}
+
+/// Starts a run with that fault, kills it when the fault is in effect (or, where it ends by itself, under way), and sees
+/// that nothing of it lives on. Returns what the run had made.
+fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
+    let scenario = bench.scenario(&broken_by(card));
+    let suite = bench.watch(&[&["run", scenario.to_str().unwrap()], arguments].concat());
+    let servers = || bench.servers().len();
+    let mut most = 0;
+    eventually(&format!("{} takes effect", card.name), STARTS_WITHIN, || {
+        most = most.max(servers());
+        suite.has_said("took effect on") || (suite.has_said("the first trial begins") && servers() < most)
+    });
+    let made = Made::by(&suite, bench);
+    signal(suite.pid(), Signal::KILL);
+    let (code, said) = suite.end();
+    assert_eq!(code, None, "{}: it ended before it was killed: {said}", card.name);
+    let deadline = Instant::now() + GONE_WITHIN;
+    while !made.left(bench).is_empty() {
+        assert!(
+            Instant::now() < deadline,
+            "left of a run killed during {}: {:?}",
+            card.name,
+            made.left(bench)
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(bench.results().is_empty(), "{}: {:?}", card.name, bench.results());
+    made
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn of_a_run_killed_while_its_servers_are_broken_nothing_is_left_once_another_has_run() {
+    let links = links_capability();
+    let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);
+    let mut kinds = fault::cards();
+    kinds.retain(|card| card.needs.reaches_servers());
+    if let Err(why) = &links {
+        kinds.retain(|card| !needs_links(card));
+        skipped(format!("no server is isolated: {why}"));
+    }
+    // Given two series of runs beside each other
+    let kill_each = |kinds: &[FaultCard]| {
+        let bench = Bench::new();
+        for card in kinds {
+            let made = killed_during(card, &bench, &["--servers", "3", "--data-dir", "data"]);
+            assert_eq!(made.interface.is_some(), needs_links(card), "{}", card.name);
+            assert!(made.processes.len() > 1, "{}: {:?}", card.name, made.processes);
+            // Its data stay, those of the one before are gone; and so are its results.
+            assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
+            assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
+        }
+        // When one is let run to its end
+        let scenario = bench.scenario(QUICK);
+        let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+        // Then it passes, and only its results are there
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
+        assert_eq!(entries(&bench.path("results")), bench.results());
+        assert_eq!(bench.results().len(), 1);
+    };
+    let (first, second) = kinds.split_at(kinds.len() / 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| kill_each(first));
+        kill_each(second);
+    });
+}
+
+#[test]
+fn of_runs_killed_on_an_ensemble_that_stays_the_nodes_go_with_their_sessions_and_clean_reaps_the_roots() {
+    let connect = ensemble::place_on_shared();
+    let kinds: Vec<FaultCard> =
+        fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
+    // Given runs at the same time that are killed, each with faults of its own
+    let kill = |card: &FaultCard| {
+        let bench = Bench::new();
+        let more = ["--connect", &connect, "--allow-faults", "--run-id", card.name];
+        let made = killed_during(card, &bench, &more);
+        assert_eq!(
+            !made.sockets.is_empty(),
+            card.needs == Capability::Proxies,
+            "{}: the proxy's ports",
+            card.name
+        );
+    };
+    std::thread::scope(|scope| kinds.iter().for_each(|card| drop(scope.spawn(move || kill(card)))));
+    // Given that each has left its root, and some contenders' nodes, until their sessions end
+    let roots: BTreeSet<String> = left_on(&connect).into_iter().map(|run| run.run_id).collect();
+    assert_eq!(roots, kinds.iter().map(|card| card.name.to_owned()).collect());
+    eventually("the nodes go with their sessions", Duration::from_secs(60), || {
+        left_on(&connect).iter().all(|run| run.ephemeral == 0)
+    });
+    // When they are cleaned up
+    let bench = Bench::new();
+    for root in &roots {
+        let cleaned = bench.output(&["clean", "--connect", &connect, "--run-id", root]);
+        assert_eq!(cleaned.status.code(), Some(0), "{}", stderr(&cleaned));
+    }
+    // Then nothing is left, and a run passes
+    assert_eq!(left_on(&connect), []);
+    let scenario = bench.scenario(QUICK);
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(left_on(&connect), []);
+    assert_eq!(entries(&bench.path("results")), bench.results());
+}
+
+fn left_on(connect: &str) -> Vec<Leftover> {
+    let target = Target { connect: connect.into(), access: Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(leftovers(&target)).unwrap()
+}

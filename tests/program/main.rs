@@ -1,0 +1,24 @@
+//! The program as its users run it: what it prints, leaves behind, and exits with.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+)]
+
+mod command_line;
+mod compose;
+mod endurance;
+mod ensemble_lifecycle;
+mod existing_ensemble;
+mod history_check;
+mod killed_suite;
+mod rootless;
+mod run_endings;
+mod session_expiry;
+#[path = "../support/mod.rs"]
+mod support;
+mod thousand_contenders;

@@ -1,0 +1,182 @@
+//! Without root, servers are cut off from each other in a user namespace of the suite's own; and where the system does
+//! not allow that, both `validate` and `run` say so.
+
+#![cfg(target_os = "linux")] // namespaces
+
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout};
+use crate::support::skip::skipped;
+use rustix::process::Signal;
+
+/// A user and a group without rights, as on every system.
+const NOBODY: u32 = 65_534;
+const PARTITION: &str = "name = \"partition\"
+strategies = [\"curator-mutex\"]
+contenders = [3]
+hold = \"5ms\"
+duration = \"8s\"
+warm_up = \"0s\"
+repetitions = 1
+session_timeout = \"4s\"
+[[fault]]
+kind = \"partition\"
+shape = \"minority\"
+at = \"500ms\"
+duration = \"5s\"
+";
+
+/// What a user without rights can read and write: the program, and a bench.
+struct Ordinary {
+    bench: Bench,
+    program: PathBuf,
+    user: u32,
+}
+
+impl Ordinary {
+    fn new() -> Self {
+        let bench = Bench::new();
+        let program = bench.path("zklockbench");
+        std::fs::copy(env!("CARGO_BIN_EXE_zklockbench"), &program).unwrap();
+        let (scenario, own) = (bench.scenario(PARTITION), rustix::process::geteuid());
+        let user = if own.is_root() { NOBODY } else { own.as_raw() };
+        if own.is_root() {
+            for path in [bench.dir.path(), &program, &scenario] {
+                std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        Self { bench, program, user }
+    }
+
+    /// The program as that user, after those words.
+    fn command(&self, before: &[&str], arguments: &[&str]) -> Command {
+        let words = [before, &[self.program.to_str().unwrap()], arguments].concat();
+        self.bench.command_of(words[0], &words[1..])
+    }
+
+    fn run(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&[], arguments);
+        if rustix::process::geteuid().is_root() {
+            command.uid(self.user).gid(self.user);
+        }
+        command
+    }
+
+    fn watch(&self) -> Watched {
+        self.bench.listen(self.run(&["run", "scenario.toml", "--data-dir", "data"]))
+    }
+
+    /// Whether it can move to a user namespace here; says why not.
+    fn is_let(&self) -> bool {
+        let output = self.run(&["validate", "scenario.toml"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&output);
+        if said.contains("cannot be run here") {
+            skipped(&said);
+        }
+        !said.contains("cannot be run here")
+    }
+}
+
+fn every_file(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { every_file(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn an_ordinary_user_partitions_servers_and_owns_the_results() {
+    let ordinary = Ordinary::new();
+    if !ordinary.is_let() {
+        return;
+    }
+    let output = ordinary.run(&["run", "scenario.toml", "--data-dir", "data", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("fault `partition shape=minority` took effect"), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with('{'), "{}", stdout(&output));
+    let results = every_file(&ordinary.bench.results()[0]);
+    assert!(results.iter().any(|file| file.ends_with("run.json")), "{results:?}");
+    for file in results {
+        assert_eq!(file.metadata().unwrap().uid(), ordinary.user, "{}", file.display());
+    }
+    assert_eq!(std::fs::read_dir(ordinary.bench.path("data")).unwrap().count(), 0, "data were left behind");
+}
+
+#[test]
+fn in_there_a_signal_stops_it_in_order_and_a_kill_leaves_no_server() {
+    let ordinary = Ordinary::new();
+    if !ordinary.is_let() {
+        return;
+    }
+    for (sent, code) in [(Signal::TERM, Some(130)), (Signal::KILL, None)] {
+        let suite = ordinary.watch();
+        eventually("it takes effect", Duration::from_secs(120), || suite.has_said("took effect on"));
+        assert_eq!(ordinary.bench.servers().len(), 3);
+        signal(suite.pid(), sent);
+        let (ended, said) = suite.end();
+        assert_eq!(ended, code, "{said}");
+        eventually("no server is left", Duration::from_secs(20), || ordinary.bench.servers().is_empty());
+    }
+    // The first one's results are there, the second one's are not.
+    assert_eq!(ordinary.bench.results().len(), 1);
+}
+
+/// A user namespace below which there can be no other; as long as the process in it lives.
+struct Forbidden(Child);
+
+impl Forbidden {
+    fn make() -> Self {
+        let here = std::fs::read_link("/proc/self/ns/user").unwrap();
+        let made = Self(Command::new("unshare").args(["--user", "sleep", "600"]).spawn().unwrap());
+        let there = || std::fs::read_link(format!("/proc/{}/ns/user", made.0.id())).unwrap();
+        eventually("it is there", Duration::from_secs(10), || there() != here);
+        for map in ["uid_map", "gid_map"] {
+            std::fs::write(format!("/proc/{}/{map}", made.0.id()), "0 0 65536").unwrap();
+        }
+        made
+    }
+
+    /// The program as nobody in there.
+    fn run(&self, ordinary: &Ordinary, arguments: &[&str]) -> Output {
+        let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && \
+                      exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
+        let pid = self.0.id().to_string();
+        let enter =
+            ["nsenter", "--user", "-t", &pid, "--setuid", "0", "--setgid", "0", "sh", "-c", forbid, "sh"];
+        ordinary.command(&enter, arguments).output().unwrap()
+    }
+}
+
+impl Drop for Forbidden {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn where_user_namespaces_are_forbidden_validate_warns_and_run_refuses_and_both_say_why() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can forbid user namespaces");
+        return;
+    }
+    let (ordinary, forbidden) = (Ordinary::new(), Forbidden::make());
+    let why = "servers cannot be cut off from each other here: it takes root, or a user namespace, and there is none: \
+               no more of them are allowed (sysctl user.max_user_namespaces)";
+    // Given a scenario that is right, but cannot be run here
+    let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);
+    assert_eq!(validated.status.code(), Some(0), "{}", stderr(&validated));
+    assert!(stderr(&validated).contains(&format!("the file is right, but it cannot be run here: {why}")));
+    let validated = forbidden.run(&ordinary, &["validate", "scenario.toml", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&stdout(&validated)).unwrap();
+    assert!(shown["not_here"].as_str().unwrap().starts_with(why), "{shown}");
+    // When it is run all the same
+    let run = forbidden.run(&ordinary, &["run", "scenario.toml", "--data-dir", "data"]);
+    // Then nothing is started
+    assert_eq!(run.status.code(), Some(3), "{}", stderr(&run));
+    assert!(stderr(&run).contains(why), "{}", stderr(&run));
+    assert!(!ordinary.bench.path("data").exists() && !ordinary.bench.path("results").exists());
+}

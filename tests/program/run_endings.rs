@@ -1,0 +1,183 @@
+//! However a run ends, nothing is left behind, and what was measured is kept.
+
+use crate::support::ensemble;
+use std::time::{Duration, Instant};
+
+use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
+use zklockbench::load::leftovers;
+use zklockbench::zk::admin::mntr;
+use zklockbench::zk::{Access, Target};
+
+const LONG: &str = "name = \"long\"
+strategies = [\"predecessor-watch\", \"parent-watch\"]
+contenders = [4]
+hold = \"5ms\"
+duration = \"60s\"
+session_timeout = \"4s\"
+";
+
+const SHORT: &str = "name = \"short\"
+strategies = [\"predecessor-watch\"]
+contenders = [3]
+hold = \"1ms\"
+duration = \"500ms\"
+";
+
+/// Starts a long run on servers of its own, and waits until it is measuring.
+fn measuring(bench: &Bench) -> Watched {
+    let scenario = bench.scenario(LONG);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
+    eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
+    eventually("contenders queue up", Duration::from_secs(60), || queued(&bench.client_ports()) > 1);
+    std::thread::sleep(Duration::from_secs(1));
+    child
+}
+
+/// How many queue nodes there are, by what the servers say.
+fn queued(ports: &[u16]) -> i64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ask =
+        |port: &u16| runtime.block_on(mntr(&format!("127.0.0.1:{port}"))).ok()?.number("zk_ephemerals_count");
+    ports.iter().filter_map(ask).max().unwrap_or(0)
+}
+
+fn no_server_is_left(bench: &Bench) {
+    eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
+}
+
+fn is_partial(bench: &Bench) {
+    let stored = bench.stored();
+    let trial = &stored.trials[0];
+    assert!(!trial.completeness.complete, "{:?}", trial.completeness);
+    assert!(trial.measured.acquired() > 0, "what was measured is kept");
+    let summary = std::fs::read_to_string(bench.results()[0].join("summary.csv")).unwrap();
+    assert!(summary.contains("partial"), "{summary}");
+}
+
+fn left_on(connect: &str) -> usize {
+    let target = Target { connect: connect.into(), access: Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(leftovers(&target)).unwrap().len()
+}
+
+#[test]
+fn a_normal_end_leaves_whole_results_and_no_server() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warming the servers up"), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("not warmed up"), "{}", stdout(&output));
+    assert!(bench.servers().is_empty());
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
+    let dir = &bench.results()[0];
+    for file in [
+        "run.json",
+        "summary.csv",
+        "timeline.csv",
+        "trials/000.json",
+        "trials/000.hlog",
+        "server-logs/server-3.log",
+    ] {
+        assert!(dir.join(file).is_file(), "{file}");
+    }
+    assert!(
+        stdout(&output).contains(&dir.display().to_string().split("results/").last().unwrap().to_owned())
+    );
+}
+
+#[test]
+fn ctrl_c_keeps_partial_results_and_exits_with_130() {
+    let bench = Bench::new();
+    let child = measuring(&bench);
+    signal(child.pid(), Signal::INT);
+    let (code, said) = child.end();
+    assert_eq!(code, Some(130), "{said}");
+    no_server_is_left(&bench);
+    is_partial(&bench);
+}
+
+#[test]
+fn sigterm_does_the_same() {
+    let bench = Bench::new();
+    let child = measuring(&bench);
+    signal(child.pid(), Signal::TERM);
+    assert_eq!(child.end().0, Some(130));
+    no_server_is_left(&bench);
+    is_partial(&bench);
+}
+
+#[test]
+fn a_second_ctrl_c_stops_at_once() {
+    let bench = Bench::new();
+    let child = measuring(&bench);
+    signal(child.pid(), Signal::INT);
+    eventually("it stops in order", Duration::from_secs(10), || child.has_said("once more to stop at once"));
+    let begin = Instant::now();
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    no_server_is_left(&bench);
+}
+
+#[test]
+fn ctrl_c_while_the_servers_start_leaves_nothing() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(LONG);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    eventually("a server was started", Duration::from_secs(30), || !bench.servers().is_empty());
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
+    no_server_is_left(&bench);
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn kill_9_leaves_no_server_and_nothing_that_looks_whole_and_the_next_run_tidies_up() {
+    // Given a run that is killed
+    let bench = Bench::new();
+    let child = measuring(&bench);
+    signal(child.pid(), Signal::KILL);
+    child.end();
+    no_server_is_left(&bench);
+    assert!(bench.results().is_empty());
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 1);
+    // When another one runs
+    let scenario = bench.scenario(SHORT);
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    // Then the data of the first are gone as well
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("servers not warmed up"), "{}", stdout(&output));
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured() {
+    let bench = Bench::new();
+    let child = measuring(&bench);
+    for pid in bench.servers() {
+        signal(pid, Signal::KILL);
+    }
+    // The session timeout of 4 s and 10 s more; charts of what was measured are drawn after that.
+    eventually("it says why it ends", Duration::from_secs(14), || child.has_said("the ensemble was lost"));
+    let (code, said) = child.end();
+    assert_eq!(code, Some(3), "{said}");
+    is_partial(&bench);
+}
+
+#[test]
+fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let scenario = bench.scenario(LONG);
+    let arguments = ["run", scenario.to_str().unwrap(), "--connect", &connect, "--run-id", "interrupted"];
+    let child = bench.watch(&arguments);
+    eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(child.pid(), Signal::INT);
+    assert_eq!(child.end().0, Some(130));
+    assert_eq!(left_on(&connect), 0);
+    is_partial(&bench);
+}

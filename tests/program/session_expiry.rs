@@ -1,0 +1,34 @@
+//! Sessions that expire during a trial are reported, and their contenders go on with new ones.
+
+use crate::support::ensemble;
+use crate::support::program;
+use crate::support::trials;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use zklockbench::record::Completeness;
+
+#[tokio::test]
+async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
+    // Given a server that stands still for longer than a session lives, as in a long pause of its JVM
+    let local = ensemble::start(1).await;
+    let pid = local.pids()[0];
+    let pause = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        program::signal(pid, Signal::STOP);
+        std::thread::sleep(Duration::from_secs(3));
+        program::signal(pid, Signal::CONT);
+    });
+    // When contenders with short sessions are at work
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nduration = \"9s\"\n\
+                 session_timeout = \"1s\"\n";
+    let trial = trials::run_one_on(&local, lines).await;
+    pause.join().unwrap();
+    // Then the expiries are reported, everybody is back, and the lock was acquired in the last second
+    assert!(trial.sessions.expired > 0, "{:?} {:?}", trial.sessions, trial.errors);
+    assert!(trial.sessions.rejoined >= trial.sessions.expired, "{:?}", trial.sessions);
+    assert_eq!(trial.completeness, Completeness::Complete);
+    let last = trial.timeline.iter().rev().take(3).map(|second| second.acquisitions).max().unwrap();
+    assert!(last > 0, "{:?}", trial.timeline);
+    assert!(!trial.errors.is_empty(), "errors are counted by kind");
+}

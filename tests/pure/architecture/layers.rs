@@ -1,0 +1,214 @@
+//! Who may import whom.
+
+use super::source::Source;
+use super::violation::Violation;
+
+/// What everything above the words may import.
+const WORDS: &[&str] = &["clock", "units", "jute", "measure", "catalog", "verdict", "error"];
+
+/// Each module and what it may import, lower layers first. What is not listed is forbidden. The modules that
+/// measure and those that read never meet except in `results` and `cli`.
+const TABLE: &[(&str, &[&[&str]])] = &[
+    // Layer 0: words, each of which may import those before it.
+    ("clock", &[]),
+    ("units", &[&["clock"]]),
+    ("jute", &[]),
+    ("measure", &[&["clock", "units"]]),
+    ("catalog", &[&["clock", "units", "measure"]]),
+    ("verdict", &[&["clock", "units", "measure", "catalog"]]),
+    ("error", &[&["clock", "units", "measure", "catalog", "verdict"]]),
+    // Layer 1: the question.
+    ("scenario", &[WORDS]),
+    // Layer 2: the world.
+    ("zk", &[WORDS]),
+    ("proxy", &[WORDS]),
+    ("ensemble", &[WORDS, &["zk::admin", "proxy"]]),
+    // Layer 3: the subjects.
+    ("lock", &[WORDS, &["zk"]]),
+    ("fault", &[WORDS, &["zk", "proxy", "ensemble"]]),
+    // Layer 4: the record.
+    ("record", &[WORDS]),
+    // Layer 5: doing, judging.
+    ("load", &[WORDS, &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record"]]),
+    ("check", &[WORDS, &["record"]]),
+    // Layer 6: the bridge on disk.
+    ("results", &[WORDS, &["scenario", "record"]]),
+    // Layer 7: reading.
+    ("stats", &[WORDS, &["results"]]),
+    ("compare", &[WORDS, &["results", "stats"]]),
+    ("capacity", &[WORDS, &["results", "stats"]]),
+    ("gate", &[WORDS, &["results", "stats", "compare"]]),
+    ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate"]]),
+    // Layer 8: the door.
+    ("cli", &[WORDS, MEASURING, &["check", "results"], READING]),
+    ("main", &[&["cli"]]),
+];
+
+const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
+const READING: &[&str] = &["stats", "compare", "capacity", "gate", "report"];
+
+/// Names from other crates that open a connection of their own, each with the modules that may: everything else
+/// goes by way of these.
+const GUARDED: &[(&str, &[&str])] =
+    &[("zookeeper_client", &["zk", "load"]), ("TcpStream", &["zk", "ensemble", "load", "proxy"])];
+
+/// Every import, in a `use` or in passing, that the table does not allow.
+pub fn check(tree: &[Source]) -> Vec<Violation> {
+    tree.iter()
+        .flat_map(|source| if source.path == "src/lib.rs" { root(source) } else { file(source) })
+        .collect()
+}
+
+/// The crate's root only lists the modules: a name given out there could be imported past the table.
+fn root(source: &Source) -> Vec<Violation> {
+    let lists = |item: &&syn::Item| matches!(item, syn::Item::Mod(module) if module.content.is_none());
+    let others = source.file.items.iter().filter(|item| !lists(item));
+    others
+        .map(|item| {
+            let line = syn::spanned::Spanned::span(item).start().line;
+            Violation::at(&source.path, line, "the crate's root holds nothing but `mod` lines")
+        })
+        .collect()
+}
+
+fn file(source: &Source) -> Vec<Violation> {
+    let own = source.module().swap_remove(0);
+    let Some(allowed) = allowed_for(&own) else {
+        return vec![Violation::at(&source.path, 1, not_in_table(&own))];
+    };
+    let judged = source.mentions.iter().filter_map(|mention| {
+        let what = match &mention.within_crate {
+            Some(path) => judge(&own, &allowed, path)?,
+            None => unguarded(&own, &mention.path)?,
+        };
+        Some(Violation::at(&source.path, mention.line, what))
+    });
+    judged.collect()
+}
+
+/// What is wrong with a module's use of what lies outside the crate.
+fn unguarded(own: &str, path: &[String]) -> Option<String> {
+    let named = |(name, _): &&(&str, &[&str])| path.iter().any(|part| part == name);
+    let (name, modules) = GUARDED.iter().find(named)?;
+    let what = format!("`{own}` uses `{name}`, which only these may: {}", modules.join(", "));
+    (!modules.contains(&own)).then_some(what)
+}
+
+fn allowed_for(module: &str) -> Option<Vec<&'static str>> {
+    let (_, groups) = TABLE.iter().find(|(name, _)| *name == module)?;
+    Some(groups.concat())
+}
+
+fn not_in_table(module: &str) -> String {
+    format!("module `{module}` has no layer yet: add it to the table in tests/pure/architecture/layers.rs")
+}
+
+/// What is wrong with a module's import of that path from the crate's root; `None` when nothing is.
+fn judge(own: &str, allowed: &[&str], path: &[String]) -> Option<String> {
+    let Some(imported) = path.first().filter(|first| *first != "*") else {
+        return Some("the crate's root is imported as a whole: name the module".into());
+    };
+    if imported == own {
+        return None;
+    }
+    if allowed_for(imported).is_none() {
+        return Some(not_in_table(imported));
+    }
+    let covers = |rule: &&str| {
+        let parts: Vec<&str> = rule.split("::").collect();
+        path.len() >= parts.len() && parts.iter().zip(path).all(|(part, given)| part == given)
+    };
+    if allowed.iter().any(covers) {
+        return None;
+    }
+    let rules = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+    Some(format!("`{own}` imports `{}`, but may import only: {rules}", path.join("::")))
+}
+
+#[test]
+fn the_table_itself_allows_no_circle() {
+    for (position, (module, groups)) in TABLE.iter().enumerate() {
+        for allowed in groups.concat() {
+            let name = allowed.split("::").next();
+            let at = TABLE.iter().position(|(row, _)| Some(*row) == name);
+            assert!(
+                at.is_some_and(|at| at < position),
+                "`{module}` may import `{allowed}`, which is not below it"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(path: &str, text: &str) -> Vec<Violation> {
+        check(&[Source::parse(path, text)])
+    }
+
+    #[test]
+    fn a_strategy_that_imports_the_load_is_found_at_its_line() {
+        let found =
+            broken("src/lock/polling.rs", "//! Polls.\nuse crate::zk::Session;\nuse crate::load::Sink;\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place(), ("src/lock/polling.rs", 3));
+        assert!(
+            found[0].to_string().starts_with("src/lock/polling.rs:3: `lock` imports `load::Sink`, but may")
+        );
+    }
+
+    #[test]
+    fn a_path_in_passing_and_one_by_way_of_super_are_found_too() {
+        assert_eq!(broken("src/record/trial.rs", "fn f() { crate::zk::nodelay::apply(&[]) }").len(), 1);
+        assert_eq!(broken("src/report/html.rs", "use super::super::record::Trial;").len(), 1);
+        assert_eq!(broken("src/report/view/cell.rs", "use super::super::record::Trial;").len(), 0);
+        assert_eq!(
+            broken("src/scenario/plan.rs", "fn f() { format!(\"{}\", crate::lock::cards().len()) }").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_ensemble_may_use_the_four_letter_words_and_nothing_else_of_zk() {
+        let found = broken(
+            "src/ensemble/ready.rs",
+            "use crate::zk::admin::{self, Mntr};\nuse crate::zk::{\n    admin,\n    Session,\n};\n",
+        );
+        assert_eq!(found.iter().map(Violation::place).collect::<Vec<_>>(), [("src/ensemble/ready.rs", 4)]);
+        assert_eq!(broken("src/ensemble/ready.rs", "use crate::zk;").len(), 1);
+    }
+
+    #[test]
+    fn only_some_modules_may_connect_by_themselves() {
+        let text = "//! Doc.\nuse ::zookeeper_client as zk;\nfn f() { tokio::net::TcpStream::connect(a) }\n";
+        let lines = |path| broken(path, text).iter().map(|found| found.line).collect::<Vec<_>>();
+        assert_eq!(lines("src/lock/polling.rs"), [2, 3]);
+        assert_eq!(lines("src/proxy/relay.rs"), [2]);
+        assert_eq!((lines("src/zk/connect.rs"), lines("src/load/servers.rs")), (vec![], vec![]));
+        assert_eq!(broken("src/fault/kill.rs", "use tokio::{io, net::{TcpStream as Tcp}};").len(), 1);
+    }
+
+    #[test]
+    fn tests_obey_the_import_rules_as_well() {
+        assert_eq!(
+            broken("src/check/exclusion.rs", "#[cfg(test)]\nmod tests {\n    use crate::load;\n}\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_module_that_is_not_in_the_table_is_found_as_a_file_and_as_an_import() {
+        let as_file = broken("src/helpers.rs", "//! Helps.\n");
+        assert!(as_file[0].what.contains("add it to the table"), "{as_file:?}");
+        assert_eq!(broken("src/cli/run.rs", "use crate::helpers::help;").len(), 1);
+    }
+
+    #[test]
+    fn the_root_can_neither_be_imported_whole_nor_give_out_names() {
+        assert_eq!(broken("src/cli/run.rs", "use crate::*;").len(), 1);
+        assert_eq!(broken("src/cli/run.rs", "use crate as root;").len(), 1);
+        let root = broken("src/lib.rs", "//! Doc.\npub mod zk;\npub use zk::Session;\n");
+        assert_eq!(root.iter().map(Violation::place).collect::<Vec<_>>(), [("src/lib.rs", 3)]);
+    }
+}

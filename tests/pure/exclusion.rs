@@ -1,0 +1,167 @@
+//! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
+
+use zklockbench::check::{exclusion, of_run};
+use zklockbench::measure::{Measure, Outcome};
+use zklockbench::record::{Completeness, EnsembleOrder, FaultRecord, Stuck, Trial};
+use zklockbench::verdict::Verdict;
+
+use crate::support::records;
+
+const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders)";
+
+/// The verdict on the sound trial after something was changed in it.
+fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
+    let mut trial = records::trial(0);
+    change(&mut trial);
+    exclusion(&trial)
+}
+
+fn violated(why: &str) -> Verdict {
+    Verdict::Violated(vec![format!("{NAME}: {why}")])
+}
+
+fn unknown(why: &str) -> Verdict {
+    Verdict::Unknown(vec![format!("{NAME}: {why}")])
+}
+
+fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
+    FaultRecord {
+        number: 2,
+        kind: "kill".into(),
+        label: "kill leader".into(),
+        target: "server 1 (leader)".into(),
+        asked_us: 0,
+        effective_us: None,
+        ended_us: None,
+        proved,
+        proof: proof.into(),
+        left: left.map(str::to_owned),
+        elected_us: None,
+        longest_gap_us: None,
+        recovered_us: None,
+    }
+}
+
+#[test]
+fn a_trial_in_which_contenders_waited_for_each_other_and_nothing_happened_is_held() {
+    assert_eq!(after(|_| {}), Verdict::Held);
+}
+
+#[test]
+fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
+    let mut trial = records::trial_with_a_violation(0);
+    trial.completeness = Completeness::Partial("interrupted".into());
+    let told = "3 violations; the first: contender 2 (no node, in since 7 µs) entered lock 0 while contender 0 \
+                (node 4, in since -5 µs) was inside";
+    assert_eq!(exclusion(&trial), violated(told));
+    trial.violations.clear();
+    assert_eq!(exclusion(&trial), violated("3 violations"));
+}
+
+#[test]
+fn an_entry_that_the_ensemble_saw_too_early_is_a_violation_by_either_of_its_measures() {
+    let by = |overlaps, too_early| {
+        let first = Some("the first".to_owned());
+        after(|trial| {
+            trial.ensemble_order =
+                Some(EnsembleOrder { overlaps, too_early, first, checked: 9, ..EnsembleOrder::default() });
+        })
+    };
+    let told = |clock, zxids| {
+        violated(&format!(
+            "{clock} by the servers' clock and {zxids} by their transactions entered too early; the first"
+        ))
+    };
+    assert_eq!(by(2, 0), told(2, 0));
+    assert_eq!(by(0, 1), told(0, 1));
+    assert_eq!(by(0, 0), Verdict::Held);
+}
+
+#[test]
+fn a_contender_that_never_got_the_lock_violates() {
+    let stuck = |contender| Stuck {
+        contender,
+        lock: 0,
+        waited_us: 1,
+        node: None,
+        position: None,
+        blocked_by: None,
+        watches: Vec::new(),
+    };
+    let verdict = after(|trial| trial.stuck = vec![stuck(7), stuck(1)]);
+    assert_eq!(verdict, violated("2 contenders are stuck, the first is 7"));
+}
+
+#[test]
+fn a_trial_that_was_cut_short_leaves_it_unknown() {
+    let verdict = after(|trial| trial.completeness = Completeness::Partial("interrupted".into()));
+    assert_eq!(verdict, unknown("partial: interrupted"));
+}
+
+#[test]
+fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_on_purpose() {
+    let lose = |trial: &mut Trial| trial.whole.outcomes.add(Outcome::LostWhileHeld, 2);
+    assert_eq!(after(lose), unknown("2 holds were lost with their session"));
+    let verdict = after(|trial| {
+        lose(trial);
+        trial.faults = vec![fault(true, "seen", None)];
+    });
+    assert_eq!(verdict, Verdict::Held);
+}
+
+#[test]
+fn without_contention_there_was_nothing_to_exclude() {
+    let name = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 1 contender)";
+    let alone = Verdict::Unknown(vec![format!("{name}: one contender has nobody to exclude")]);
+    assert_eq!(after(|trial| trial.contenders = 1), alone);
+    let unmet = unknown("nobody ever waited for another");
+    assert_eq!(after(|trial| drop(trial.histograms.remove(&Measure::Handoff))), unmet);
+    let none = records::histogram(&[]);
+    assert_eq!(after(|trial| drop(trial.histograms.insert(Measure::Handoff, none))), unmet);
+    let two = after(|trial| trial.contenders = 2);
+    assert_eq!(two, Verdict::Held);
+}
+
+#[test]
+fn every_doubt_about_a_fault_is_told_beside_the_others() {
+    let verdict = after(|trial| {
+        trial.faults = vec![fault(false, "it came back too soon", None), fault(true, "seen", Some("gone"))];
+        trial.excused.uncertain = 1;
+        trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..EnsembleOrder::default() });
+    });
+    let lost = "the ensemble lost what it had acknowledged: 4 nodes of holders are gone, and no server's log tells \
+                of their end (ZOOKEEPER-4643 is one way)";
+    let expected = [
+        "fault 2 (kill leader): it came back too soon",
+        "fault 2 (kill leader) was not undone: gone",
+        "1 overlaps are uncertain",
+        lost,
+    ];
+    assert_eq!(verdict, Verdict::Unknown(expected.map(|why| format!("{NAME}: {why}")).into()));
+}
+
+#[test]
+fn a_run_is_judged_by_its_trials_with_contention() {
+    let alone = |index| Trial {
+        contenders: 1,
+        exclusion: Verdict::Unknown(vec!["alone".into()]),
+        ..records::trial(index)
+    };
+    assert_eq!(of_run(&[alone(0), records::trial(1)], 2), Verdict::Held);
+    let broken = records::trial_with_a_violation(1);
+    let violated = of_run(&[records::trial(0), broken, alone(2)], 3);
+    assert_eq!(violated, Verdict::Violated(vec!["3 violations".into()]));
+    let nothing = Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()]);
+    assert_eq!(of_run(&[alone(0)], 1), nothing);
+    assert_eq!(of_run(&[], 0), nothing);
+}
+
+#[test]
+fn a_run_with_trials_missing_or_invalid_is_unknown() {
+    let told = Verdict::Unknown(vec!["2 of 3 trials did not run".into()]);
+    assert_eq!(of_run(&[records::trial(0)], 3), told);
+    let mut invalid = records::trial(0);
+    invalid.health.invalid = Some("the generator was too slow".into());
+    let told = Verdict::Unknown(vec![format!("{NAME}: invalid: the generator was too slow")]);
+    assert_eq!(of_run(&[invalid, records::trial(1)], 2), told);
+}

@@ -1,0 +1,95 @@
+//! Pages and tables that are made from the code say what the code says.
+//!
+//! To make them anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
+
+use std::path::{Path, PathBuf};
+
+use zklockbench::error::Exit;
+use zklockbench::scenario::default_value;
+use zklockbench::{fault, lock, report, results, scenario};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Compares a file with what it should be, or makes it so when that was asked for.
+fn assert_fresh(name: &str, expected: &str) {
+    if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
+        std::fs::write(file(name), expected).unwrap();
+    }
+    let text = std::fs::read_to_string(file(name)).unwrap_or_default();
+    assert!(
+        text == expected,
+        "{name} is stale; make it anew: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs"
+    );
+}
+
+/// A file's text with the part between two markers replaced.
+fn with_part(name: &str, marker: &str, part: &str) -> String {
+    let text = std::fs::read_to_string(file(name)).unwrap();
+    let (begin, end) = (format!("<!-- {marker}: begin -->\n"), format!("<!-- {marker}: end -->"));
+    let from = text.find(&begin).unwrap_or_else(|| panic!("{name} has no marker {begin}")) + begin.len();
+    let to = text.find(&end).unwrap_or_else(|| panic!("{name} has no marker {end}"));
+    format!("{}{part}{}", &text[..from], &text[to..])
+}
+
+#[test]
+fn the_page_on_locks_is_fresh() {
+    assert_fresh("docs/locks.md", &lock::reference());
+}
+
+#[test]
+fn the_page_on_faults_is_fresh() {
+    assert_fresh("docs/faults.md", &fault::reference());
+}
+
+#[test]
+fn the_page_on_scenarios_is_fresh() {
+    assert_fresh("docs/scenario.md", &scenario::reference(&lock::cards(), &fault::cards()));
+}
+
+#[test]
+fn the_readme_lists_every_lock_fault_and_exit_code() {
+    let locks: String = lock::cards()
+        .iter()
+        .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.source))
+        .collect();
+    let locks = format!("| strategy | how | source |\n|---|---|---|\n{locks}");
+    let faults: String = fault::cards()
+        .iter()
+        .map(|card| format!("| `{}` | {} | {} |\n", card.name, card.summary, card.targets.noun()))
+        .collect();
+    let faults = format!("| fault | what | hits |\n|---|---|---|\n{faults}");
+    let exits: String =
+        Exit::ALL.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", *exit as u8)).collect();
+    let exits = format!("| code | meaning |\n|---:|---|\n{exits}");
+    assert_fresh("README.md", &with_part("README.md", "strategies", &locks));
+    assert_fresh("README.md", &with_part("README.md", "faults", &faults));
+    assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
+}
+
+#[test]
+fn the_readme_shows_the_example_run_as_the_report_renders_it() {
+    let stored = results::read(&file("results/example")).unwrap();
+    let table = report::markdown(&report::View::of(&stored));
+    let table = table.split("<details>").next().unwrap().split_once("\n\n").unwrap().1;
+    assert_fresh("README.md", &with_part("README.md", "example", &format!("{}\n", table.trim_end())));
+}
+
+#[test]
+fn the_readme_shows_the_table_of_faults_of_the_example_run() {
+    let stored = results::read(&file("results/example-faults")).unwrap();
+    let text = report::markdown(&report::View::of(&stored));
+    let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
+    assert_fresh("README.md", &with_part("README.md", "faults example", &format!("{table}\n")));
+}
+
+#[test]
+fn every_parameter_has_a_default_of_its_own_kind() {
+    let locks = lock::cards().into_iter().map(|card| (card.name, card.params));
+    for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
+        for param in params {
+            assert!(default_value(param).is_some(), "{name}: {}", param.name);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What needs no server: scenarios, records, judging, results, tables, charts, and the rules of the sources.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+)]
+
+mod architecture;
+mod exclusion;
+mod generated_docs;
+mod history_rules;
+mod report_charts;
+mod report_faults;
+mod report_gallery;
+mod report_table;
+mod report_view;
+mod results_damage;
+mod results_roundtrip;
+mod results_tables;
+mod scenario_errors;
+mod scenario_faults;
+mod scenario_plan;
+mod scenario_properties;
+mod scenario_schema;
+mod scenario_shipped;
+#[path = "../support/mod.rs"]
+mod support;
+
+/// How every property is tested. `PROPTEST_CASES` raises the number of cases, 256, for a long run.
+fn cases() -> proptest::prelude::ProptestConfig {
+    proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() }
+}

@@ -1,0 +1,197 @@
+//! Charts: what each shows, and that none invents or hides anything.
+
+use crate::support::drawn::texts;
+use crate::support::views;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::support::views::{FIVE, cell, view};
+use zklockbench::report::View;
+use zklockbench::report::chart::{draw_all, svgs};
+
+/// The SVG texts of a view's charts by name, and the names of those not drawn, with the reasons.
+fn drawn(view: &View) -> (BTreeMap<String, String>, Vec<(String, String)>) {
+    let (mut charts, mut left_out) = (BTreeMap::new(), Vec::new());
+    for (name, chart) in svgs(view) {
+        match chart {
+            Ok(svg) => drop(charts.insert(name, svg)),
+            Err(why) => left_out.push((name, why)),
+        }
+    }
+    (charts, left_out)
+}
+
+/// A whole run, drawn once for all tests that only look.
+static RUN: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| drawn(&view(&FIVE, &[1, 2, 10, 100])).0);
+
+/// The colours of strategies, as SVG writes them, in their order.
+const COLOURS: [&str; 5] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
+
+#[test]
+fn a_whole_run_gives_six_charts_each_as_svg_and_png() {
+    // Given a directory that does not exist yet
+    let dir = tempfile::tempdir().unwrap();
+    let charts = dir.path().join("run").join("charts");
+    // When everything is drawn into it
+    let drawn = draw_all(&view(&["predecessor-watch", "polling"], &[2, 10]), &charts).unwrap();
+    // Then each chart is there twice, as its first bytes show
+    let expected = [
+        "wait-by-percentile-n10",
+        "handoff-by-percentile-n10",
+        "throughput",
+        "fan-out",
+        "requests",
+        "throughput-over-time-n10",
+    ];
+    let files = expected.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.png")]);
+    assert_eq!(drawn.files, files.map(|name| charts.join(name)).collect::<Vec<_>>());
+    assert!(drawn.left_out.is_empty(), "{:?}", drawn.left_out);
+    for file in &drawn.files {
+        let bytes = std::fs::read(file).unwrap();
+        assert!(bytes.starts_with(b"<svg ") || bytes.starts_with(b"\x89PNG"), "{}", file.display());
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = draw_all(&views::empty(), &file.path().join("charts")).unwrap_err();
+    assert!(error.to_string().contains("cannot create"), "{error}");
+}
+
+#[test]
+fn every_axis_says_what_it_shows_in_which_unit() {
+    let axes = [
+        ("throughput", "acquisitions per second"),
+        ("throughput", "contenders (one session each; log scale)"),
+        ("fan-out", "fan-out: notifications caused by a release, per release"),
+        ("requests", "requests per acquisition (log scale)"),
+        ("wait-by-percentile-n100", "wait (duration; log scale)"),
+        ("wait-by-percentile-n100", "percentile (log scale towards 100 %)"),
+        ("throughput-over-time-n100", "seconds since the measured phase began"),
+    ];
+    for (chart, title) in axes {
+        assert!(texts(&RUN[chart]).iter().any(|text| text.starts_with(title)), "{chart} lacks `{title}`");
+    }
+    let ticks = texts(&RUN["wait-by-percentile-n100"]);
+    assert!(ticks.contains(&"99.9 %") && ticks.iter().any(|tick| tick.ends_with(" ms")), "{ticks:?}");
+}
+
+#[test]
+fn every_strategy_is_drawn_and_named_in_every_chart_in_its_own_colour() {
+    for (chart, svg) in &*RUN {
+        for (label, colour) in FIVE.iter().zip(COLOURS) {
+            assert!(texts(svg).contains(label), "{chart} does not name {label}");
+            assert!(svg.contains(colour), "{chart} does not draw {label} in {colour}");
+        }
+    }
+}
+
+#[test]
+fn a_strategy_keeps_its_colour_when_another_was_not_measured() {
+    // Given a run in which the first strategy measured nothing
+    let mut view = view(&FIVE, &[2, 10]);
+    view.cells.retain(|cell| cell.strategy != 0);
+    // When its charts are drawn, then the others keep their colours and the first one's does not occur
+    let (charts, _) = drawn(&view);
+    assert_eq!(charts.len(), 6);
+    for (chart, svg) in &charts {
+        assert!(!svg.contains(COLOURS[0]), "{chart}");
+        assert!(COLOURS[1..].iter().all(|colour| svg.contains(colour)), "{chart}");
+    }
+}
+
+#[test]
+fn no_text_is_too_small_to_read_in_a_readme() {
+    for (chart, svg) in &*RUN {
+        let sizes =
+            svg.split("font-size=\"").skip(1).filter_map(|part| part.split('"').next()?.parse::<f64>().ok());
+        // Coordinates are twice as fine as pixels, and a README shows 1000 pixels on about 900.
+        let smallest = sizes.fold(f64::INFINITY, f64::min) / 2.0 * 0.9;
+        assert!((11.0..100.0).contains(&smallest), "{chart}: {smallest}");
+    }
+}
+
+#[test]
+fn every_chart_says_where_it_was_measured() {
+    for (chart, svg) in &*RUN {
+        assert!(svg.contains("share one host and its 2 cores"), "{chart}");
+        assert!(svg.contains("seed 42"), "{chart}");
+    }
+}
+
+#[test]
+fn fan_out_shows_both_bounds_and_has_a_place_for_zero() {
+    let texts = texts(&RUN["fan-out"]);
+    for said in ["1: one waiter is notified", "N−1: every waiter is notified", "0"] {
+        assert!(texts.contains(&said), "{said}: {texts:?}");
+    }
+    assert!(!texts.contains(&"1 contender"), "a single contender has no waiter to notify");
+}
+
+#[test]
+fn contender_ticks_are_the_counts_that_ran() {
+    let all = texts(&RUN["throughput"]);
+    for count in ["1", "2", "10", "100"] {
+        assert!(all.contains(&count), "{count}");
+    }
+    assert!(!all.contains(&"3"));
+}
+
+#[test]
+fn a_single_contender_count_gives_bars_with_their_values() {
+    // Given one contender count, so that there is nothing to draw a line over
+    let (charts, left_out) = drawn(&view(&FIVE, &[50]));
+    // Then all charts are drawn, and the bars carry their values
+    assert!(left_out.is_empty(), "{:?}", left_out);
+    assert!(texts(&charts["fan-out"]).contains(&"49"));
+    assert!(charts["throughput"].contains("Throughput, 50 contenders"));
+}
+
+#[test]
+fn doubtful_and_violated_trials_are_marked_and_explained() {
+    // Given an invalid trial and a lock that did not exclude
+    let mut view = view(&["parent-watch", "no-lock"], &[2, 10]);
+    for repetition in &mut cell(&mut view, 0, 10).repetitions {
+        repetition.invalid = Some("timer lag 40 ms".into());
+    }
+    cell(&mut view, 1, 2).repetitions[0].violations = 7;
+    // When charts are drawn
+    let (charts, _) = drawn(&view);
+    // Then the caption says so, and the cross is there
+    let throughput = &charts["throughput"];
+    assert!(
+        throughput
+            .contains("parent-watch at 10 contenders: 3 of 3 trials, the first invalid: timer lag 40 ms")
+    );
+    assert!(throughput.contains("no-lock at 2 contenders: 7 violations"));
+    assert!(throughput.contains("#BE0000"), "no cross");
+    assert!(!charts["fan-out"].contains("Hollow: no-lock"));
+}
+
+#[test]
+fn an_empty_run_draws_nothing_and_says_why() {
+    let (charts, left_out) = drawn(&views::empty());
+    assert!(charts.is_empty());
+    assert_eq!(left_out.len(), 6);
+    assert!(left_out.iter().all(|(_, why)| !why.is_empty()));
+}
+
+#[test]
+fn a_run_that_measured_nothing_draws_nothing() {
+    // Given trials that all ended before anything was acquired
+    let mut view = view(&FIVE, &[2, 10]);
+    for cell in &mut view.cells {
+        cell.repetitions = vec![views::unmeasured()];
+    }
+    let (charts, left_out) = drawn(&view);
+    assert!(charts.is_empty(), "{:?}", charts.keys());
+    assert_eq!(left_out.len(), 6);
+}
+
+#[test]
+fn labels_are_written_so_that_the_svg_stays_well_formed() {
+    let (charts, _) = drawn(&view(&["a<b & \"c\""], &[2]));
+    assert!(!charts["throughput"].contains("a<b"));
+    assert!(texts(&charts["throughput"]).contains(&"a&lt;b &amp; &quot;c&quot;"));
+}

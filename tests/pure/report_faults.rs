@@ -1,0 +1,387 @@
+//! Faults: what the table, the notes, the heat map and the shaded chart say of them.
+
+use crate::support::drawn::texts;
+use crate::support::records;
+use std::collections::BTreeMap;
+
+use crate::support::views::{FIVE, break_all, broken, cell, fault, view};
+use zklockbench::measure::Outcome;
+use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
+use zklockbench::report::view::{Fault, Order};
+use zklockbench::report::{Style, View, chart, markdown, terminal};
+use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
+use zklockbench::verdict::Verdict;
+
+const PLAIN: Style = Style { colour: false, width: None };
+
+/// The rows of the table of faults, each as its words by the column's heading.
+fn rows(view: &View) -> Vec<BTreeMap<String, String>> {
+    let text = markdown(view);
+    let table =
+        &text[text.find("| strategy | fault |").unwrap_or_else(|| panic!("no table of faults:\n{text}"))..];
+    let cells = |line: &str| line.split(" | ").map(|cell| cell.trim_matches(['|', ' ']).to_owned()).collect();
+    let mut lines = table.lines().take_while(|line| line.starts_with('|')).map(cells);
+    let headings: Vec<String> = lines.next().unwrap();
+    lines.skip(1).map(|row: Vec<String>| headings.iter().cloned().zip(row).collect()).collect()
+}
+
+/// One strategy with four contenders, three repetitions, none of them broken yet.
+fn one() -> View {
+    view(&["predecessor-watch"], &[4])
+}
+
+/// The text of one chart.
+fn svg(view: &View, name: &str) -> String {
+    let found = chart::svgs(view).into_iter().find(|(chart, _)| chart.starts_with(name));
+    found.unwrap_or_else(|| panic!("no chart {name}")).1.unwrap()
+}
+
+#[test]
+fn without_faults_nothing_is_said_of_them() {
+    let view = view(&FIVE, &[1, 4]);
+    for shown in [terminal(&view, PLAIN), markdown(&view)] {
+        assert!(!shown.contains("fault") && !shown.contains("recovery"), "{shown}");
+    }
+    let charts: Vec<String> = chart::svgs(&view).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(charts.len(), 6, "{charts:?}");
+    assert!(!svg(&view, "throughput-over-time").contains("Shaded"));
+}
+
+#[test]
+fn a_row_tells_what_became_of_one_lock_under_one_fault() {
+    // Given three repetitions that recovered after 10 ms, 20 ms and 1 s, and one of them with all sorts of trouble
+    let mut view = one();
+    for (repetition, us) in view.cells[0].repetitions.iter_mut().zip([10_000, 1_000_000, 20_000]) {
+        repetition.broken = Some(broken(&[fault("crash holder", us)]));
+    }
+    let repetition = &mut view.cells[0].repetitions[1];
+    repetition.violations = 2;
+    let bad = repetition.broken.as_mut().unwrap();
+    bad.order = Some(Order { compared: 100, too_early: 2 });
+    (bad.zombies, bad.longest_unsafe_us, bad.uncertain) = (3, 450_000, 4);
+    (bad.stuck, bad.orphans) = (vec!["contender 1 waited".into()], Some(5));
+    (bad.sessions_lost, bad.holds_lost, bad.waits_lost) = (6, 7, 8);
+    (bad.stale_writes, bad.stale_rejected) = (9, 1);
+    // Then its row has the median and the longest of the three, and the sums of the rest
+    let rows = rows(&view);
+    assert_eq!(rows.len(), 1);
+    let expected = [
+        ("strategy", "predecessor-watch"),
+        ("fault", "crash holder"),
+        ("contenders", "4"),
+        ("faults", "3"),
+        ("longest gap", "1 s"),
+        ("recovery", "20 ms"),
+        ("recovery max", "1 s"),
+        ("violations", "2"),
+        ("too early", "2 of 100"),
+        ("zombies", "3"),
+        ("unsafe", "450 ms"),
+        ("uncertain", "4"),
+        ("stuck", "1"),
+        ("orphans", "5"),
+        ("sessions lost", "6"),
+        ("holds lost", "7"),
+        ("waits lost", "8"),
+        ("stale writes", "9"),
+        ("rejected", "1"),
+    ];
+    for (heading, text) in expected {
+        assert_eq!(rows[0][heading], text, "{heading}");
+    }
+}
+
+#[test]
+fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all() {
+    // Given trials with two faults each
+    let mut view = one();
+    for repetition in &mut view.cells[0].repetitions {
+        repetition.broken = Some(broken(&[fault("crash holder", 10_000), fault("freeze waiter", 90_000)]));
+        repetition.violations = 1;
+    }
+    // Then each fault has its own recovery, and the violations are those of both together
+    let rows = rows(&view);
+    let shown = |row: usize| {
+        (rows[row]["fault"].as_str(), rows[row]["recovery"].as_str(), rows[row]["violations"].as_str())
+    };
+    assert_eq!(shown(0), ("crash holder", "10 ms", "-"));
+    assert_eq!(shown(1), ("freeze waiter", "90 ms", "-"));
+    assert_eq!(shown(2), ("crash holder + freeze waiter", "-", "3"));
+    assert!(terminal(&view, PLAIN).contains("Where a trial had several faults"));
+}
+
+#[test]
+fn more_than_two_faults_of_all_trials_are_not_repeated_by_name() {
+    let mut view = one();
+    break_all(&mut view, &["crash holder", "expire any", "freeze waiter"]);
+    assert_eq!(rows(&view)[3]["fault"], "all 3 together");
+}
+
+#[test]
+fn a_fault_after_which_nobody_acquired_never_recovered() {
+    let mut view = one();
+    let never = Fault { recovered_us: None, longest_gap_us: None, ..fault("kill leader", 0) };
+    for (repetition, fault) in
+        view.cells[0].repetitions.iter_mut().zip([never.clone(), fault("kill leader", 7_000), never])
+    {
+        repetition.broken = Some(broken(&[fault]));
+    }
+    let row = &rows(&view)[0];
+    assert_eq!(
+        (row["recovery"].as_str(), row["recovery max"].as_str(), row["longest gap"].as_str()),
+        ("never", "never", "no end")
+    );
+}
+
+#[test]
+fn a_gap_too_short_to_be_noted_is_no_zero() {
+    let mut view = one();
+    for repetition in &mut view.cells[0].repetitions {
+        let short = Fault { longest_gap_us: None, ..fault("expire waiter", 0) };
+        repetition.broken = Some(broken(&[short]));
+    }
+    let row = &rows(&view)[0];
+    assert_eq!((row["recovery"].as_str(), row["longest gap"].as_str()), ("&lt; 5 ms", "&lt; 5 ms"));
+}
+
+#[test]
+fn what_was_not_proved_or_not_sound_gives_no_times_and_what_is_not_known_has_a_dash() {
+    // Given an unproved fault with a long recovery, and an invalid trial with one that is longer still
+    let mut view = one();
+    let unproved =
+        Fault { unproved: Some("the leader still answered".into()), ..fault("kill leader", 5_000_000) };
+    let faults = [unproved, fault("kill leader", 9_000_000), fault("kill leader", 30_000)];
+    for (repetition, fault) in view.cells[0].repetitions.iter_mut().zip(faults) {
+        repetition.broken = Some(broken(&[fault]));
+    }
+    view.cells[0].repetitions[1].invalid = Some("timer lag".into());
+    view.cells[0].repetitions[1].broken.as_mut().unwrap().orphans = None;
+    // Then only the third counts, and the orphans of one trial were not counted
+    let row = &rows(&view)[0];
+    assert_eq!((row["faults"].as_str(), row["recovery max"].as_str()), ("2 of 3", "30 ms"));
+    assert_eq!(row.get("orphans"), None, "a column without a figure");
+    let note = "! not proved: predecessor-watch, 4 contenders, repetition 1: fault 1 (kill leader on contender 3 \
+                (holder)): the leader still answered";
+    assert!(terminal(&view, PLAIN).contains(note), "{}", terminal(&view, PLAIN));
+}
+
+#[test]
+fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
+    let mut view = one();
+    let left = Fault { left: Some("no permission".into()), ended_us: None, ..fault("freeze holder", 10_000) };
+    let mut bad = broken(&[left]);
+    bad.stuck = (0..23).map(|contender| format!("contender {contender} waited 13 s")).collect();
+    bad.orphans = Some(2);
+    view.cells[0].repetitions[1].broken = Some(bad);
+    let shown = terminal(&view, PLAIN);
+    let of = "predecessor-watch, 4 contenders, repetition 2";
+    for note in [
+        format!("! stuck: {of}: contender 0 waited 13 s\n"),
+        format!(
+            "! stuck: {of}: contender 19 waited 13 s\n! stuck: {of}: 3 more; trials/042.json has them all\n"
+        ),
+        format!("! orphans: {of}: 2 ephemeral nodes were left when all had released\n"),
+        format!("! not undone: {of}: fault 1 (freeze holder on contender 3 (holder)): no permission\n"),
+    ] {
+        assert!(shown.contains(&note), "{note}\n{shown}");
+    }
+}
+
+#[test]
+fn the_table_of_faults_fits_the_terminal_and_wraps_names_before_figures() {
+    let mut view = view(&["parent-watch (while_holding=relist)", "polling"], &[4, 100]);
+    break_all(&mut view, &["delay any latency=20ms jitter=5ms", "crash holder"]);
+    for width in [80, 120, 200] {
+        let shown = terminal(&view, Style { colour: false, width: Some(width) });
+        let lines =
+            shown.lines().skip_while(|line| !(line.starts_with("strategy") && line.contains(" fault ")));
+        let table: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= usize::from(width), "{widest} > {width}\n{shown}");
+        assert!(table[0].contains("recovery") && table[0].contains("violations"), "{shown}");
+        // A lock and a fault are named once, above all contender counts.
+        assert_eq!(table.iter().filter(|line| line.starts_with("polling")).count(), 1, "{shown}");
+    }
+}
+
+/// A trial as it is recorded: the holder died, and one contender has not been served since.
+fn recorded() -> Trial {
+    let mut trial = records::trial(0);
+    trial.whole.outcomes.add(Outcome::LostWhileHeld, 1);
+    trial.whole.outcomes.add(Outcome::SessionExpired, 2);
+    trial.whole.outcomes.add(Outcome::ConnectionLost, 3);
+    trial.sessions.expired = 4;
+    trial.excused = Excused { zombies: 1, uncertain: 0, longest_unsafe_us: 77_000 };
+    trial.fencing = FencingCounts { writes: 9, stale: 2, stale_rejected: 1, ..FencingCounts::default() };
+    trial.ensemble_order =
+        Some(EnsembleOrder { checked: 300, overlaps: 1, too_early: 2, ..EnsembleOrder::default() });
+    trial.orphans = Some(0);
+    trial.faults = vec![FaultRecord {
+        number: 1,
+        kind: "crash".into(),
+        label: "crash holder".into(),
+        target: "contender 2 (holder)".into(),
+        asked_us: 500_000,
+        effective_us: Some(501_000),
+        ended_us: Some(700_000),
+        proved: true,
+        proof: "its session is gone".into(),
+        left: None,
+        elected_us: Some(370_000),
+        longest_gap_us: Some(900_000),
+        recovered_us: Some(800_000),
+    }];
+    trial.stuck = vec![Stuck {
+        contender: 1,
+        lock: 0,
+        waited_us: 13_000_000,
+        node: Some("n-0000000012".into()),
+        position: Some(2),
+        blocked_by: Some("n-0000000010 (session 0x7, contender 0)".into()),
+        watches: vec!["/r/n-0000000011".into()],
+    }];
+    trial
+}
+
+#[test]
+fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
+    let run = RunFile::new(&records::run(1), &Verdict::Held, 1);
+    let view = View::of(&StoredRun { run, trials: vec![TrialFile::from(&recorded())] });
+    let row = &rows(&view)[0];
+    let figures = [
+        "election",
+        "recovery",
+        "longest gap",
+        "too early",
+        "zombies",
+        "unsafe",
+        "sessions lost",
+        "holds lost",
+        "waits lost",
+        "rejected",
+    ];
+    assert_eq!(
+        figures.map(|of| row[of].as_str()),
+        ["370 ms", "800 ms", "900 ms", "2 of 300", "1", "77 ms", "4", "1", "5", "1"]
+    );
+    let notes = view.notes();
+    let stuck = notes.iter().find(|note| note.starts_with("stuck: ")).unwrap();
+    let said = "contender 1 waited 13 s for lock 0, node n-0000000012, nodes before it: 2, \
+                blocked by n-0000000010 (session 0x7, contender 0), watches /r/n-0000000011";
+    assert!(stuck.ends_with(said), "{stuck}");
+}
+
+#[test]
+fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() {
+    let mut view = view(&["polling", "curator-mutex"], &[4, 20]);
+    for (cell, us) in view.cells.iter_mut().zip([10_000, 200_000, 3_000_000, 60_000_000]) {
+        for repetition in &mut cell.repetitions {
+            repetition.broken = Some(broken(&[fault("crash holder", us)]));
+        }
+    }
+    let svg = svg(&view, "faults");
+    let texts = texts(&svg);
+    for said in ["polling", "curator-mutex", "crash holder", "4", "20", "10 ms", "200 ms", "3 s", "60 s"] {
+        assert!(texts.contains(&said), "{said}: {texts:?}");
+    }
+}
+
+#[test]
+fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
+    let mut view = view(&["a", "b", "c", "d", "e"], &[4]);
+    break_all(&mut view, &["kill leader"]);
+    cell(&mut view, 0, 4).repetitions[0].violations = 3;
+    cell(&mut view, 1, 4).repetitions[0].broken.as_mut().unwrap().stuck = vec!["contender 1".into()];
+    for repetition in &mut cell(&mut view, 2, 4).repetitions {
+        repetition.broken.as_mut().unwrap().faults[0].recovered_us = None;
+    }
+    for repetition in &mut cell(&mut view, 3, 4).repetitions {
+        repetition.broken.as_mut().unwrap().faults[0].unproved = Some("it still answered".into());
+    }
+    let order = Order { compared: 50, too_early: 7 };
+    cell(&mut view, 4, 4).repetitions[1].broken.as_mut().unwrap().order = Some(order);
+    let svg = svg(&view, "faults");
+    for said in ["3 violated", "1 stuck", "never", "not proved", "7 too early"] {
+        assert!(texts(&svg).contains(&said), "{said}: {:?}", texts(&svg));
+    }
+    // The red of what is violated, and the orange of what is stuck
+    assert!(svg.contains("#BE0000") && svg.contains("#E69F00"));
+}
+
+#[test]
+fn a_lock_that_never_met_a_fault_has_no_tile_for_it_and_no_row_without_any() {
+    let mut view = view(&["polling", "curator-mutex", "no-lock"], &[4]);
+    for (strategy, label) in [(0, "crash holder"), (1, "kill leader")] {
+        for repetition in &mut cell(&mut view, strategy, 4).repetitions {
+            repetition.broken = Some(broken(&[fault(label, 10_000)]));
+        }
+    }
+    let svg = svg(&view, "faults");
+    assert_eq!(texts(&svg).iter().filter(|text| **text == "-").count(), 2);
+    assert!(!texts(&svg).contains(&"no-lock"));
+    assert_eq!(rows(&view).len(), 2);
+}
+
+#[test]
+fn faults_with_names_too_long_for_their_columns_are_numbered_and_listed() {
+    let labels: Vec<String> = (1..=12).map(|at| format!("delay any latency={at}00ms jitter=5ms")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut view = view(&FIVE, &[20]);
+    break_all(&mut view, &labels);
+    let svg = svg(&view, "faults");
+    for (label, number) in labels.iter().zip(1..) {
+        let entry = format!("({number}) {label}");
+        assert!(texts(&svg).contains(&entry.as_str()), "{entry}: {:?}", texts(&svg));
+    }
+}
+
+#[test]
+fn however_many_faults_there_are_every_word_on_a_tile_stays_whole() {
+    // Given thirteen columns of trouble and a lock with a long name
+    let labels: Vec<String> = (1..=12).map(|at| format!("fault {at}")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut view = view(&["parent-watch (while_holding=relist)"], &[20]);
+    break_all(&mut view, &labels);
+    for (repetition, label) in view.cells[0].repetitions.iter_mut().zip(&labels) {
+        // Each repetition had one fault, but for the last, which had them all
+        if repetition.number < 3 {
+            repetition.broken.as_mut().unwrap().faults.retain(|fault| fault.label == *label);
+            repetition.violations = 123_456;
+        } else {
+            repetition.verdict = Verdict::Unknown(vec!["an overlap is uncertain".into()]);
+        }
+    }
+    // Then nothing is cut, neither on the tiles nor above them
+    let svg = svg(&view, "faults");
+    let texts = texts(&svg);
+    for said in ["123456", "violated", "unknown", "all 12"] {
+        assert!(texts.iter().any(|text| text.contains(said)), "{said}: {texts:?}");
+    }
+    assert!(!texts.iter().any(|text| text.contains('…')), "{texts:?}");
+}
+
+#[test]
+fn throughput_over_time_is_shaded_while_a_fault_lasted() {
+    // Given two locks, only one of which met a fault from 3 s to 5 s
+    let mut view = view(&["polling", "curator-mutex"], &[4]);
+    for repetition in &mut view.cells[0].repetitions {
+        repetition.broken = Some(broken(&[fault("crash holder", 10_000)]));
+    }
+    // Then the chart is shaded, half as deep as it would be for both, and says what that means
+    let half = svg(&view, "throughput-over-time");
+    assert!(half.contains("Shaded") && half.contains("crash holder"));
+    assert!(!half.contains("#FBECC8"), "the shade of both");
+    view.cells[1].repetitions[0].broken = Some(broken(&[fault("crash holder", 10_000)]));
+    assert!(svg(&view, "throughput-over-time").contains("#FBECC8"));
+}
+
+#[test]
+fn a_fault_that_was_not_done_casts_no_shade() {
+    let mut view = one();
+    for repetition in &mut view.cells[0].repetitions {
+        let not_done =
+            Fault { unproved: Some("no such server".into()), ended_us: None, ..fault("kill leader", 0) };
+        repetition.broken = Some(broken(&[not_done]));
+    }
+    assert!(!svg(&view, "throughput-over-time").contains("Shaded"));
+}

@@ -1,0 +1,239 @@
+//! Every chart of views that are hard to draw: what stands on it, and that nothing leaves the picture or covers another
+//! text. To look at them: `REPORT_GALLERY=<directory> cargo test --test pure gallery`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::support::drawn::{boxes, colours, texts};
+use crate::support::views;
+use zklockbench::measure::new_histogram;
+use zklockbench::report::chart::svgs;
+use zklockbench::report::{self, Style, View, chart};
+
+/// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
+fn gallery(name: &str, view: &View, charts: &str) -> String {
+    if let Some(root) = std::env::var_os("REPORT_GALLERY") {
+        let dir = Path::new(&root).join(name);
+        chart::draw_all(view, &dir).unwrap();
+        std::fs::write(dir.join("tables.txt"), report::terminal(view, Style::default())).unwrap();
+        std::fs::write(dir.join("tables.md"), report::markdown(view)).unwrap();
+    }
+    let mut shown = String::new();
+    for (chart, svg) in svgs(view).into_iter().filter(|(chart, _)| chart.starts_with(charts)) {
+        match svg {
+            Ok(svg) => {
+                assert_laid_out(&format!("{name}/{chart}"), &svg);
+                let mut counts = BTreeMap::<&str, usize>::new();
+                colours(&svg).into_iter().for_each(|colour| *counts.entry(colour).or_default() += 1);
+                let colours: Vec<_> =
+                    counts.iter().map(|(colour, count)| format!("{colour} × {count}")).collect();
+                writeln!(shown, "{name}/{chart}: {}\n{}\n", colours.join(", "), texts(&svg).join(" | "))
+                    .unwrap();
+            }
+            Err(why) => writeln!(shown, "{name}/{chart} is not drawn: {why}\n").unwrap(),
+        }
+    }
+    shown
+}
+
+/// Every text lies within the picture, and none over another.
+fn assert_laid_out(chart: &str, svg: &str) {
+    let boxes = boxes(svg);
+    for (at, one) in boxes.iter().enumerate() {
+        assert!(one.is_inside(svg), "{chart}: {one:?} leaves the picture");
+        let covered = boxes[..at].iter().find(|other| other.overlaps(one));
+        assert!(covered.is_none(), "{chart}: {one:?} covers {covered:?}");
+    }
+}
+
+#[test]
+fn a_text_that_leaves_the_picture_or_covers_another_is_found() {
+    let text = |x: u32, y: u32, anchor: &str| {
+        format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"20\">\nlong enough\n</text>")
+    };
+    let svg = |texts: [String; 2]| format!("<svg viewBox=\"0 0 400 100\">{}</svg>", texts.concat());
+    let right = svg([text(200, 30, "end"), text(200, 30, "start")]);
+    assert_laid_out("right", &right);
+    for wrong in [
+        svg([text(200, 30, "middle"), text(200, 40, "start")]),
+        svg([text(200, 30, "start"), text(20, 30, "end")]),
+        svg([text(200, 30, "start"), text(200, 99, "start")]),
+    ] {
+        assert!(std::panic::catch_unwind(|| assert_laid_out("wrong", &wrong)).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn five_strategies_at_six_contender_counts() {
+    insta::assert_snapshot!(gallery("five", &views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500]), ""));
+}
+
+#[test]
+fn a_single_contender_count() {
+    insta::assert_snapshot!(gallery("single", &views::view(&views::FIVE, &[50]), ""));
+}
+
+#[test]
+fn one_strategy() {
+    insta::assert_snapshot!(gallery("one", &views::view(&["predecessor-watch"], &[1, 10, 100]), ""));
+}
+
+#[test]
+fn invalid_partial_and_violated_trials() {
+    let mut view = views::view(&views::FIVE, &[2, 10, 100]);
+    for repetition in &mut views::cell(&mut view, 1, 100).repetitions {
+        repetition.invalid = Some("the generator's own lag was 31 % of the mean handoff (limit 10 %)".into());
+    }
+    views::cell(&mut view, 2, 100).repetitions[1].partial = Some("interrupted".into());
+    views::cell(&mut view, 2, 100).repetitions[1].throughput = Some(90.0);
+    for contenders in [2, 10, 100] {
+        let repetitions = &mut views::cell(&mut view, 4, contenders).repetitions;
+        repetitions[0].violations = 1234;
+        repetitions[0].first_violation =
+            Some("contender 3 entered lock 0 while contender 1 was inside".into());
+    }
+    view.cells.retain(|cell| cell.strategy != 3 || cell.contenders < 100);
+    view.remarks = vec!["The run was interrupted: 44 of 45 trials ran".into()];
+    insta::assert_snapshot!(gallery("marked", &view, ""));
+}
+
+#[test]
+fn ten_strategies_with_long_labels_and_wide_ranges() {
+    let labels: Vec<String> = (0..10)
+        .map(|at| match at {
+            0..5 => format!("{} (while_holding=relist)", views::FIVE[at]),
+            _ => format!("{} (interval=250ms watch=exists-{at})", views::FIVE[at - 5]),
+        })
+        .collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut view = views::view(&labels, &[1, 2, 3, 5, 10, 20, 50, 100, 200, 1000]);
+    let mut extreme = new_histogram();
+    for (value, count) in [(1, 900_000), (1_000, 90_000), (1_000_000, 9_000), (3_600_000_000, 3)] {
+        extreme.record_n(value, count).unwrap();
+    }
+    views::cell(&mut view, 0, 1000).repetitions[0].wait = Some(extreme);
+    insta::assert_snapshot!(gallery("ten", &view, ""));
+}
+
+#[test]
+fn marks_on_bars_and_seconds_without_an_acquisition() {
+    let mut view = views::view(&views::FIVE, &[50]);
+    for repetition in &mut views::cell(&mut view, 1, 50).repetitions {
+        repetition.invalid = Some("timer lag 40 ms".into());
+        repetition.per_second[9] = 0;
+        repetition.per_second[10] = 0;
+    }
+    views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
+    views::cell(&mut view, 4, 50).repetitions[0].violations = 9;
+    insta::assert_snapshot!(gallery("bars", &view, ""));
+}
+
+/// Labels of faults, short and long.
+const FAULTS: [&str; 12] = [
+    "kill leader",
+    "crash holder",
+    "expire any",
+    "freeze waiter",
+    "restart follower",
+    "delay any latency=20ms jitter=5ms",
+    "partition leader direction=both",
+    "drop-reply holder request=create times=3",
+    "kill all",
+    "black-hole holder",
+    "freeze leader",
+    "slow-disk follower latency=50ms",
+];
+
+/// Each repetition has one of the faults in turn, so that every tile tells of a trial with one fault.
+fn spread(view: &mut View, faults: &[&str]) {
+    let mut broken: Vec<_> = Vec::new();
+    for cell in &view.cells {
+        for (at, label) in faults.iter().enumerate() {
+            let mut repetition = cell.repetitions[0].clone();
+            let us =
+                8_000 * (1 + cell.strategy as u64 * 7 + cell.contenders as u64) * 3_u64.pow(at as u32 % 6);
+            (repetition.number, repetition.broken) =
+                (at as u32 + 1, Some(views::broken(&[views::fault(label, us)])));
+            broken.push((cell.strategy, cell.contenders, repetition));
+        }
+    }
+    for cell in &mut view.cells {
+        let own = |(s, n, _): &&(usize, usize, _)| *s == cell.strategy && *n == cell.contenders;
+        cell.repetitions = broken.iter().filter(own).map(|(_, _, one)| one.clone()).collect();
+    }
+}
+
+/// So many locks, some with long labels.
+fn locks(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|at| match at {
+            0..5 => views::FIVE[at].to_owned(),
+            _ => format!("{} (while_holding=relist version={at})", views::FIVE[at % 5]),
+        })
+        .collect()
+}
+
+#[test]
+fn one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
+    let mut shown = String::new();
+    for (count, faults) in [(1, 1), (3, 4), (20, 12)] {
+        let labels = locks(count);
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let counts: &[usize] = if count == 3 { &[4, 20] } else { &[20] };
+        let mut apart = views::view(&labels, counts);
+        spread(&mut apart, &FAULTS[..faults]);
+        shown += &gallery(&format!("faults-{count}-{faults}-apart"), &apart, "faults");
+        let mut together = views::view(&labels, counts);
+        views::break_all(&mut together, &FAULTS[..faults]);
+        shown += &gallery(&format!("faults-{count}-{faults}-together"), &together, "faults");
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn everything_that_can_go_wrong_under_faults() {
+    insta::assert_snapshot!(wrong(6) + &wrong(12));
+}
+
+fn wrong(faults: usize) -> String {
+    let labels = locks(8);
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut view = views::view(&labels, &[4, 20]);
+    spread(&mut view, &FAULTS[..faults]);
+    for (cell, at) in view.cells.iter_mut().zip(0..) {
+        let Some(repetition) = cell.repetitions.get_mut(at % 6) else { continue };
+        let broken = repetition.broken.as_mut().unwrap();
+        match at % 5 {
+            0 => repetition.violations = 1_234,
+            1 => broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into(); 17],
+            2 => broken.faults[0].recovered_us = None,
+            3 => broken.faults[0].unproved = Some("the server still answered".into()),
+            _ => {
+                repetition.violations = 3;
+                broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into()];
+            }
+        }
+    }
+    for repetition in &mut views::cell(&mut view, 2, 20).repetitions {
+        repetition.invalid = Some("timer lag 40 ms".into());
+    }
+    views::cell(&mut view, 3, 4).repetitions.truncate(2);
+    gallery(&format!("faults-wrong-{faults}"), &view, "faults")
+}
+
+#[test]
+fn faults_without_any_figure() {
+    let mut view = views::view(&views::FIVE, &[20]);
+    for cell in &mut view.cells {
+        let mut nothing = views::unmeasured();
+        let undone = zklockbench::report::view::Fault {
+            unproved: Some("no such server".into()),
+            ended_us: None,
+            ..views::fault("kill leader", 0)
+        };
+        nothing.broken = Some(views::broken(&[undone]));
+        cell.repetitions = vec![nothing];
+    }
+    insta::assert_snapshot!(gallery("faults-none", &view, ""));
+}

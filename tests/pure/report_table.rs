@@ -1,0 +1,218 @@
+//! Tables: what a row says, what is said below, and how they look in a terminal and in Markdown.
+
+use crate::support::views;
+use crate::support::views::{FIVE, cell, line, samples, view};
+use zklockbench::report::{Style, View, accounting_table, markdown, terminal};
+use zklockbench::verdict::Verdict;
+
+const PLAIN: Style = Style { colour: false, width: None };
+
+/// One strategy, one trial, with figures that are easy to check.
+fn known() -> View {
+    let mut view = view(&["predecessor-watch"], &[4]);
+    let mut trial = view.cells[0].repetitions[0].clone();
+    trial.throughput = Some(123.456);
+    trial.fan_out = Some(1.0);
+    trial.wait = Some(samples(0.0, 100, 1)); // all of them 1 µs
+    trial.handoff = None;
+    view.cells[0].repetitions = vec![trial];
+    view
+}
+
+/// The words of the first line that contains that text.
+fn words<'a>(table: &'a str, text: &str) -> Vec<&'a str> {
+    table.lines().find(|line| line.contains(text)).unwrap_or_default().split_whitespace().collect()
+}
+
+#[test]
+fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
+    let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
+    cell(&mut view, 0, 1).repetitions[2].partial = Some("interrupted".into());
+    cell(&mut view, 1, 1).repetitions[0].accounting = vec![line("reads", 100, Some(101), None)];
+    views::break_all(&mut view, &["crash holder", "kill leader"]);
+    cell(&mut view, 0, 4).repetitions[1].invalid = Some("timer lag 40 ms".into());
+    cell(&mut view, 1, 4).repetitions[0].violations = 7;
+    view.remarks = vec!["The run was interrupted: 12 of 15 trials ran".into()];
+    view.verdict = Verdict::Violated(vec!["no-lock let two in".into()]);
+    let page = [terminal(&view, PLAIN), accounting_table(&view, PLAIN), markdown(&view)].join("\n");
+    insta::assert_snapshot!(page);
+}
+
+#[test]
+fn a_row_holds_the_figures_with_units_people_read() {
+    let shown = terminal(&known(), PLAIN);
+    let row = words(&shown, "predecessor-watch  ");
+    assert_eq!(row[..8], ["predecessor-watch", "4", "123", "1", "µs", "1", "µs", "1"]);
+    assert_eq!(row.last(), Some(&"held"));
+}
+
+#[test]
+fn what_no_trial_measured_has_no_column_and_what_one_lacks_has_a_dash() {
+    // Given a handoff in no row
+    assert!(!terminal(&known(), PLAIN).contains("handoff p50"));
+    // Given a handoff with four contenders, none with one
+    let shown = terminal(&view(&["polling"], &[1, 4]), PLAIN);
+    assert!(shown.contains("handoff p50"));
+    assert!(words(&shown, "polling  ").contains(&"-"), "{shown}");
+}
+
+#[test]
+fn repetitions_are_shown_as_median_and_ends() {
+    let mut view = view(&["polling"], &[4]);
+    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([30.0, 10.0, 20.0]) {
+        repetition.throughput = Some(throughput);
+    }
+    let shown = terminal(&view, PLAIN);
+    assert_eq!(words(&shown, "polling  ")[..5], ["polling", "4", "3", "20", "10-30"]);
+}
+
+#[test]
+fn an_invalid_repetition_is_left_out_of_the_median_and_named_with_its_reason() {
+    // Given three repetitions of which the one that stands out is invalid
+    let mut view = view(&["polling"], &[4]);
+    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([900.0, 10.0, 20.0]) {
+        repetition.throughput = Some(throughput);
+    }
+    view.cells[0].repetitions[0].invalid = Some("timer lag 40 ms".into());
+    // When the table is drawn
+    let shown = terminal(&view, PLAIN);
+    // Then the figures are those of the other two, and nothing is green
+    let row = words(&shown, "polling  ");
+    assert_eq!(row[..7], ["polling", "4", "2", "of", "3", "15", "10-20"]);
+    assert_eq!(row[row.len() - 3..], ["unknown", "1", "invalid"]);
+    assert!(shown.contains("! invalid: polling, 4 contenders, repetition 1: timer lag 40 ms"), "{shown}");
+}
+
+#[test]
+fn a_violation_outweighs_all_and_its_first_instance_is_described() {
+    let mut view = view(&["no-lock"], &[4]);
+    let trial = &mut view.cells[0].repetitions[1];
+    trial.violations = 12;
+    trial.first_violation = Some("contender 3 entered lock 0 while contender 1 was inside".into());
+    let shown = terminal(&view, PLAIN);
+    assert_eq!(words(&shown, "no-lock  ").last(), Some(&"VIOLATED"));
+    let note = "! violated: no-lock, 4 contenders: 12 violations; the first: contender 3 entered lock 0";
+    assert!(shown.contains(note), "{shown}");
+}
+
+#[test]
+fn a_single_contender_is_never_called_held() {
+    let shown = terminal(&view(&["polling"], &[1]), PLAIN);
+    assert_eq!(words(&shown, "polling  ").last(), Some(&"-"), "{shown}");
+}
+
+#[test]
+fn counts_that_disagree_are_told_with_all_three_numbers() {
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, Some(101), None)];
+    let shown = terminal(&view, PLAIN);
+    let note = "predecessor-watch, 4 contenders: reads: client 100, cost model 101, servers -";
+    assert!(shown.contains(&format!("! counts disagree: {note}")), "{shown}");
+    assert_eq!(words(&accounting_table(&view, PLAIN), "reads").last(), Some(&"NO"));
+}
+
+#[test]
+fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
+    // Given two repetitions, of which the servers could only be asked in one
+    let mut view = view(&["polling"], &[4]);
+    view.cells[0].repetitions.truncate(2);
+    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, Some(100), Some(100))];
+    view.cells[0].repetitions[1].accounting = vec![line("reads", 50, Some(50), None)];
+    // Then a sum of one would look like a disagreement, so there is none
+    let table = accounting_table(&view, PLAIN);
+    assert_eq!(words(&table, "reads"), ["polling", "4", "reads", "150", "150", "-", "yes"]);
+}
+
+#[test]
+fn the_terminal_shows_the_clients_counts_beside_the_servers() {
+    // Given counts of all kinds, of which the servers saw one notification less
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![
+        line("requests", 10, None, None),
+        line("reads", 100, None, Some(100)),
+        line("writes", 50, None, Some(50)),
+        line("notifications: node deleted", 7, None, Some(6)),
+        line("notifications: children changed", 1, None, Some(1)),
+    ];
+    // Then the row has the sums of both, and they do not agree
+    let shown = terminal(&view, PLAIN);
+    let below = &shown[shown.find("client / servers").unwrap()..];
+    let expected = "predecessor-watch 4 100 / 100 50 / 50 8 / 7 NO";
+    assert_eq!(words(below, "predecessor-watch").join(" "), expected);
+}
+
+#[test]
+fn counters_that_could_not_be_read_are_said_to_be_missing() {
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, None, None)];
+    let shown = terminal(&view, PLAIN);
+    assert!(shown.contains("Nothing could be checked against the servers' own counters"), "{shown}");
+}
+
+#[test]
+fn it_says_where_it_was_measured_and_what_a_dash_means() {
+    for shown in [terminal(&known(), PLAIN), markdown(&known())] {
+        assert!(shown.contains("ensemble and generator share one host and its 2 cores"));
+        assert!(shown.contains("tmpfs: no fsync cost"));
+        assert!(shown.contains("-: not measured"));
+    }
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_says_which_columns_that_cost() {
+    let view = view(&FIVE, &[1, 10, 100]);
+    for width in [80, 100, 120, 160] {
+        let shown = terminal(&view, Style { colour: false, width: Some(width) });
+        let table: Vec<&str> = shown.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+        let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= usize::from(width), "{widest} > {width}\n{shown}");
+        assert!(table[0].contains("verdict") && table[0].contains("wait p99"));
+        assert!(shown.contains("Left out at this width: fairness"), "{shown}");
+    }
+    assert!(!terminal(&view, PLAIN).contains("Left out"));
+}
+
+#[test]
+fn a_long_label_is_wrapped_and_the_figures_stay_whole() {
+    let view = view(&["parent-watch (while_holding=relist)"], &[100]);
+    let shown = terminal(&view, Style { colour: false, width: Some(80) });
+    let table: Vec<&str> = shown.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+    assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(table.iter().any(|line| line.contains("held")), "{shown}");
+}
+
+#[test]
+fn colour_is_used_only_if_allowed() {
+    let escape = '\u{1b}';
+    assert!(!terminal(&known(), PLAIN).contains(escape));
+    assert!(terminal(&known(), Style { colour: true, width: None }).contains(escape));
+}
+
+#[test]
+fn markdown_escapes_what_would_break_its_table() {
+    let mut view = view(&["a|b <i>"], &[4]);
+    cell(&mut view, 0, 4).repetitions[0].partial = Some("lost | gone\nfor good".into());
+    let shown = markdown(&view);
+    assert!(shown.contains("| a\\|b &lt;i> | 4 |"), "{shown}");
+    assert!(shown.contains("lost \\| gone for good"), "{shown}");
+}
+
+#[test]
+fn every_markdown_row_has_as_many_cells_as_headings() {
+    let shown = markdown(&view(&FIVE, &[1, 10]));
+    let rows: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with('|')).collect();
+    let table: Vec<&&str> = rows.iter().take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(table.len(), 2 + FIVE.len() * 2);
+    assert!(table.iter().all(|row| row.matches(" | ").count() == table[0].matches(" | ").count()), "{shown}");
+}
+
+#[test]
+fn an_empty_run_is_said_to_be_empty() {
+    let mut view = views::empty();
+    view.verdict = Verdict::Unknown(vec!["0 of 15 trials ran".into()]);
+    for shown in [terminal(&view, PLAIN), markdown(&view)] {
+        assert!(shown.contains("herd-effect: unknown (0 of 15 trials ran)"), "{shown}");
+        assert!(shown.contains("No trial ran"), "{shown}");
+    }
+    assert_eq!(accounting_table(&view, PLAIN), "");
+}

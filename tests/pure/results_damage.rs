@@ -1,0 +1,145 @@
+//! A run directory that was changed or damaged is refused, and the error names the file.
+
+use crate::support::records;
+use crate::support::run_dirs;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zklockbench::error::Error;
+use zklockbench::results;
+
+/// Publishes a run of two trials, does the damage, and gives what the reader says.
+fn told_after(damage: impl FnOnce(&Path)) -> String {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+    results::read(&dir).unwrap();
+    damage(&dir);
+    let error = results::read(&dir).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    error.to_string()
+}
+
+/// Changes one value in a JSON file of the directory, named by its JSON pointer.
+fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
+    let path = dir.join(file);
+    let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    *json.pointer_mut(pointer).unwrap() = value;
+    fs::write(path, serde_json::to_vec_pretty(&json).unwrap()).unwrap();
+}
+
+fn cut(path: &Path, keep: impl FnOnce(&str) -> usize) {
+    let text = fs::read_to_string(path).unwrap();
+    fs::write(path, &text[..keep(&text)]).unwrap();
+}
+
+#[test]
+fn a_truncated_json_is_told_with_its_file_and_line() {
+    let told = told_after(|dir| {
+        cut(&dir.join("trials/001.json"), |text| text.match_indices('\n').nth(9).unwrap().0);
+    });
+    assert!(told.contains("trials/001.json: EOF while parsing"), "{told}");
+    assert!(told.contains("at line 10 column"), "{told}");
+    assert!(told.contains("restore it from a copy, or run the scenario again"), "{told}");
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_with_its_line() {
+    let told = told_after(|dir| change(dir, "run.json", "/seed", json!("many")));
+    assert!(told.contains("run.json: invalid type: string \"many\", expected u64 at line"), "{told}");
+}
+
+#[test]
+fn a_time_that_is_no_time_is_shown_with_an_example() {
+    let told = told_after(|dir| change(dir, "run.json", "/ended_at", json!("noon")));
+    assert!(told.contains("`noon` is not a UTC time such as"), "{told}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    for file in ["trials/000.json", "trials/001.json"] {
+        let told = told_after(|dir| fs::remove_file(dir.join(file)).unwrap());
+        assert!(told.contains(&format!("{file}: is missing, though the run had 2 trials")), "{told}");
+    }
+    let told = told_after(|dir| fs::remove_file(dir.join("trials/001.hlog")).unwrap());
+    assert!(told.contains("trials/001.hlog: is missing"), "{told}");
+    let told = told_after(|dir| fs::remove_dir_all(dir.join("trials")).unwrap());
+    assert!(told.contains("trials: is missing"), "{told}");
+}
+
+#[test]
+fn a_trial_that_the_run_does_not_count_is_named() {
+    let told = told_after(|dir| change(dir, "run.json", "/trials", json!(1)));
+    assert!(told.contains("trials/001.json: is one too many: run.json counts 1 trials"), "{told}");
+}
+
+#[test]
+fn a_trial_in_the_place_of_another_is_named() {
+    let told = told_after(|dir| {
+        fs::copy(dir.join("trials/000.json"), dir.join("trials/001.json")).unwrap();
+    });
+    assert!(told.contains("trials/001.json: holds trial 0"), "{told}");
+}
+
+#[test]
+fn a_trial_of_a_later_version_is_refused() {
+    let told = told_after(|dir| change(dir, "trials/001.json", "/schema_version", json!(2)));
+    assert!(told.contains("trials/001.json: schema version 2, but this program reads version 1"), "{told}");
+}
+
+#[test]
+fn an_hlog_cut_within_a_line_is_told_with_that_line() {
+    let told = told_after(|dir| cut(&dir.join("trials/000.hlog"), |text| text.len() - 5));
+    // Five lines of comments, then `handoff`, `request_create` and, cut, `wait`.
+    assert!(told.contains("trials/000.hlog: line 8: not a line of an HDR log"), "{told}");
+}
+
+#[test]
+fn an_hlog_that_lost_a_whole_line_contradicts_the_json() {
+    let told = told_after(|dir| {
+        cut(&dir.join("trials/000.hlog"), |text| text.rfind("Tag=wait").unwrap());
+    });
+    assert!(told.contains("samples of `wait` (JSON and .hlog): 6 in one place, 0 in another"), "{told}");
+}
+
+#[test]
+fn a_histogram_that_cannot_be_decoded_is_named() {
+    let told = told_after(|dir| {
+        let path = dir.join("trials/000.hlog");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("Tag=wait,1.030,2.500,", "Tag=wait,1.030,2.500,1.0,!", 1)).unwrap();
+    });
+    assert!(told.contains("the histogram of `wait` is not base64"), "{told}");
+}
+
+#[test]
+fn numbers_that_cannot_both_be_true_are_told() {
+    let changes = [
+        ("/measured/requests/create", json!(7), "measured requests: 12 in one place, 13 in another"),
+        ("/whole/notifications/node_created", json!(1), "whole notifications: 6 in one place, 7 in another"),
+        ("/measured/notifications/by_release", json!(9), "measured notifications by release: 9 in one place"),
+        ("/whole/releases", json!(5), "releases: 6 in the measured phase, but 5 in the whole trial"),
+        ("/tallies/0/acquired", json!(4), "acquisitions: 6 in one place, 7 in another"),
+        (
+            "/latencies/wait/count",
+            json!(5),
+            "samples of `wait` (JSON and .hlog): 5 in one place, 6 in another",
+        ),
+        ("/violation_count", json!(1), "held, but 1 violations counted"),
+        ("/health/valid", json!(false), "valid and invalid at once"),
+    ];
+    for (pointer, value, expected) in changes {
+        let told = told_after(|dir| change(dir, "trials/000.json", pointer, value));
+        assert!(told.contains("trials/000.json: contradicts itself"), "{told}");
+        assert!(told.contains(expected), "{pointer}: {told}");
+    }
+}
+
+#[test]
+fn a_field_that_a_later_program_added_is_passed_over() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let text = fs::read_to_string(dir.join("run.json")).unwrap();
+    fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
+    assert!(results::read(&dir).is_ok());
+}

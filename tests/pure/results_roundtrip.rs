@@ -1,0 +1,179 @@
+//! What a run writes is what a report reads, and a directory that is not whole is never taken for one.
+
+use crate::support::records;
+use crate::support::run_dirs;
+use std::fs;
+use std::time::Duration;
+
+use zklockbench::error::Error;
+use zklockbench::measure::{Measure, RequestKind};
+use zklockbench::record::{Completeness, RunOutcome};
+use zklockbench::results::wire::{RunEnding, RunFile, TrialFile, VerdictWord};
+use zklockbench::results::{self, RunWriter};
+use zklockbench::verdict::Verdict;
+
+#[test]
+fn a_run_that_was_published_is_read_back_as_it_was() {
+    let parent = tempfile::tempdir().unwrap();
+    let trials =
+        [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
+
+    let dir = run_dirs::publish(parent.path(), &trials);
+
+    assert_eq!(dir, parent.path().join("quick-2026-11-21T08-45-08Z"));
+    let read = results::read(&dir).unwrap();
+    assert_eq!(read.run, RunFile::new(&records::run(3), &Verdict::Held, 3));
+    assert_eq!(read.trials, trials.iter().map(TrialFile::from).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_histograms_come_back_whole() {
+    let parent = tempfile::tempdir().unwrap();
+    let trial = records::trial(0);
+
+    let read = results::read(&run_dirs::publish(parent.path(), std::slice::from_ref(&trial))).unwrap();
+
+    assert_eq!(read.trials[0].histograms.len(), trial.histograms.len());
+    for (measure, histogram) in &trial.histograms {
+        assert_eq!(read.trials[0].histogram(*measure), Some(histogram), "{measure:?}");
+    }
+    let latency = read.trials[0].latency(Measure::Request(RequestKind::Create)).unwrap();
+    assert_eq!((latency.count, latency.min_us), (2, 1));
+}
+
+#[test]
+fn what_was_not_measured_is_null_and_never_zero() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial_without_measurements(0)]);
+
+    let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
+    for field in ["throughput_per_s", "fan_out", "fairness", "lag_share", "host_idle_share", "resident_bytes"]
+    {
+        assert!(text.contains(&format!("\"{field}\": null")), "{field}");
+    }
+    let trial = &results::read(&dir).unwrap().trials[0];
+    assert_eq!(trial.derived.throughput_per_s, None);
+    assert_eq!(trial.latency(Measure::Wait), None);
+    assert_eq!((trial.accounting_agrees(), trial.servers_agree()), (None, None));
+    assert_eq!(trial.exclusion.verdict, VerdictWord::Unknown);
+}
+
+#[test]
+fn the_three_way_count_keeps_its_sides_apart() {
+    // Given a trial in which the servers counted one write more than the client.
+    let trial = TrialFile::from(&records::trial(0));
+    assert_eq!(trial.servers_agree(), Some(false));
+    assert_eq!(trial.cost_model_agrees(), Some(true));
+    assert_eq!(trial.accounting_agrees(), Some(false));
+}
+
+#[test]
+fn an_interrupted_run_is_published_too_and_says_so() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "cut").unwrap();
+    let mut trial = records::trial(0);
+    trial.completeness = Completeness::Partial("interrupted".into());
+    writer.trial(&trial).unwrap();
+    let mut run = records::run(4);
+    run.outcome = RunOutcome::Interrupted;
+    let unknown = Verdict::Unknown(vec!["3 of 4 trials did not run".into()]);
+
+    let dir = writer.seal(&run, &unknown).unwrap().publish().unwrap();
+
+    let read = results::read(&dir).unwrap();
+    assert_eq!(read.run.outcome.ending, RunEnding::Interrupted);
+    assert_eq!((read.run.planned_trials, read.run.trials), (4, 1));
+    assert_eq!(Verdict::from(&read.run.exclusion), unknown);
+    assert_eq!(read.trials[0].completeness.why.as_deref(), Some("interrupted"));
+}
+
+#[test]
+fn a_run_aborted_before_its_first_trial_can_still_be_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut run = records::run(4);
+    run.outcome = RunOutcome::Aborted("the ensemble was lost".into());
+    let writer = RunWriter::create(parent.path(), "aborted").unwrap();
+
+    let dir = writer.seal(&run, &Verdict::Unknown(Vec::new())).unwrap().publish().unwrap();
+
+    let read = results::read(&dir).unwrap();
+    assert_eq!(read.run.outcome.why.as_deref(), Some("the ensemble was lost"));
+    assert!(read.trials.is_empty());
+}
+
+#[test]
+fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(2)]);
+    let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.index).collect();
+    assert_eq!(indices, [0, 2]);
+}
+
+#[test]
+fn a_writer_that_is_dropped_leaves_nothing_whether_sealed_or_not() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut going = RunWriter::create(parent.path(), "going").unwrap();
+    going.trial(&records::trial(0)).unwrap();
+    let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
+    let sealed = sealed.seal(&records::run(0), &Verdict::Held).unwrap();
+
+    drop((going, sealed));
+
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
+    let parent = tempfile::tempdir().unwrap();
+    let end = parent.path().join("mine");
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.trial(&records::trial(0)).unwrap();
+    // What a kill -9 leaves now: the trial, and no run.json.
+    assert!(writer.dir().join("trials/000.hlog").is_file());
+    let half = results::read(writer.dir()).unwrap_err();
+    assert!(half.to_string().contains("is half of a run"), "{half}");
+    assert!(!end.exists());
+
+    let sealed = writer.seal(&records::run(1), &Verdict::Held).unwrap();
+    assert!(!end.exists());
+    // Whole now: charts are drawn from what is read here.
+    assert_eq!(results::read(sealed.dir()).unwrap().trials.len(), 1);
+    fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
+
+    assert_eq!(sealed.publish().unwrap(), end);
+    assert!(end.join("run.json").is_file() && end.join("chart.svg").is_file());
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn server_logs_are_kept_in_a_folder_of_the_run() {
+    let parent = tempfile::tempdir().unwrap();
+    let writer = RunWriter::create(parent.path(), "mine").unwrap();
+    assert!(!writer.server_logs().exists());
+    fs::create_dir(writer.server_logs()).unwrap();
+    fs::write(writer.server_logs().join("server-1.log"), "started").unwrap();
+
+    let dir = writer.seal(&records::run(0), &Verdict::Held).unwrap().publish().unwrap();
+
+    assert_eq!(fs::read_to_string(dir.join("server-logs/server-1.log")).unwrap(), "started");
+}
+
+#[test]
+fn times_keep_their_microseconds_and_sessions_their_unit() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
+    assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
+    let trial = &results::read(&dir).unwrap().trials[0];
+    assert_eq!(Duration::from_micros(trial.sessions.negotiated_timeout_us), Duration::from_secs(10));
+}
+
+#[test]
+fn writing_a_trial_twice_is_refused_and_names_the_file() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.trial(&records::trial(0)).unwrap();
+    let error = writer.trial(&records::trial(0)).unwrap_err();
+    assert!(matches!(error, Error::Environment(_)));
+    assert!(error.to_string().contains("trials/000.json"), "{error}");
+}

@@ -1,0 +1,113 @@
+//! The two tables of a run directory: every column there, every cell of its kind, empty where unmeasured.
+
+use crate::support::records;
+use crate::support::run_dirs;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use zklockbench::measure::{Measure, Outcome, RequestKind};
+use zklockbench::record::Trial;
+
+type Row = BTreeMap<String, String>;
+
+fn rows(path: &Path) -> Vec<Row> {
+    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
+}
+
+fn table(name: &str, trials: &[Trial]) -> Vec<Row> {
+    let parent = tempfile::tempdir().unwrap();
+    rows(&run_dirs::publish(parent.path(), trials).join(name))
+}
+
+/// The columns that hold words; every other column holds numbers.
+const WORDS: [&str; 10] = [
+    "strategy",
+    "label",
+    "params",
+    "load",
+    "started_at",
+    "exclusion",
+    "completeness",
+    "valid",
+    "servers_agree",
+    "cost_model_agrees",
+];
+
+#[test]
+fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
+    let rows = table("summary.csv", &[records::trial(0), records::trial_without_measurements(1)]);
+    assert_eq!(rows.len(), 2);
+    for (column, cell) in &rows[0] {
+        let word = WORDS.contains(&column.as_str());
+        assert!(cell.is_empty() || word != cell.parse::<f64>().is_ok(), "{column}: {cell}");
+    }
+}
+
+#[test]
+fn every_measure_outcome_and_request_kind_has_its_columns() {
+    let rows = table("summary.csv", &[records::trial(0)]);
+    for measure in Measure::all() {
+        for suffix in ["count", "mean_us", "min_us", "p50_us", "p90_us", "p99_us", "p999_us", "max_us"] {
+            let column = format!("{}_{suffix}", measure.name());
+            assert!(rows[0].contains_key(&column), "{column}");
+        }
+    }
+    let outcomes = Outcome::ALL.map(|outcome| format!("outcome_{}", outcome.name()));
+    let requests = RequestKind::ALL.map(|kind| format!("requests_{}", kind.name()));
+    for column in outcomes.iter().chain(&requests) {
+        assert!(rows[0].contains_key(column), "{column}");
+    }
+}
+
+#[test]
+fn the_cells_hold_what_the_trial_measured() {
+    let rows = table("summary.csv", &[records::trial(0)]);
+    let expected = [
+        ("label", "predecessor-watch (ttl = \"1s\", a=b)"),
+        ("params", "ttl=1s"),
+        ("started_at", "2026-11-21T08:45:08.123456Z"),
+        ("exclusion", "held"),
+        ("completeness", "complete"),
+        ("valid", "true"),
+        ("servers_agree", "no"),
+        ("cost_model_agrees", "yes"),
+        ("violations", "0"),
+        ("errors", "2"),
+        ("throughput_per_s", "2.4"),
+        ("fan_out", "0.5"),
+        ("requests_per_acquisition", "2"),
+        ("names_per_acquisition", "3"),
+        ("bytes_per_acquisition", "300"),
+        ("notifications_by_release_useful", "2"),
+        ("outcome_timed_out", "1"),
+        ("requests_get_children", "6"),
+        ("wait_count", "6"),
+        ("wait_p50_us", "1100"),
+        ("cpu_share", "0.3333333333333333"),
+    ];
+    for (column, cell) in expected {
+        assert_eq!(rows[0][column], cell, "{column}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_an_empty_cell_but_a_count_of_none_is_zero() {
+    let rows = table("summary.csv", &[records::trial_without_measurements(0)]);
+    for column in ["throughput_per_s", "fan_out", "fairness", "wait_p99_us", "wait_mean_us", "lag_share"] {
+        assert_eq!(rows[0][column], "", "{column}");
+    }
+    for column in ["wait_count", "requests", "outcome_acquired", "notifications_by_release"] {
+        assert_eq!(rows[0][column], "0", "{column}");
+    }
+    assert_eq!((&*rows[0]["servers_agree"], &*rows[0]["exclusion"]), ("unknown", "unknown"));
+}
+
+#[test]
+fn the_timeline_says_how_long_its_last_second_was() {
+    let rows = table("timeline.csv", &[records::trial(0), records::trial_without_measurements(1)]);
+    let cells = |column: &str| rows.iter().map(|row| row[column].clone()).collect::<Vec<_>>();
+    assert_eq!(cells("second"), ["0", "1", "2"]);
+    assert_eq!(cells("length_us"), ["1000000", "1000000", "500000"]);
+    assert_eq!(cells("acquisitions"), ["3", "2", "1"]);
+    assert_eq!(cells("trial"), ["0", "0", "0"]);
+}

@@ -1,0 +1,67 @@
+//! Every mistake that a scenario file can hold, faults apart, and what is said of it: `snapshots/` has the answers.
+
+use crate::support::cards::CARDS;
+use crate::support::diagnosed::{said_of_added_lines, said_of_files};
+use zklockbench::catalog::{Choice, LockCard, Param, ParamKind};
+use zklockbench::scenario::parse;
+
+#[test]
+fn what_is_said_of_lines_after_a_right_file() {
+    insta::assert_snapshot!(
+        "errors_in_added_lines",
+        said_of_added_lines(
+            &CARDS,
+            include_str!("snapshots/pure__scenario_errors__errors_in_added_lines.snap")
+        )
+    );
+}
+
+#[test]
+fn what_is_said_of_whole_files() {
+    insta::assert_snapshot!(
+        "errors_in_files",
+        said_of_files(&CARDS, include_str!("snapshots/pure__scenario_errors__errors_in_files.snap"))
+    );
+}
+
+/// A lock of which one parameter decides what others mean.
+const DECIDES: [LockCard; 1] = [LockCard {
+    name: "decides",
+    params: &[
+        Param {
+            name: "policy",
+            kind: ParamKind::Choice(&[
+                Choice { word: "never", takes: &[] },
+                Choice { word: "some", takes: &["pause", "times"] },
+                Choice { word: "always", takes: &["pause"] },
+            ]),
+            default: "never",
+            doc: "Decides.",
+        },
+        Param { name: "pause", kind: ParamKind::Duration, default: "1s", doc: "A pause." },
+        Param { name: "times", kind: ParamKind::Count(1, 9), default: "3", doc: "A number." },
+    ],
+    ..CARDS[4]
+}];
+
+#[test]
+fn what_is_said_of_parameters_that_decide_about_others() {
+    insta::assert_snapshot!(
+        "errors_in_deciding_parameters",
+        said_of_files(
+            &DECIDES,
+            include_str!("snapshots/pure__scenario_errors__errors_in_deciding_parameters.snap")
+        )
+    );
+}
+
+#[test]
+fn a_parameter_that_means_nothing_is_not_in_force() {
+    let strategies =
+        "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
+    let text = format!("name = \"x\"\nduration = \"60s\"\ncontenders = 1\nstrategies = [{strategies}]\n");
+    let parsed = parse("x.toml", &text, &DECIDES, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let names = |at: usize| parsed.scenario.strategies[at].params.keys().cloned().collect::<Vec<_>>();
+    assert_eq!((names(0), names(1)), (vec!["policy".into()], vec!["pause".into(), "policy".into()]));
+    assert_eq!(names(2), ["pause", "policy", "times"]);
+}

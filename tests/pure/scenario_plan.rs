@@ -1,0 +1,229 @@
+//! What a scenario expands to, how long it takes, and what its writer is advised.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::support::cards::CARDS;
+use zklockbench::catalog::ParamValue;
+use zklockbench::scenario::{Distribution, EnsembleChoice, Load, Order, Parsed, Plan, Preview, Stop, parse};
+
+const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
+
+fn parsed(lines: &str) -> Parsed {
+    parse("x.toml", &format!("{HEAD}{lines}"), &CARDS, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn plan(lines: &str) -> Plan {
+    Plan::of(&parsed(lines).scenario)
+}
+
+fn combinations(plan: &Plan, repetition: u32) -> Vec<(String, usize)> {
+    let trials = plan.trials.iter().filter(|trial| trial.repetition == repetition);
+    trials.map(|trial| (trial.strategy.label.clone(), trial.contenders)).collect()
+}
+
+fn warnings(lines: &str) -> Vec<String> {
+    let shown = |warning: zklockbench::scenario::MachineDiagnostic| {
+        format!("{}:{} {}", warning.position.line, warning.position.column, warning.message)
+    };
+    parsed(lines).warnings.machine().into_iter().map(shown).collect()
+}
+
+#[test]
+fn what_is_not_said_has_the_documented_default() {
+    let scenario = parsed("contenders = 4\nduration = \"5s\"\n").scenario;
+    assert_eq!(scenario.description, "");
+    assert_eq!(scenario.ensemble, EnsembleChoice::Local { servers: 3, data_dir: None });
+    assert_eq!(scenario.contenders, [4]);
+    assert_eq!((scenario.locks, scenario.repetitions, scenario.seed), (1, 3, 1));
+    assert_eq!((scenario.hold, scenario.think), (Distribution::ZERO, Distribution::ZERO));
+    assert_eq!((scenario.load, scenario.order), (Load::Closed, Order::Shuffled));
+    assert_eq!(scenario.stop, Stop::After(Duration::from_secs(5)));
+    assert_eq!((scenario.ramp_up, scenario.warm_up), (Duration::ZERO, Duration::ZERO));
+    assert_eq!((scenario.session_timeout, scenario.acquire_timeout), (Duration::from_secs(10), None));
+    assert!((scenario.time_scale - 1.0).abs() < f64::EPSILON);
+    assert!(scenario.read_ratio.abs() < f64::EPSILON);
+    assert_eq!(scenario.strategies[1].params["while_holding"], ParamValue::Word("stop".to_owned()));
+}
+
+#[test]
+fn a_strategy_carries_its_defaults_and_is_labelled_with_what_was_set() {
+    let text = "name = \"x\"\ncontenders = 1\nacquisitions = 1\npoll_interval = \"200ms\"\n\
+                strategies = [\"polling\", { name = \"polling\", poll_interval = \"50ms\", look_first = true }]\n";
+    let strategies = parse("x.toml", text, &CARDS, &[]).unwrap().scenario.strategies;
+    assert_eq!(strategies[0].label, "polling");
+    assert_eq!(strategies[0].params["poll_interval"], ParamValue::Duration(Duration::from_millis(200)));
+    assert_eq!(strategies[0].params["look_first"], ParamValue::Bool(false));
+    assert_eq!(strategies[1].label, "polling poll_interval=50ms look_first=true");
+    assert_eq!(strategies[1].params["poll_interval"], ParamValue::Duration(Duration::from_millis(50)));
+}
+
+#[test]
+fn every_repetition_holds_every_combination_once() {
+    let plan = plan("contenders = [1, 5, 20]\nduration = \"5s\"\nrepetitions = 4\n");
+    assert_eq!(plan.trials.len(), 3 * 3 * 4);
+    for repetition in 1..=4 {
+        assert_eq!(combinations(&plan, repetition).into_iter().collect::<BTreeSet<_>>().len(), 9);
+    }
+    assert!(plan.trials.iter().enumerate().all(|(index, trial)| trial.index == index));
+    assert!(plan.trials.is_sorted_by_key(|trial| trial.repetition));
+}
+
+#[test]
+fn the_order_is_shuffled_by_the_seed_alone_and_differs_between_repetitions() {
+    let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
+    let one = plan(lines);
+    assert_eq!(one, plan(lines));
+    assert_ne!(combinations(&one, 1), combinations(&one, 2));
+    assert_ne!(combinations(&one, 1), combinations(&plan(&format!("{lines}seed = 2\n")), 1));
+}
+
+#[test]
+fn the_shuffle_is_the_same_on_every_platform() {
+    let plan = plan("contenders = [1, 2]\nduration = \"5s\"\nrepetitions = 1\nseed = 7\n");
+    let order: Vec<_> = combinations(&plan, 1).into_iter().map(|(label, n)| format!("{label}/{n}")).collect();
+    assert_eq!(
+        order,
+        [
+            "polling/2",
+            "predecessor-watch/2",
+            "polling/1",
+            "parent-watch/2",
+            "parent-watch/1",
+            "predecessor-watch/1"
+        ]
+    );
+    assert_eq!(plan.trials[0].seed, 12_790_295_526_863_346_087);
+}
+
+#[test]
+fn as_written_means_strategies_then_contenders_in_every_repetition() {
+    let plan = plan("contenders = [5, 1]\nduration = \"5s\"\norder = \"as-written\"\nrepetitions = 2\n");
+    let written = [("polling", 5), ("polling", 1), ("parent-watch", 5), ("parent-watch", 1)];
+    let order = combinations(&plan, 2);
+    assert_eq!(order[..4], written.map(|(label, contenders)| (label.to_owned(), contenders)));
+    assert_eq!(order, combinations(&plan, 1));
+}
+
+#[test]
+fn every_trial_has_a_seed_of_its_own_that_the_order_does_not_change() {
+    let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
+    let key = |plan: Plan| -> BTreeSet<_> {
+        plan.trials.into_iter().map(|t| (t.strategy.label, t.contenders, t.repetition, t.seed)).collect()
+    };
+    let shuffled = plan(lines);
+    let seeds: BTreeSet<_> = shuffled.trials.iter().map(|trial| trial.seed).collect();
+    assert_eq!(seeds.len(), 27);
+    assert_eq!(key(shuffled), key(plan(&format!("{lines}order = \"as-written\"\n"))));
+}
+
+#[test]
+fn time_scale_multiplies_all_times_but_the_timeouts() {
+    let plan = plan(
+        "contenders = 2\ntime_scale = 0.1\nhold = \"20ms\"\nthink = \"10ms\"\nduration = \"5s\"\nramp_up = \"2s\"\n\
+         warm_up = \"1s\"\npoll_interval = \"1s\"\nacquire_timeout = \"30s\"\norder = \"as-written\"\n",
+    );
+    let trial = &plan.trials[0];
+    let ms = Duration::from_millis;
+    assert_eq!((trial.hold, trial.think), (Distribution::Fixed(ms(2)), Distribution::Fixed(ms(1))));
+    assert_eq!(trial.stop, Stop::After(ms(500)));
+    assert_eq!((trial.ramp_up, trial.warm_up), (ms(200), ms(100)));
+    assert_eq!(trial.strategy.params["poll_interval"], ParamValue::Duration(ms(100)));
+    assert_eq!((trial.session_timeout, trial.acquire_timeout), (ms(10_000), Some(ms(30_000))));
+}
+
+#[test]
+fn the_published_setting_is_estimated_as_its_holds_and_half_an_interval_a_handoff() {
+    let plan =
+        plan("contenders = 20\nhold = \"2s\"\nacquisitions = 1\nrepetitions = 1\norder = \"as-written\"\n");
+    let seconds: Vec<_> = plan.trials.iter().map(|trial| trial.estimated_duration().as_secs()).collect();
+    assert_eq!(seconds, [50, 40, 40]);
+    assert!((50 + 40 + 40 + 8..50 + 40 + 40 + 11).contains(&plan.estimated_duration().as_secs()));
+}
+
+#[test]
+fn the_largest_numbers_that_a_file_may_hold_can_be_planned_and_estimated() {
+    let plan = plan(
+        "contenders = 100000\nhold = { log-normal = { median = \"24h\", sigma = 3 } }\nthink = \"24h\"\n\
+         acquisitions = 1000000000\ntime_scale = 1000\nramp_up = \"24h\"\nwarm_up = \"24h\"\n",
+    );
+    assert!(plan.estimated_duration() > Duration::from_secs(1_000_000_000));
+}
+
+#[test]
+fn a_batch_is_one_acquisition_each() {
+    let plan =
+        plan("contenders = 2\nload = \"batch\"\nacquisitions = 1\nhold = \"50ms\"\nwarm_up = \"0s\"\n");
+    assert!(plan.trials.iter().all(|t| t.load == Load::Batch && t.stop == Stop::Acquisitions(1)));
+}
+
+#[test]
+fn advice_points_at_the_value_that_it_is_about() {
+    assert_eq!(
+        warnings("contenders = [1, 4]\nlocks = 2\nhold = \"100us\"\nduration = \"5s\"\nrepetitions = 1\n"),
+        [
+            "4:9 with 1 contender only 1 of 2 locks are used",
+            "5:8 a hold of 100 µs is not timed exactly: timers tick in milliseconds",
+            "6:12 without a warm-up the first, slower acquisitions are measured too",
+            "6:12 `polling` with 1 contender will acquire only about 5 times in the measured phase",
+            "7:15 one repetition shows no spread, so no difference can be told from noise",
+        ]
+    );
+}
+
+#[test]
+fn advice_on_timeouts_and_bursts() {
+    let lines = "contenders = 5000\nacquisitions = 1\nhold = \"10ms\"\nacquire_timeout = \"1s\"\nsession_timeout = \"1s\"\n";
+    assert_eq!(
+        warnings(lines),
+        [
+            "3:14 5000 contenders that arrive together each list 5000 names: sessions may time out",
+            "6:19 `polling` with 5000 contenders will often time out: it waits about 42m 44s",
+            "7:19 a pause of 1s of a server's JVM or of this host expires sessions",
+        ]
+    );
+    let existing =
+        "contenders = 2\nacquisitions = 1\nsession_timeout = \"2s\"\n[ensemble]\nconnect = \"zk1:2181\"\n";
+    assert_eq!(warnings(existing), ["5:19 a server with the default tickTime grants 4s to 40s, not 2s"]);
+}
+
+#[test]
+fn advice_on_readers_where_no_strategy_lets_them_in_together() {
+    assert_eq!(
+        warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
+        ["5:14 no strategy listed has a read side, so every request is taken as a write"]
+    );
+    assert_eq!(warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.0\n"), [""; 0]);
+}
+
+#[test]
+fn a_read_ratio_reaches_every_trial_unscaled() {
+    let plan = plan("contenders = 2\nacquisitions = 5\nread_ratio = 1\ntime_scale = 0.1\n");
+    assert!(plan.trials.iter().all(|trial| (trial.read_ratio - 1.0).abs() < f64::EPSILON));
+}
+
+#[test]
+fn a_depth_reaches_every_trial_and_is_one_unless_said() {
+    let depths = |lines: &str| {
+        let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
+        let plan = Plan::of(&parse("x.toml", &text, &CARDS, &[]).unwrap().scenario);
+        plan.trials.iter().map(|trial| trial.depth).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(depths("contenders = [1, 2]\n"), BTreeSet::from([1]));
+    assert_eq!(depths("contenders = [1, 2]\ndepth = 4\ntime_scale = 0.1\n"), BTreeSet::from([4]));
+}
+
+#[test]
+fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() {
+    let preview = Preview::of(&parsed("contenders = [1, 5]\nduration = \"60s\"\nwarm_up = \"1s\"\n"));
+    let shown = preview.to_string();
+    for expected in
+        ["x: ", "own, 3 servers on this host", "closed, for 60 s", "18 trials, about", "predecessor-watch"]
+    {
+        assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
+    }
+    let json = serde_json::to_value(&preview).unwrap();
+    assert_eq!(json["trials"].as_array().unwrap().len(), 18);
+    assert!(json["estimated_us"].as_u64().unwrap() > 18 * 61_000_000);
+    assert_eq!(json["warnings"], serde_json::json!([]));
+}

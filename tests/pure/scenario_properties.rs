@@ -1,0 +1,142 @@
+//! Whatever the file holds, reading it never panics, and every diagnostic points inside it.
+
+use crate::support::cards::CARDS;
+use proptest::prelude::*;
+use zklockbench::fault;
+use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
+
+/// Separated by white space.
+const WORDS: &str = r#"
+name strategies contenders locks hold think read_ratio depth poll_interval load duration acquisitions ramp_up
+warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
+clients watch uniform min max log-normal sigma median µ "naïve" [ensemble] [[strategies]] [[fault]] [fault]
+fault kind target contender at after_acquisitions times every jitter latency shape
+"#;
+
+/// Separated by four spaces or a new line.
+const VALUES: &str = r##"
+1    0    -1    1.5    nan    inf    -inf    1e308    99999999999999999999    0x_    0xff    true    "20ms"
+"1s"    "0s"    "9999999999999d"    "-1s"    "1.99999999999999999999s"    "polling"    "no-lock"    "batch"
+"closed"    "é́🦓"    ""    '    """    []    {}    [1, 5, 20]    [1, 1]    [100000, 99999]
+{ uniform = { min = "5ms", max = "1ms" } }    { a.b = 1, a.c = 2 }
+{ log-normal = { median = "24h", sigma = 3 } }    ["polling", "no-lock"]    1979-05-27T07:32:00Z
+[{ name = "polling", poll_interval = "1ms" }]    "zk1:2181,[::1]:2181/a"    "://,/"    20ms    [[[[    "kill"
+"partition"    "delay"    "leader"    "holder"    [{ kind = "kill", at = "1s", duration = "1s" }]
+[{ kind = "crash", after_acquisitions = 3, times = 1000, every = "7d" }, 5]    { kind = "stall" }
+"##;
+
+const VALID: &str = r#"name = "valid"
+strategies = ["polling", { name = "parent-watch", while_holding = "relist" }]
+contenders = [1, 5]
+hold = { uniform = { min = "1ms", max = "5ms" } }
+think = "1ms"
+poll_interval = "100ms"
+duration = "5s"
+warm_up = "1s"
+acquire_timeout = "30s"
+
+[ensemble]
+servers = 3
+
+[[fault]]
+kind = "delay"
+at = "1s"
+duration = "500ms"
+times = 3
+every = "1s"
+latency = "5ms"
+"#;
+
+fn in_bounds(diagnostics: &Diagnostics, text: &str) {
+    for diagnostic in diagnostics.iter() {
+        assert!(text.get(diagnostic.span.clone()).is_some(), "{:?} is not inside", diagnostic.span);
+        assert!(!diagnostic.message.is_empty() && diagnostic.help.is_some());
+    }
+    let lines = text.matches('\n').count() + 1;
+    for machine in diagnostics.machine() {
+        assert!((1..=lines).contains(&machine.position.line) && machine.position.column >= 1);
+    }
+    let _ = (diagnostics.render(false), diagnostics.render(true));
+}
+
+/// Reads a text and does with it everything that `validate` would.
+fn check(text: &str) {
+    match parse("random.toml", text, &CARDS, &fault::cards()) {
+        Err(errors) => {
+            assert!(!errors.is_empty(), "refused without a reason");
+            in_bounds(&errors, text);
+        }
+        Ok(parsed) => {
+            in_bounds(&parsed.warnings, text);
+            let plan = Plan::of(&parsed.scenario);
+            assert!(!plan.trials.is_empty() && plan.trials.len() <= 10_000);
+            let _ = Preview::of(&parsed).to_string();
+        }
+    }
+}
+
+fn line() -> impl Strategy<Value = String> {
+    let word = || proptest::sample::select(WORDS.split_whitespace().collect::<Vec<_>>());
+    let values = VALUES.lines().flat_map(|line| line.split("    ")).filter(|value| !value.is_empty());
+    let value = proptest::sample::select(values.collect::<Vec<_>>());
+    prop_oneof![
+        8 => (word(), value).prop_map(|(key, value)| format!("{key} = {value}\n")),
+        1 => word().prop_map(|word| format!("{word}\n")),
+        1 => "[\\PC]{0,12}\n",
+        1 => Just("[ensemble]\r\n".to_owned()),
+        1 => Just("[[fault]]\n".to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(crate::cases())]
+
+    #[test]
+    fn files_made_of_likely_lines(lines in proptest::collection::vec(line(), 0..14)) {
+        check(&lines.concat());
+    }
+
+    #[test]
+    fn valid_files_with_one_line_replaced_or_added(at in 0usize..20, line in line(), replace: bool) {
+        let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
+        if replace {
+            lines[at] = line;
+        } else {
+            lines.insert(at, line);
+        }
+        check(&lines.concat());
+    }
+
+    #[test]
+    fn valid_files_with_characters_changed(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<char>(), 0u8..3), 1..5)
+    ) {
+        let mut text: Vec<char> = VALID.chars().collect();
+        for (index, character, kind) in changes {
+            let at = index.index(text.len());
+            match kind {
+                0 => text[at] = character,
+                1 => text.insert(at, character),
+                _ => { text.remove(at); }
+            }
+        }
+        check(&text.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn valid_files_cut_short(at in 0..VALID.len()) {
+        check(&VALID[..at]);
+    }
+
+    #[test]
+    fn any_text_at_all(text in "\\PC{0,80}") {
+        check(&text);
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_a_crash() {
+    check(&format!("hold = {}", "[".repeat(5000)));
+    check(&format!("hold = {}", "{ a = ".repeat(5000)));
+    check(&format!("{} = 1", vec!["a"; 5000].join(".")));
+}

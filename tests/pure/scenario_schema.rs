@@ -1,0 +1,118 @@
+//! The schema and the reference say what the reader does.
+
+use std::sync::LazyLock;
+
+use crate::support::cards::CARDS;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use zklockbench::catalog::LockCard;
+use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, Section};
+use zklockbench::scenario::{reference, schema};
+use zklockbench::{fault, lock};
+
+fn validator(cards: &[LockCard]) -> Validator {
+    jsonschema::draft202012::new(&schema(cards, &fault::cards())).unwrap()
+}
+
+/// What the schema says against a file.
+pub fn complaints(file: &Value) -> Vec<String> {
+    static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| validator(&CARDS));
+    VALIDATOR.iter_errors(file).map(|error| error.to_string()).collect()
+}
+
+fn file(extra: Value) -> Value {
+    let mut file = json!({ "name": "a", "strategies": ["polling"], "contenders": 2, "duration": "5s" });
+    for (key, value) in extra.as_object().unwrap() {
+        file[key] = value.clone();
+    }
+    file
+}
+
+#[test]
+fn the_schema_is_itself_a_valid_schema() {
+    assert!(jsonschema::draft202012::meta::is_valid(&schema(&CARDS, &fault::cards())));
+}
+
+#[test]
+fn every_shipped_scenario_validates() {
+    let files = super::scenario_shipped::shipped();
+    assert!(files.len() >= 7);
+    let validator = validator(&lock::cards());
+    for (name, text) in files {
+        let value = serde_json::to_value(toml::from_str::<toml::Value>(&text).unwrap()).unwrap();
+        let complaints: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert_eq!(complaints, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn every_field_is_in_the_schema_with_its_meaning_and_a_default_that_validates() {
+    let schema = schema(&CARDS, &fault::cards());
+    let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
+    for field in FIELDS {
+        let properties = match field.section {
+            Section::Top => &schema["properties"],
+            Section::Ensemble => &schema["properties"][ENSEMBLE]["properties"],
+            Section::Fault => {
+                let knows = |one: &&Value| one["properties"][field.name].is_object();
+                &faults.iter().find(knows).unwrap()["properties"]
+            }
+        };
+        let property = &properties[field.name];
+        // A fault's kind is described by the fault.
+        assert!(property["description"] == field.doc || field.name == "kind", "{}", field.name);
+        let default = &property["default"];
+        assert!(!default.is_null() || !matches!(field.need, zklockbench::scenario::fields::Need::Default(_)));
+        if field.section == Section::Top && !default.is_null() {
+            assert_eq!(complaints(&file(json!({ field.name: default }))), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn every_card_can_be_named_alone_and_in_a_table_with_its_parameters_only() {
+    for card in &CARDS {
+        let both = json!({ "strategies": [card.name, { "name": card.name }] });
+        assert_eq!(complaints(&file(both)), Vec::<String>::new());
+        let stranger = json!({ "strategies": [{ "name": card.name, "nonsense": 1 }] });
+        assert!(!complaints(&file(stranger)).is_empty());
+        for param in card.params {
+            let value = param.default.parse::<bool>().map_or(json!(param.default), |flag| json!(flag));
+            let set = json!({ "strategies": [{ "name": card.name, param.name: value }] });
+            assert_eq!(complaints(&file(set)), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
+    for wrong in [
+        json!({ "strategies": ["poling"] }),
+        json!({ "contenders": 0 }),
+        json!({ "contenders": [5, 5] }),
+        json!({ "hold": "20" }),
+        json!({ "hold": 20 }),
+        json!({ "hold": { "uniform": { "min": "1ms" } } }),
+        json!({ "load": "open" }),
+        json!({ "load": "batch" }),
+        json!({ "acquisitions": 3 }),
+        json!({ "ensemble": { "servers": 2 } }),
+        json!({ "ensemble": { "servers": 3, "connect": "a:1" } }),
+        json!({ "warmup": "1s" }),
+    ] {
+        assert!(!complaints(&file(wrong.clone())).is_empty(), "{wrong} passed");
+    }
+}
+
+#[test]
+fn the_reference_names_every_key_shape_strategy_and_parameter() {
+    let page = reference(&CARDS, &fault::cards());
+    for field in FIELDS {
+        assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);
+    }
+    for card in &CARDS {
+        assert!(page.contains(&format!("| `{}` |", card.name)), "{}", card.name);
+        assert!(card.params.iter().all(|param| page.contains(&format!("| `{}` |", param.name))));
+    }
+    assert!(page.contains("log-normal"));
+}

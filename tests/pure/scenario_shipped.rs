@@ -1,0 +1,73 @@
+//! Every scenario that ships is right, says what its file name says, and takes the time that it promises.
+
+use std::time::Duration;
+
+use zklockbench::scenario::{Parsed, Plan, parse};
+use zklockbench::{fault, lock};
+
+/// Every shipped scenario, its name before its text.
+pub fn shipped() -> Vec<(String, String)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+    let mut files: Vec<_> = walkdir::WalkDir::new(directory)
+        .into_iter()
+        .map(|entry| entry.unwrap().into_path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn parsed(name: &str, text: &str) -> Parsed {
+    parse(&format!("{name}.toml"), text, &lock::cards(), &fault::cards())
+        .unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn each_parses_and_is_named_after_its_file() {
+    let files = shipped();
+    assert!(files.len() >= 7);
+    for (name, text) in files {
+        let scenario = parsed(&name, &text).scenario;
+        assert_eq!(scenario.name, name);
+        assert!(!scenario.description.is_empty());
+    }
+}
+
+#[test]
+fn only_the_published_setting_draws_a_warning_for_it_is_not_repeated() {
+    for (name, text) in shipped() {
+        let warnings = parsed(&name, &text).warnings;
+        let expected = usize::from(name == "three-strategies");
+        assert_eq!(warnings.len(), expected, "{name}: {warnings}");
+    }
+}
+
+#[test]
+fn each_opens_with_purpose_expectation_and_source() {
+    for (name, text) in shipped() {
+        let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+        for word in ["Purpose:", "Expect:", "Source:"] {
+            assert!(comment.contains(word), "{name} does not say its {word}");
+        }
+    }
+}
+
+#[test]
+fn readers_and_writers_are_done_within_two_minutes() {
+    let (name, text) = shipped().into_iter().find(|(name, _)| name == "readers-writers").unwrap();
+    let plan = Plan::of(&parsed(&name, &text).scenario);
+    assert!(plan.trials.iter().all(|trial| trial.read_ratio > 0.5));
+    assert!(plan.estimated_duration() <= Duration::from_secs(120), "{:?}", plan.estimated_duration());
+}
+
+#[test]
+fn quick_is_done_well_under_two_minutes() {
+    let (name, text) = shipped().into_iter().find(|(name, _)| name == "quick").unwrap();
+    let plan = Plan::of(&parsed(&name, &text).scenario);
+    assert_eq!(plan.trials.len(), 4 * 3 * 2);
+    assert!(plan.estimated_duration() <= Duration::from_secs(80), "{:?}", plan.estimated_duration());
+}

@@ -1,0 +1,25 @@
+//! What the tests of several lanes share.
+
+#![allow(dead_code, reason = "each lane uses a part")]
+
+pub mod breakable;
+pub mod cards;
+pub mod contender;
+pub mod depth;
+pub mod diagnosed;
+pub mod docker;
+pub mod drawn;
+pub mod ensemble;
+pub mod faults;
+pub mod foreign;
+pub mod inside;
+pub mod program;
+pub mod proxy;
+pub mod records;
+pub mod rehearsal;
+pub mod run_dirs;
+pub mod sessions;
+pub mod skip;
+pub mod story;
+pub mod trials;
+pub mod views;

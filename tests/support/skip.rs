@@ -1,0 +1,21 @@
+//! Tests that cannot run on this machine say so, so that nobody takes them for passed.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// To be called by a test that returns early, with what this machine lacks. The line is also appended to the file that
+/// `ZKLOCKBENCH_SKIPPED` names, which `scripts/test` shows at its end. With `CI=true` a skipped test fails, unless
+/// `ZKLOCKBENCH_ALLOW_SKIPS=1`.
+pub fn skipped(why: impl Display) {
+    let thread = std::thread::current();
+    let why = why.to_string().replace('\n', " ");
+    let line = format!("SKIPPED {}::{}: {why}", env!("CARGO_CRATE_NAME"), thread.name().unwrap_or("?"));
+    println!("{line}");
+    if let Some(list) = std::env::var_os("ZKLOCKBENCH_SKIPPED") {
+        let mut list = OpenOptions::new().create(true).append(true).open(list).unwrap();
+        list.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    let is = |name: &str, value: &str| std::env::var_os(name).is_some_and(|set| set == value);
+    assert!(!is("CI", "true") || is("ZKLOCKBENCH_ALLOW_SKIPS", "1"), "{line}");
+}
