@@ -42,6 +42,8 @@ pub struct LocalSpec {
 pub struct Local {
     // Before network and directory: the servers end before these are removed.
     servers: Vec<Mutex<Server>>,
+    /// Held while a server is being started or ended, by its number from 1.
+    changes: Vec<tokio::sync::Mutex<()>>,
     network: Option<Network>,
     directory: EnsembleDir,
     addresses: Vec<String>,
@@ -89,6 +91,7 @@ impl Local {
         let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
         let mut local = Self {
             servers: Vec::new(),
+            changes: (0..spec.servers).map(|_| tokio::sync::Mutex::default()).collect(),
             network,
             directory,
             addresses: Vec::new(),
@@ -220,6 +223,13 @@ impl Local {
             let _ = server.into_inner().unwrap_or_else(PoisonError::into_inner).let_go();
         }
         Ok(())
+    }
+
+    /// Waits until nobody else starts or ends that server: of two faults that overlap, neither ends what the other has not
+    /// started yet.
+    pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let change = self.changes.get(number.checked_sub(1)?)?;
+        Some(change.lock().await)
     }
 
     /// Ends the servers for good and removes their data and their network, whoever else may still share them.

@@ -95,14 +95,17 @@ impl Processes for Local {
     }
 
     async fn kill(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
         end(self, server, Signal::KILL).await
     }
 
     async fn stop(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
         end(self, server, Signal::TERM).await
     }
 
     async fn start(&self, server: usize) -> Done {
+        let _changing = self.changing(server).await;
         start(self, server).await
     }
 

@@ -159,6 +159,28 @@ async fn a_server_that_ends_by_itself_is_told_and_one_that_is_ended_is_not() {
 }
 
 #[tokio::test]
+async fn a_server_that_one_fault_starts_is_not_ended_by_another_before_it_has_started() {
+    // Given a server that is down
+    let local = breakable::plain().await;
+    local.kill(1).await.unwrap();
+    // When it is started, and stopped as soon as its process is there
+    let stopped = async {
+        until("its process is there", || async {
+            if local.is_running(1).await { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await;
+        local.stop(1).await
+    };
+    let (started, stopped) = futures_util::future::join(local.start(1), stopped).await;
+    // Then both were done, one after the other
+    started.unwrap();
+    stopped.unwrap();
+    assert!(!local.is_running(1).await);
+    local.start(1).await.unwrap();
+    whole(&local).await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_says_why() {
     let local = ensemble::start(1).await;
     assert!(local.start(1).await.unwrap_err().contains("it runs already"));

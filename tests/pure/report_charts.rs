@@ -55,8 +55,15 @@ fn a_whole_run_gives_six_charts_each_as_svg_and_png() {
 #[test]
 fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = draw_all(&views::empty(), &file.path().join("charts")).unwrap_err();
+    let error = draw_all(&view(&["polling"], &[2, 10]), &file.path().join("charts")).unwrap_err();
     assert!(error.to_string().contains("cannot create"), "{error}");
+}
+
+#[test]
+fn where_there_is_no_chart_to_draw_no_directory_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let drawn = draw_all(&views::empty(), &place.path().join("charts")).unwrap();
+    assert!(drawn.files.is_empty() && !place.path().join("charts").exists(), "{:?}", drawn.files);
 }
 
 #[test]

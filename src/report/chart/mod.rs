@@ -29,17 +29,21 @@ pub struct Drawn {
     pub left_out: Vec<(String, String)>,
 }
 
-/// Draws every chart of a run into a directory, which is created if need be; files there are overwritten.
+/// Draws every chart of a run into a directory, which is created if there is any; files there are overwritten.
 ///
 /// # Errors
 /// [`Error::Environment`] when a file cannot be written.
 pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
-    std::fs::create_dir_all(dir)
-        .map_err(|error| Error::environment(format!("cannot create {}: {error}", dir.display())))?;
     let mut drawn = Drawn::default();
     for (name, chart) in charts(view) {
         match chart {
-            Ok(picture) => drawn.files.extend(write(&picture, dir, &name)?),
+            Ok(picture) => {
+                // Not before there is something to put into it.
+                std::fs::create_dir_all(dir).map_err(|error| {
+                    Error::environment(format!("cannot create {}: {error}", dir.display()))
+                })?;
+                drawn.files.extend(write(&picture, dir, &name)?);
+            }
             Err(why) => drawn.left_out.push((name, why)),
         }
     }

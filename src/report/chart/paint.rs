@@ -1,16 +1,18 @@
 //! Puts a picture into an SVG and a PNG file.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use plotters::backend::{BitMapBackend, SVGBackend};
+use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
 use plotters::element::{PathElement, Polygon, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
+use png::{ColorType, Encoder};
 
 use super::picture::{Anchor, Colour, Picture, Point, Shape, font};
 use crate::error::Error;
@@ -68,9 +70,12 @@ pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         }
         halve(&fine, width as usize, &mut kept);
     }
-    let mut file = BitMapBackend::new(path, (width / 2, height / 2));
-    file.blit_bitmap((0, 0), (width / 2, height / 2), &kept).map_err(|error| failed(path, error))?;
-    file.present().map_err(|error| failed(path, error))
+    let file = File::create(path).map_err(|error| failed(path, error))?;
+    let mut encoder = Encoder::new(file, width / 2, height / 2);
+    encoder.set_color(ColorType::Rgb);
+    let written =
+        encoder.write_header().and_then(|mut file| file.write_image_data(&kept).and_then(|()| file.finish()));
+    written.map_err(|error| failed(path, error))
 }
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
