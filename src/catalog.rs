@@ -146,6 +146,8 @@ pub enum ParamKind {
     Choice(&'static [Choice]),
     /// A whole number from the first to the second.
     Count(u64, u64),
+    /// The same, and no more than the parameter of that name.
+    CountWithin(u64, u64, &'static str),
 }
 
 impl ParamKind {
@@ -155,7 +157,7 @@ impl ParamKind {
         match self {
             Self::OneOf(words) => words.to_vec(),
             Self::Choice(choices) => choices.iter().map(|choice| choice.word).collect(),
-            Self::Duration | Self::Bool | Self::Count(..) => Vec::new(),
+            Self::Duration | Self::Bool | Self::Count(..) | Self::CountWithin(..) => Vec::new(),
         }
     }
 
@@ -170,6 +172,9 @@ impl ParamKind {
                 self.words().iter().map(quoted).collect::<Vec<_>>().join(" or ")
             }
             Self::Count(least, most) => format!("{least} to {most}"),
+            Self::CountWithin(least, most, whole) => {
+                format!("{least} to {most}, at most {quote}{whole}{quote}")
+            }
         }
     }
 }
@@ -183,7 +188,7 @@ pub enum ParamValue {
     Bool(bool),
     /// For [`ParamKind::OneOf`] and [`ParamKind::Choice`].
     Word(String),
-    /// For [`ParamKind::Count`].
+    /// For [`ParamKind::Count`] and [`ParamKind::CountWithin`].
     Count(u64),
 }
 

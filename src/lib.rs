@@ -11,6 +11,7 @@
 // Layer 0: words.
 pub mod catalog;
 pub mod clock;
+pub mod connect;
 pub mod error;
 pub mod jute;
 pub mod measure;

@@ -39,6 +39,23 @@ pub fn format_micros(us: u64) -> String {
     }
 }
 
+/// Somebody's text as a message shows it: without characters that do something to a terminal, and not longer than so
+/// many characters.
+#[must_use]
+pub fn shown(text: &str, most: usize) -> String {
+    // A text that is too long may be very long.
+    if text.chars().nth(most).is_none() {
+        return text.chars().map(harmless).collect();
+    }
+    text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
+}
+
+/// A character as a terminal may get it: one that would do something to it is escaped.
+#[must_use]
+pub fn harmless(c: char) -> String {
+    if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }
+}
+
 /// Prints a number with three significant digits, whole numbers from 100 on in full.
 #[must_use]
 pub fn number(value: f64) -> String {

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::scenario_file::Overrides;
 use crate::error::Error;
-use crate::zk::{Access, TlsFiles};
+use crate::zk::{Access, Secret, TlsFiles};
 
 /// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
 #[derive(Debug, Parser)]
@@ -95,10 +95,15 @@ pub struct RunArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity; nodes are then accessible to it alone
-    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true)]
-    pub auth: Option<String>,
-    /// Use TLS, with the system's certificate authorities unless --tls-ca is given
+    /// Digest identity; nodes are then accessible to it alone. Others on this machine see it in the list of processes:
+    /// --auth-file or the variable keeps it from them
+    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
+          value_parser = clap::value_parser!(Secret))]
+    pub auth: Option<Secret>,
+    /// The same, from the first line of a file
+    #[arg(long, value_name = "FILE", conflicts_with = "auth")]
+    pub auth_file: Option<PathBuf>,
+    /// Use TLS, with the system's certificate authorities ($SSL_CERT_FILE or the usual file) unless --tls-ca is given
     #[arg(long)]
     pub tls: bool,
     /// Certificate authority of the servers (PEM); implies --tls
@@ -154,6 +159,9 @@ pub struct FaultsArgs {
     pub json: bool,
 }
 
+/// The largest seed of `torture`: it is the scenario's seed, too.
+pub const SEEDS: u64 = i64::MAX as u64;
+
 /// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
@@ -161,7 +169,7 @@ pub struct TortureArgs {
     #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
     /// The seed [default: a random one, which is printed]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
     /// Print the scenario that is drawn, and run nothing
     #[arg(long)]
@@ -285,7 +293,11 @@ impl AccessArgs {
     pub fn access(&self) -> Result<Access, Error> {
         let files =
             TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
-        Access::new(self.auth.clone(), self.wants_tls().then_some(&files))
+        let digest = match &self.auth_file {
+            Some(file) => Some(Secret::read(file)?),
+            None => self.auth.clone(),
+        };
+        Access::new(digest, self.wants_tls().then_some(&files))
     }
 }
 

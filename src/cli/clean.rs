@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CleanArgs;
 use super::output;
-use crate::ensemble::{left_projects, remove_left_projects};
+use crate::ensemble::{External, left_projects, remove_left_projects};
 use crate::error::{Error, Exit};
-use crate::load::{Leftover, leftovers, remove};
+use crate::load::{Alive, Leftover, leftovers, remove};
 use crate::zk::Target;
 
 /// Does it.
@@ -23,11 +23,13 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     let Some(connect) = args.connect.clone() else { return clean_docker(args.all) };
+    let external = External::parse(&connect)?;
     let target = Target { connect, access: args.access.access()? };
+    external.reach().await?;
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {
         Some(name) => vec![named(&found, name)?],
-        None => found.iter().filter(|run| args.all && !run.may_be_alive(SystemTime::now())).collect(),
+        None => found.iter().filter(|run| args.all && run.alive(SystemTime::now()).is_none()).collect(),
     };
     for run in &chosen {
         remove(&target, &run.run_id).await?;
@@ -37,6 +39,8 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     }
     if found.is_empty() {
         output::note("nothing is left of any run");
+    } else if chosen.is_empty() && args.all {
+        output::note("nothing was removed; --run-id NAME removes one that is certainly over");
     } else if chosen.is_empty() {
         output::note("remove them with --all, or one with --run-id NAME");
     }
@@ -76,11 +80,36 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
 }
 
 fn describe(run: &Leftover, removed: bool) -> String {
-    let state = match (removed, run.may_be_alive(SystemTime::now())) {
-        (true, _) => "removed",
-        (false, true) => "may be under way",
-        (false, false) => "left behind",
+    let state = match (removed, run.alive(SystemTime::now())) {
+        (true, _) => "removed".to_owned(),
+        (false, None) => "left behind".to_owned(),
+        (false, Some(Alive::Sessions(_))) => "may be under way: a session of it is alive".to_owned(),
+        (false, Some(Alive::Until(end))) => {
+            let end = humantime::format_rfc3339_seconds(end);
+            format!("may be under way: it is taken for that until {end}, as after each sign of life")
+        }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
     format!("{}  {} nodes, {} ephemeral, newest {newest}  {state}", run.run_id, run.nodes, run.ephemeral)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn of_a_run_that_may_be_under_way_it_is_told_until_when() {
+        let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
+        let left = |ephemeral, newest| {
+            describe(&Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest }, false)
+        };
+        let killed = ago(30);
+        let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));
+        let told = left(0, killed);
+        assert!(told.contains(&format!("may be under way: it is taken for that until {end}, ")), "{told}");
+        assert!(left(2, ago(3_000)).ends_with("a session of it is alive"));
+        assert!(left(0, ago(700)).ends_with("left behind"));
+    }
 }

@@ -23,10 +23,10 @@ pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exi
 }
 
 async fn up(args: UpArgs) -> Result<Exit, Error> {
-    let state = Kept::state_file();
+    let state = Kept::state_file()?;
     if let Some(kept) = Kept::load(&state)? {
         if kept.alive().len() == kept.servers.len() {
-            return already_up(&kept, args.servers, args.json);
+            return already_up(&kept, &args);
         }
         // What is left of one that has died.
         kept.down(&state).await?;
@@ -37,16 +37,22 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
     show(&kept, args.json)
 }
 
-fn already_up(kept: &Kept, servers: usize, json: bool) -> Result<Exit, Error> {
-    if kept.servers.len() != servers {
+fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
+    const FIRST: &str = "end it first: zklockbench ensemble down";
+    let (servers, since) = (kept.servers.len(), &kept.since);
+    if servers != args.servers {
         return Err(Error::environment(format!(
-            "an ensemble of {} servers is up since {}; end it first: zklockbench ensemble down",
-            kept.servers.len(),
-            kept.since
+            "an ensemble of {servers} servers is up since {since}; {FIRST}"
         )));
     }
-    output::note(&format!("already up since {}", kept.since));
-    show(kept, json)
+    if let Some(asked) = args.data_dir.as_deref().filter(|asked| !kept.lies_below(asked)) {
+        let (asked, is) = (asked.display(), kept.directory.display());
+        return Err(Error::environment(format!(
+            "an ensemble is up since {since} with its data in {is}, not below {asked}; {FIRST}"
+        )));
+    }
+    output::note(&format!("already up since {since}"));
+    show(kept, args.json)
 }
 
 fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
@@ -65,7 +71,7 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
 }
 
 async fn status(args: &StatusArgs) -> Result<Exit, Error> {
-    let Some(kept) = Kept::load(&Kept::state_file())? else {
+    let Some(kept) = Kept::load(&Kept::state_file()?)? else {
         if args.json {
             output::json(&json!({ "up": false }))?;
         } else {
@@ -100,7 +106,7 @@ fn describe(kept: &Kept, roles: &[Role]) -> String {
 }
 
 async fn down() -> Result<Exit, Error> {
-    let state = Kept::state_file();
+    let state = Kept::state_file()?;
     match Kept::load(&state)? {
         None => output::note("no ensemble is kept; nothing to end"),
         Some(kept) => {

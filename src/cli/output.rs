@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use crate::error::Error;
+use crate::units;
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
 ///
@@ -37,7 +38,14 @@ pub fn note(text: &str) {
 /// Writes an error to stderr.
 pub fn complain(error: &Error) {
     let word = if may_colour(&io::stderr()) { "\u{1b}[1;31merror\u{1b}[0m" } else { "error" };
-    note(&format!("{word}: {error}"));
+    note(&format!("{word}: {}", harmless(&error.to_string())));
+}
+
+/// The text without what would do something to a terminal: an error quotes whatever was given.
+fn harmless(text: &str) -> String {
+    let lines: Vec<String> =
+        text.split('\n').map(|line| line.chars().map(units::harmless).collect()).collect();
+    lines.join("\n")
 }
 
 /// Whether a stream may be coloured: a terminal, and no `NO_COLOR` in the environment.
@@ -50,4 +58,14 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
 /// How many columns of characters stdout shows; `None` when it is no terminal.
 pub fn width() -> Option<u16> {
     console::Term::stdout().size_checked().map(|(_, columns)| columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_lines_but_nothing_else_that_a_terminal_would_obey() {
+        assert_eq!(harmless("a\nb\u{1b}[31mc\u{7}"), "a\nb\\u{1b}[31mc\\u{7}");
+    }
 }

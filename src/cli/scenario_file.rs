@@ -9,8 +9,10 @@ use clap::Args;
 use toml::{Table, Value};
 
 use super::output;
+use crate::ensemble::External;
 use crate::error::Error;
-use crate::scenario::{Diagnostics, Parsed, parse};
+use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, parse};
+use crate::units::shown;
 use crate::{fault, lock};
 
 /// A scenario, ready to run.
@@ -43,12 +45,31 @@ impl ScenarioFile {
             std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
         let (locks, faults) = (lock::cards(), fault::cards());
         let parsed = parse(&name, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
-        let Some((text, told)) = overrides.apply(&text).map_err(Unusable::Other)? else {
-            return Ok(Self { parsed, text, overrides: Vec::new() });
+        let read = match overrides.apply(&text).map_err(Unusable::Other)? {
+            None => Self { parsed, text, overrides: Vec::new() },
+            Some((text, told)) => {
+                let changed = format!("{name} with {}", told.join(" "));
+                let parsed = parse(&changed, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
+                Self { parsed, text, overrides: told }
+            }
         };
-        let name = format!("{name} with {}", told.join(" "));
-        let parsed = parse(&name, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
-        Ok(Self { parsed, text, overrides: told })
+        read.check_containers(&name, overrides).map_err(Unusable::Other)?;
+        Ok(read)
+    }
+
+    /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
+    /// any privilege. So that file is named by whoever runs the scenario, not by the scenario.
+    fn check_containers(&self, file: &str, overrides: &Overrides) -> Result<(), Error> {
+        let EnsembleChoice::Compose(compose) = &self.parsed.scenario.ensemble else { return Ok(()) };
+        let is_set = |text: &String| text.trim_start().starts_with("ensemble");
+        if overrides.compose.is_some() || overrides.set.iter().any(is_set) {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{file}: `compose` in a scenario starts nothing, because containers can do to this host whatever their file \
+             says. Look at {}, and name it on the command line if that is what you want: --compose FILE",
+            compose.display()
+        )))
     }
 }
 
@@ -119,8 +140,10 @@ impl Overrides {
     /// The file's text with the changes made, and each change in words; `None` when there is none.
     ///
     /// # Errors
-    /// When a `--set` cannot be understood.
+    /// When a `--set` or a `--connect` cannot be understood.
     pub fn apply(&self, text: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+        // Told as what was written, not as a line of a file that nobody has written.
+        self.connect.as_deref().map(External::parse).transpose()?;
         let changes = self.changes()?;
         if changes.is_empty() {
             return Ok(None);
@@ -159,7 +182,7 @@ impl Overrides {
             });
             let wrong = || {
                 let help = "write --set 'key=value' with the value as in a scenario file: 5, true, '\"20ms\"', [1, 2]";
-                Error::usage(format!("--set {text}: not understood; {help}"))
+                Error::usage(format!("--set {}: not understood; {help}", shown(text, 80)))
             };
             changes.push(parsed.ok_or_else(wrong)?);
         }
@@ -206,10 +229,38 @@ mod tests {
     }
 
     #[test]
+    fn containers_are_started_only_when_the_command_line_names_their_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
+                    [ensemble]\ncompose = \"/somewhere/x.yaml\"\n";
+        std::fs::write(file.path(), text).unwrap();
+        let read = |overrides: Overrides| match ScenarioFile::read(file.path(), &overrides) {
+            Ok(read) => Ok(read.parsed.scenario.ensemble),
+            Err(unusable) => Err(unusable.report(file.path()).to_string()),
+        };
+        let refused = read(Overrides::default()).unwrap_err();
+        assert!(refused.contains("/somewhere/x.yaml") && refused.contains("--compose FILE"), "{refused}");
+        let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
+        assert!(refused.contains("`compose` in a scenario starts nothing"), "{refused}");
+        // And when it does, or says something else
+        let named = Overrides { compose: Some("mine.yaml".into()), ..Overrides::default() };
+        assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
+        let connected = Overrides { connect: Some("zk:1".into()), ..Overrides::default() };
+        assert_eq!(read(connected), Ok(EnsembleChoice::Connect("zk:1".into())));
+    }
+
+    #[test]
     fn a_connect_string_replaces_the_whole_ensemble() {
         let overrides = Overrides { connect: Some("zk:1".into()), ..Overrides::default() };
         let (text, _) = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
         assert!(!text.contains("servers") && text.contains("zk:1"), "{text}");
+    }
+
+    #[test]
+    fn a_connect_string_that_cannot_be_is_told_by_its_option() {
+        let overrides = Overrides { connect: Some("zk:1/../b".into()), ..Overrides::default() };
+        let told = overrides.apply("").unwrap_err().to_string();
+        assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");
     }
 
     #[test]

@@ -22,11 +22,8 @@ use crate::lock;
 /// As `run`.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
-    let minutes = args.minutes;
-    output::note(&format!(
-        "seed {seed}; the same again: zklockbench torture --minutes {minutes} --seed {seed}"
-    ));
-    let text = scenario(seed, minutes);
+    output::note(&format!("seed {seed}; the same again: {}", again(seed, &args)));
+    let text = scenario(seed, args.minutes);
     if args.show {
         output::data(&text)?;
         return Ok(Exit::Held);
@@ -34,6 +31,28 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let file =
         kept(&text).map_err(|error| Error::environment(format!("cannot write a scenario: {error}")))?;
     run::execute(run_args(file.path(), &args)?, stop).await
+}
+
+/// The line by which it is done again: the same locks, load and faults, on servers of the same kind.
+fn again(seed: u64, args: &TortureArgs) -> String {
+    let mut line = format!("zklockbench torture --minutes {} --seed {seed}", args.minutes);
+    for (option, path) in [("--data-dir", &args.data_dir), ("--compose", &args.compose)] {
+        if let Some(path) = path {
+            let _ = write!(line, " {option} {}", as_a_word(path));
+        }
+    }
+    line
+}
+
+/// A path as a shell takes it for one word.
+fn as_a_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 /// The scenario as a file, for as long as the run lasts. Its text is in the results.
@@ -102,10 +121,9 @@ fn scenario(seed: u64, minutes: u64) -> String {
     let timeout = draw.random_range(2..=6);
     let mut text = format!(
         "name = \"torture\"\ndescription = \"Drawn by seed {seed}\"\nstrategies = [{}]\ncontenders = {contenders}\n\
-         hold = \"{hold}ms\"\nduration = \"{SECONDS}s\"\nwarm_up = \"1s\"\nrepetitions = {each}\nseed = {}\n\
+         hold = \"{hold}ms\"\nduration = \"{SECONDS}s\"\nwarm_up = \"1s\"\nrepetitions = {each}\nseed = {seed}\n\
          session_timeout = \"{timeout}s\"\n\n[ensemble]\nservers = 3\n",
         names.join(", "),
-        seed >> 1,
     );
     faults(&mut text, &mut draw);
     text
@@ -150,16 +168,46 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cli::args::SEEDS;
     use crate::fault;
     use crate::scenario::parse;
 
     proptest! {
         #[test]
-        fn whatever_the_seed_a_scenario_comes_out_that_can_be_run(seed in any::<u64>(), minutes in 1_u64..200) {
+        fn whatever_the_seed_a_scenario_comes_out_that_can_be_run(seed in 0..=SEEDS, minutes in 1_u64..200) {
             let text = scenario(seed, minutes);
             let parsed = parse("torture.toml", &text, &lock::cards(), &fault::cards());
             prop_assert!(parsed.is_ok(), "{}\n{}", text, parsed.err().map(|e| e.to_string()).unwrap_or_default());
             prop_assert_eq!(text, scenario(seed, minutes));
+        }
+    }
+
+    #[test]
+    fn the_line_by_which_it_is_done_again_draws_the_same_on_the_same_kind_of_servers() {
+        let of = |words: &[&str]| {
+            let words = [&["zklockbench", "torture", "--minutes", "7"], words].concat();
+            let Ok(Command::Torture(args)) = Cli::try_parse_from(words).map(|cli| cli.command) else {
+                panic!("no torture");
+            };
+            again(3, &args)
+        };
+        assert_eq!(of(&[]), "zklockbench torture --minutes 7 --seed 3");
+        assert_eq!(
+            of(&["--data-dir", "/dev/shm"]),
+            "zklockbench torture --minutes 7 --seed 3 --data-dir /dev/shm"
+        );
+        assert_eq!(
+            of(&["--compose", "my own/it's.yaml"]),
+            r"zklockbench torture --minutes 7 --seed 3 --compose 'my own/it'\''s.yaml'"
+        );
+    }
+
+    #[test]
+    fn the_seed_that_results_show_is_the_one_that_draws_it_again() {
+        for seed in [0, 3, SEEDS] {
+            let text = scenario(seed, 1);
+            let parsed = parse("torture.toml", &text, &lock::cards(), &fault::cards()).unwrap();
+            assert_eq!(parsed.scenario.seed, seed);
         }
     }
 

@@ -4,12 +4,14 @@
 //! A runner that is killed can't remove its directory. The next one does: a directory whose lock nobody holds
 //! has lost its owner.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::private;
 use crate::error::Error;
 
 const PREFIX: &str = "zklockbench-ensemble-";
@@ -27,14 +29,20 @@ pub struct EnsembleDir {
 
 impl EnsembleDir {
     /// Makes a directory below the given one (by default the system's directory for temporary files), after
-    /// having removed those whose owners are gone.
+    /// having removed those whose owners are gone. The given one has to be there: nobody would remove it again.
     ///
     /// # Errors
     /// When it cannot be made; says where and why.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        if !parent.is_dir() {
+            let what = if parent.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
+            return Err(Error::usage(format!(
+                "servers cannot keep their data in {}: it {what}. Create it first, or choose another with --data-dir",
+                parent.display()
+            )));
+        }
         let make = || -> io::Result<Self> {
-            std::fs::create_dir_all(&parent)?;
             let parent = parent.canonicalize()?;
             remove_stale(&parent);
             let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
@@ -88,8 +96,25 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Removes the directories below the given one whose owner is gone. What cannot be removed stays: it may
-/// belong to another user.
+/// Whether a directory is one that [`EnsembleDir::leave`] has left: whoever deletes it deletes nothing else.
+///
+/// # Errors
+/// Says what it lacks. A directory that is gone lacks nothing but its mark.
+pub fn check_left(directory: &Path) -> Result<(), String> {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    if !directory.is_absolute() || !name.starts_with(PREFIX) {
+        return Err(format!("its name does not begin with `{PREFIX}`"));
+    }
+    match directory.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.to_string()),
+        Ok(found) if !found.is_dir() => Err("it is no directory".into()),
+        Ok(_) if !directory.join(KEPT).is_file() => Err(format!("the file `{KEPT}` is not in it")),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Removes the directories below the given one whose owner is gone. What belongs to another user stays.
 fn remove_stale(parent: &Path) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
@@ -99,11 +124,13 @@ fn remove_stale(parent: &Path) {
 }
 
 fn is_stale(directory: &Path) -> bool {
-    if directory.join(KEPT).exists() {
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = directory.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+    if !is_own || directory.join(KEPT).exists() {
         return false;
     }
     // Without a lock file it may just be on its way.
-    let Ok(lock) = OpenOptions::new().write(true).open(directory.join(LOCK)) else { return false };
+    let Ok(lock) = private::open_lock(&directory.join(LOCK), false) else { return false };
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
@@ -160,9 +187,51 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_cannot_be_is_an_error_that_names_it() {
-        let message = EnsembleDir::create(Some(Path::new("/proc/nowhere"))).unwrap_err().to_string();
-        assert!(message.contains("/proc/nowhere") && message.contains("--data-dir"), "{message}");
+    fn what_lies_there_as_a_link_is_neither_removed_nor_waited_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let (elsewhere, link) =
+            (parent.path().join("elsewhere"), parent.path().join("zklockbench-ensemble-x"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::write(elsewhere.join(LOCK), "").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        remove_stale(parent.path());
+        assert!(link.symlink_metadata().is_ok() && elsewhere.join(LOCK).exists());
+    }
+
+    #[test]
+    fn only_a_directory_that_was_left_to_servers_is_found_to_be_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = EnsembleDir::create(Some(parent.path())).unwrap().leave().unwrap();
+        assert_eq!(check_left(&left), Ok(()));
+        let other = parent.path().join("zklockbench-ensemble-other");
+        std::fs::create_dir(&other).unwrap();
+        let wrong =
+            [other, parent.path().to_path_buf(), "/".into(), "".into(), "zklockbench-ensemble-x".into()];
+        for wrong in wrong {
+            assert!(check_left(&wrong).is_err(), "{}", wrong.display());
+        }
+        assert_eq!(check_left(&parent.path().join("zklockbench-ensemble-gone")), Ok(()));
+    }
+
+    #[test]
+    fn a_parent_that_is_not_there_or_is_a_file_is_refused_and_not_made() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
+        std::fs::write(&file, "").unwrap();
+        for (parent, what) in [(&missing, "it does not exist"), (&file, "it is no directory")] {
+            let error = EnsembleDir::create(Some(parent)).unwrap_err();
+            let message = error.to_string();
+            assert!(matches!(error, Error::Usage(_)), "{message}");
+            assert!(message.contains(&format!("{}: {what}", parent.display())), "{message}");
+            assert!(message.contains("--data-dir"), "{message}");
+        }
+        assert!(!place.path().join("no").exists());
+    }
+
+    #[test]
+    fn a_parent_that_cannot_be_written_to_is_an_error_that_names_it() {
+        let message = EnsembleDir::create(Some(Path::new("/proc"))).unwrap_err().to_string();
+        assert!(message.contains("in /proc: ") && message.contains("--data-dir"), "{message}");
     }
 
     const MOUNTS: &str = "\

@@ -1,9 +1,8 @@
 //! An ensemble that somebody else runs: its connect string taken apart, and what its servers tell.
 
+use crate::connect::{Connect, FORM};
 use crate::error::Error;
-
-/// The client port of a server that names none.
-const DEFAULT_PORT: u16 = 2181;
+use crate::zk::reach;
 
 /// A connect string, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,20 +21,19 @@ impl External {
     /// # Errors
     /// Says which part is wrong.
     pub fn parse(connect: &str) -> Result<Self, Error> {
-        let wrong = |what: String| {
-            Error::usage(format!(
-                "`{connect}` is no connect string: {what}. Write host:port,host:port/chroot"
-            ))
-        };
-        let (hosts, chroot) = match connect.find('/') {
-            Some(slash) => connect.split_at(slash),
-            None => (connect, ""),
-        };
-        if chroot.contains("//") {
-            return Err(wrong(format!("the chroot `{chroot}` has an empty part")));
-        }
-        let addresses = hosts.split(',').map(address).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-        Ok(Self { connect: connect.to_owned(), addresses, chroot: chroot.trim_end_matches('/').to_owned() })
+        let Connect { addresses, chroot } = Connect::parse(connect)
+            .map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))?;
+        Ok(Self { connect: connect.to_owned(), addresses, chroot })
+    }
+
+    /// Finds out whether there is anything to wait for.
+    ///
+    /// # Errors
+    /// When no server can be there: no name is known, and nothing listens.
+    pub async fn reach(&self) -> Result<(), Error> {
+        reach::listens(&self.addresses)
+            .await
+            .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", self.connect)))
     }
 
     /// Whether all its servers are on this machine, as far as their names tell.
@@ -50,25 +48,6 @@ impl External {
     }
 }
 
-fn address(text: &str) -> Result<String, String> {
-    // An IPv6 address has colons of its own and therefore brackets.
-    let (host, port) = match text.rfind(':').filter(|colon| !text[*colon..].contains(']')) {
-        Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
-        None => (text, None),
-    };
-    if host.is_empty() || host.chars().any(char::is_whitespace) {
-        return Err(format!("`{text}` has no host"));
-    }
-    let port = match port {
-        None => DEFAULT_PORT,
-        Some(port) => match port.parse() {
-            Ok(port) if port > 0 => port,
-            _ => return Err(format!("`{port}` in `{text}` is no port")),
-        },
-    };
-    Ok(format!("{host}:{port}"))
-}
-
 /// The top-level node that a path below the chroot lies under: servers keep metrics for each of them.
 #[must_use]
 pub fn namespace_of(chroot: &str, top: &str) -> String {
@@ -81,26 +60,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_ports_and_chroot_are_told_apart() {
-        let external = External::parse("zk1:2181,zk2,[::1]:2183/some/chroot").unwrap();
-        assert_eq!(external.addresses, ["zk1:2181", "zk2:2181", "[::1]:2183"]);
-        assert_eq!(external.chroot, "/some/chroot");
-        assert_eq!(External::parse("zk1/").unwrap().chroot, "");
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        for (connect, part) in [
-            ("", "no host"),
-            ("a:1,,b:2", "no host"),
-            ("a:port", "`port`"),
-            ("a:0", "no port"),
-            ("a:70000", "`70000`"),
-            ("a:1//b", "empty part"),
-        ] {
-            let message = External::parse(connect).unwrap_err().to_string();
-            assert!(message.contains(part), "{connect}: {message}");
-        }
+    fn what_is_wrong_names_the_option_and_the_form() {
+        let message = External::parse("a:port").unwrap_err().to_string();
+        assert_eq!(message, "--connect: `a:port` has no valid port. Write host:port,host:port/chroot");
     }
 
     #[test]

@@ -7,8 +7,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
+use super::directory::check_left;
 use super::install::Installation;
 use super::local::{Local, LocalSpec};
+use super::private;
 use super::server::{Life, Server};
 use crate::error::Error;
 
@@ -46,16 +48,20 @@ pub struct Kept {
 impl Kept {
     /// The file in which the user's kept ensemble is written down: in `ZKLOCKBENCH_STATE_DIR`, else
     /// `XDG_STATE_HOME/zklockbench`, else `~/.local/state/zklockbench`.
-    #[must_use]
-    pub fn state_file() -> PathBuf {
+    ///
+    /// # Errors
+    /// When none of them is set, and there is no directory of the user's own either.
+    pub fn state_file() -> Result<PathBuf, Error> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = variable("ZKLOCKBENCH_STATE_DIR")
             .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("zklockbench")))
-            .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")))
-            .unwrap_or_else(|| {
-                std::env::temp_dir().join(format!("zklockbench-{}", rustix::process::getuid().as_raw()))
-            });
-        directory.join("ensemble.json")
+            .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")));
+        let directory = directory.map_or_else(private::directory, Ok).map_err(|error| {
+            Error::environment(format!(
+                "nowhere to note a kept ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
+            ))
+        })?;
+        Ok(directory.join("ensemble.json"))
     }
 
     /// What is written down, if anything is.
@@ -101,6 +107,13 @@ impl Kept {
         Ok(())
     }
 
+    /// Whether its data lie in a directory of that one.
+    #[must_use]
+    pub fn lies_below(&self, directory: &Path) -> bool {
+        let own = self.directory.parent().and_then(|above| above.canonicalize().ok());
+        own.is_some() && own == directory.canonicalize().ok()
+    }
+
     /// The servers that are alive. A process id alone proves nothing, it may have been given to somebody
     /// else; the process must also be the server of this directory.
     #[must_use]
@@ -122,8 +135,17 @@ impl Kept {
     /// Ends the servers, removes their data and the note of them. Returns how many servers were alive.
     ///
     /// # Errors
-    /// When a server can't be ended or the data can't be removed; the note stays then.
+    /// When a server can't be ended, the data can't be removed, or the note names a directory that is none of a kept
+    /// ensemble, in which case nothing is ended and nothing removed; the note stays then.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
+        check_left(&self.directory).map_err(|why| {
+            Error::environment(format!(
+                "{}: the directory of data that it names, {}, is none of a kept ensemble: {why}. Nothing was ended or \
+                 deleted; delete the note if it is wrong",
+                state.display(),
+                self.directory.display()
+            ))
+        })?;
         let alive = self.alive().len();
         self.signal(Signal::TERM);
         let deadline = Instant::now() + END_WITHIN;
@@ -164,21 +186,48 @@ fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
-        let kept = Kept {
+    fn of(directory: PathBuf) -> Kept {
+        Kept {
             connect: "127.0.0.1:1".into(),
             servers: vec![KeptServer {
                 pid: std::process::id(),
                 address: String::new(),
                 log: PathBuf::new(),
             }],
-            directory: "/nowhere/zklockbench-ensemble-x".into(),
+            directory,
             placement: String::new(),
             config: Vec::new(),
             since: String::new(),
-        };
-        assert!(kept.alive().is_empty());
+        }
+    }
+
+    #[test]
+    fn where_its_data_lie_is_told_by_the_place_and_not_by_how_it_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = of(place.path().join("zklockbench-ensemble-x"));
+        assert!(kept.lies_below(place.path()) && kept.lies_below(&place.path().join(".")));
+        assert!(!kept.lies_below(Path::new("/")) && !kept.lies_below(&place.path().join("nowhere")));
+    }
+
+    #[tokio::test]
+    async fn no_directory_is_deleted_and_no_process_ended_because_a_note_names_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (state, precious) = (place.path().join("ensemble.json"), place.path().join("precious"));
+        std::fs::create_dir(&precious).unwrap();
+        for named in [precious.clone(), PathBuf::new()] {
+            of(named.clone()).save(&state).unwrap();
+            let refused = Kept::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
+            assert!(
+                refused.contains("ensemble.json") && refused.contains("does not begin with"),
+                "{refused}"
+            );
+        }
+        assert!(precious.is_dir() && state.exists());
+    }
+
+    #[test]
+    fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
+        assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod local;
 mod namespace;
 mod network;
 mod ports;
+mod private;
 mod processes;
 mod rootless;
 mod server;
@@ -53,11 +54,18 @@ pub trait Started: Processes + Links {
     /// # Errors
     /// When the logs cannot be read.
     async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives>;
+
+    /// Whether that costs no more than reading files. Elsewhere it is asked only where more hangs on it.
+    fn has_logs_at_hand(&self) -> bool;
 }
 
 #[async_trait]
 impl Started for Local {
     async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
         transactions::lives(&self.data(), below, since)
+    }
+
+    fn has_logs_at_hand(&self) -> bool {
+        true
     }
 }

@@ -5,12 +5,15 @@
 //! is claimed by a locked file for as long as its owner lives), and a foreign server (so a start that fails
 //! because of a taken port is tried again with another block).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::private;
 use crate::error::Error;
 
 /// Where one server listens.
@@ -44,14 +47,23 @@ impl Claim {
     /// over first: those whose ports turned out to be taken.
     ///
     /// # Errors
-    /// When every block is taken.
+    /// When every block is taken, or claims cannot be written down.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
+        let directory = claims()
+            .map_err(|error| Error::environment(format!("cannot claim ports for servers: {error}")))?;
         let ephemeral = ephemeral_range();
         let blocks = POOL.step_by(usize::from(BLOCK)).filter(|first| !overlaps(*first, &ephemeral));
-        blocks.filter_map(|first| claim_block(first, servers)).nth(skip).ok_or_else(|| {
+        blocks.filter_map(|first| claim_block(&directory, first, servers)).nth(skip).ok_or_else(|| {
             Error::environment(format!("no {} free ports among {POOL:?} on loopback", servers * 3))
         })
     }
+}
+
+/// Where the claims of this user's runs lie.
+fn claims() -> io::Result<PathBuf> {
+    let directory = private::directory()?.join("ports");
+    private::make(&directory)?;
+    Ok(directory)
 }
 
 fn overlaps(first: u16, ephemeral: &RangeInclusive<u16>) -> bool {
@@ -67,12 +79,8 @@ fn ephemeral_range() -> RangeInclusive<u16> {
     told.unwrap_or(32_768..=60_999)
 }
 
-fn claim_block(first: u16, servers: usize) -> Option<Claim> {
-    let directory =
-        std::env::temp_dir().join(format!("zklockbench-ports-{}", rustix::process::getuid().as_raw()));
-    std::fs::create_dir_all(&directory).ok()?;
-    let path = directory.join(first.to_string());
-    let claimed = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
+fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<Claim> {
+    let claimed = private::open_lock(&directory.join(first.to_string()), true).ok()?;
     flock(&claimed, FlockOperation::NonBlockingLockExclusive).ok()?;
     let ports = |server: u16| {
         let base = first + 3 * server;
@@ -97,6 +105,11 @@ mod tests {
     fn two_claims_at_the_same_time_share_no_port() {
         let (one, other) = (Claim::new(3, 0).unwrap(), Claim::new(3, 0).unwrap());
         assert_ne!(one.servers[0].client, other.servers[0].client);
+    }
+
+    #[test]
+    fn claims_lie_where_nobody_else_can_write() {
+        private::check(&claims().unwrap()).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::zk::admin::{self, Mntr};
+use crate::zk::admin::{self, Mntr, Srvr};
 
 /// What was seen, in words for people; or why it was not so, or could not be seen.
 pub type Fact = Result<String, String>;
@@ -51,6 +51,18 @@ pub struct Role {
 }
 
 impl Role {
+    /// Asks a server that does not allow `mntr` for what it tells everybody.
+    async fn ask(address: &str) -> Self {
+        let answer = admin::mntr(address).await;
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await
+        {
+            let Srvr { mode, version, .. } = srvr;
+            return Self { address: address.to_owned(), state: Ok(mode), version, synced_followers: None };
+        }
+        Self::of(address, answer)
+    }
+
     fn of(address: &str, answer: std::io::Result<Mntr>) -> Self {
         let (state, version, synced_followers) = match answer {
             Ok(mntr) => (
@@ -76,8 +88,7 @@ impl Role {
 
 /// Asks every server.
 pub async fn roles(addresses: &[String]) -> Vec<Role> {
-    join_all(addresses.iter().map(|address| async move { Role::of(address, admin::mntr(address).await) }))
-        .await
+    join_all(addresses.iter().map(|address| Role::ask(address))).await
 }
 
 /// Whether these are the roles of an ensemble that is whole.
@@ -199,6 +210,33 @@ mod tests {
         let never: Fact =
             eventually(Duration::from_millis(50), || async { Err("still down".to_owned()) }).await;
         assert_eq!(never, Err("not within 50ms: still down".into()));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_allows_no_mntr_is_asked_for_what_it_tells_everybody() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut word = [0; 4];
+                stream.read_exact(&mut word).await.unwrap();
+                let answer = match &word {
+                    b"srvr" => {
+                        "Zookeeper version: 3.9.4-7246, built on 2025-08-19\nZxid: 0x5\nMode: follower\n"
+                    }
+                    _ => "mntr is not executed because it is not in the whitelist.\n",
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let roles = tokio::select! {
+            roles = roles(std::slice::from_ref(&address)) => roles,
+            () = serving => Vec::new(),
+        };
+        let follower = Role { address, version: Some("3.9.4".into()), ..role("follower", None) };
+        assert_eq!(roles, [follower]);
     }
 
     fn role(state: &str, synced_followers: Option<i64>) -> Role {

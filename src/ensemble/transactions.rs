@@ -7,6 +7,7 @@
 //! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
@@ -70,7 +71,7 @@ pub fn lives(directories: &[PathBuf], below: &str, since: SystemTime) -> io::Res
     let mut transactions = BTreeMap::new();
     for directory in directories {
         for log in logs(directory, since)? {
-            read(&fs::read(&log)?, below, &mut transactions).map_err(|what| {
+            read(&written(&log)?, below, &mut transactions).map_err(|what| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", log.display()))
             })?;
         }
@@ -96,6 +97,23 @@ fn logs(directory: &Path, since: SystemTime) -> io::Result<Vec<PathBuf>> {
     }
     logs.sort();
     Ok(logs)
+}
+
+/// How much is read at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// A log as far as it was written: servers reserve 64 MiB ahead, filled with zeroes.
+fn written(log: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(log)?;
+    let mut content = Vec::new();
+    loop {
+        let before = content.len();
+        file.by_ref().take(CHUNK).read_to_end(&mut content)?;
+        if content[before..].iter().all(|byte| *byte == 0) {
+            content.truncate(before);
+            return Ok(content);
+        }
+    }
 }
 
 /// By zxid: when it was proposed, and what it changed.

@@ -1,18 +1,22 @@
 //! Does everybody who wants the lock get it, once nothing is broken any more? And is nothing left in its way?
 //!
 //! Progress is demanded only while the ensemble can serve: after the last fault has been undone. The load then
-//! goes on until all that had been waiting have been served.
+//! goes on until all that had been waiting have been served. A measured phase that acquisitions end has no end
+//! where there are none, so it is given up.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zookeeper_client::{Client, Stat};
 
+use super::health::longest_pause;
 use super::shared::Shared;
 use super::workspace::{open, walk};
 use crate::clock::{self, Stamp};
 use crate::record::Stuck;
+use crate::scenario::TrialSpec;
 use crate::zk::{Target, admin, sequence_of};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -23,7 +27,7 @@ const TURNS_BY_OTHERS: u64 = 20;
 /// Lets the load go on until all have been served that wait now. Returns those that were not.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
-    let mut last = (shared.board.acquired.load(std::sync::atomic::Ordering::Acquire), mark);
+    let mut last = (shared.board.acquired.load(Ordering::Acquire), mark);
     let patience = clock::micros(shared.spec.settling.progress);
     let first = last.0;
     loop {
@@ -32,8 +36,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
         if waiting.is_empty() {
             return Vec::new();
         }
-        let (now, acquired) =
-            (clock::now(), shared.board.acquired.load(std::sync::atomic::Ordering::Acquire));
+        let (now, acquired) = (clock::now(), shared.board.acquired.load(Ordering::Acquire));
         if acquired != last.0 {
             last = (acquired, now);
         }
@@ -43,6 +46,36 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
             return describe(shared, &waiting, target, servers).await;
         }
     }
+}
+
+/// Returns, with the reason, when nobody has acquired a lock for so long that nobody will: two contenders may wait for
+/// each other, or something that no contender knows of may stand in the queue.
+pub async fn give_up(shared: &Shared) -> String {
+    let limit = patience(&shared.spec);
+    let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
+    let (mut last, mut since) = (progress(), clock::now());
+    while clock::now() - since < clock::micros(limit) {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if progress() != last {
+            (last, since) = (progress(), clock::now());
+        }
+    }
+    format!(
+        "nobody acquired the lock for {}, and {} of {} contenders waited for it; `give_up_after` in the scenario says \
+         how long to go on",
+        humantime::format_duration(limit),
+        shared.gauge.waiting(),
+        shared.spec.contenders
+    )
+}
+
+/// How long it may take from one acquisition to the next before a trial is given up.
+fn patience(spec: &TrialSpec) -> Duration {
+    let broken = spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
+    let paused = longest_pause(&spec.strategy.params);
+    [spec.hold.rarely_exceeded(), spec.think.rarely_exceeded(), 2 * paused, 2 * broken]
+        .into_iter()
+        .fold(spec.give_up_after, Duration::saturating_add)
 }
 
 /// Contenders that have been waiting since before that time.
@@ -185,6 +218,43 @@ pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock;
+    use crate::scenario::{Plan, parse};
+    use crate::zk::Access;
+
+    fn shared(lines: &str) -> Shared {
+        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
+        let parsed = parse("x.toml", &text, &lock::cards(), &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let spec = Plan::of(&parsed.scenario).trials[0].clone();
+        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
+        Shared::new(spec, *lock::find("baton").unwrap(), target, "/run")
+    }
+
+    #[tokio::test]
+    async fn a_phase_that_acquisitions_end_is_given_up_when_there_are_none_for_too_long() {
+        let shared = shared("acquisitions = 5\nhold = \"30ms\"\ngive_up_after = \"120ms\"");
+        assert_eq!(patience(&shared.spec), Duration::from_millis(150));
+        let began = clock::now();
+        let acquiring = async {
+            for _ in 0..5 {
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                shared.board.acquired.fetch_add(1, Ordering::AcqRel);
+            }
+        };
+        let (why, ()) = futures_util::future::join(give_up(&shared), acquiring).await;
+        assert!(
+            clock::now() - began >= clock::micros(Duration::from_millis(300 + 150)),
+            "not from the last one"
+        );
+        assert!(why.starts_with("nobody acquired the lock for 150ms, and 0 of 2 contenders waited"), "{why}");
+    }
+
+    #[test]
+    fn what_takes_its_time_by_itself_is_waited_for_before_a_trial_is_given_up() {
+        let slow =
+            shared("acquisitions = 1\nthink = \"1h\"\nhold = { uniform = { min = \"1s\", max = \"1m\" } }");
+        assert_eq!(patience(&slow.spec), Duration::from_secs(3600 + 60 + 600));
+    }
 
     fn node(name: &str, owner: i64, czxid: i64) -> Node {
         Node { name: name.into(), sequence: sequence_of(name), owner, czxid }

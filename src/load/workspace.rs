@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
 use crate::error::Error;
-use crate::zk::{Failure, Target};
+use crate::zk::{Failure, Target, reach};
 
 /// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
 /// each top-level node for ever.
@@ -33,7 +33,7 @@ impl Workspace {
         let client = open(&workspace.target).await?;
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
-            Err(ClientError::NoNode) => return Err(workspace.missing_chroot()),
+            Err(ClientError::NoNode) => return Err(missing_chroot(&workspace.target)),
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
         match workspace.make(&client, &workspace.root).await {
@@ -91,19 +91,24 @@ impl Workspace {
         let acls = if owned { Acls::creator_all() } else { Acls::anyone_all() };
         client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await.map(drop)
     }
+}
 
-    fn missing_chroot(&self) -> Error {
-        let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
-        Error::environment(format!(
-            "the chroot {chroot} does not exist on {}: create it first, or leave it out",
-            self.target.connect
-        ))
-    }
+fn missing_chroot(target: &Target) -> Error {
+    let (servers, chroot) = target.connect.split_at(target.connect.find('/').unwrap_or(target.connect.len()));
+    Error::environment(format!(
+        "the chroot {chroot} does not exist on {servers}: create it first, or leave it out"
+    ))
 }
 
 /// The error of an ensemble that refuses something.
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
-    Error::environment(format!("cannot {what} {path} on {}: {}", target.connect, Failure::from(error)))
+    let failure = Failure::from(error);
+    let help = match (&failure, &target.access.digest) {
+        (Failure::NoAuth, None) => ": give the identity that it belongs to with --auth or --auth-file",
+        (Failure::NoAuth, Some(_)) => ": it belongs to another identity than that of --auth",
+        _ => "",
+    };
+    Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
 }
 
 /// Removes a run's root and all below it, and the top-level node when no other run is using it.
@@ -123,10 +128,9 @@ pub(super) async fn open(target: &Target) -> Result<Client, Error> {
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("no session within {CONNECT_DEADLINE:?}"),
     };
-    Err(Error::environment(format!(
-        "cannot open a session to {}: {why}. Is the ensemble running, and do its servers form a quorum?",
-        target.connect
-    )))
+    let seen = reach::why_no_session(target).await;
+    let seen = seen.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
+    Err(Error::environment(format!("cannot open a session to {}: {why}. {seen}", target.connect)))
 }
 
 /// Deletes a node and all below it; what is gone already is no error.
@@ -155,6 +159,15 @@ async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
 /// A run whose newest node is younger than this may be between two trials.
 const QUIET: Duration = Duration::from_secs(600);
 
+/// Why a run may still be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    /// So many sessions of it live.
+    Sessions(usize),
+    /// It has made a node a short while ago; from that time on that is long enough.
+    Until(SystemTime),
+}
+
 /// The nodes of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
@@ -169,22 +182,32 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Whether the run may still be under way: a session of it lives, or it made a node in the last 10
+    /// Why the run may still be under way, if it may: a session of it lives, or it has made a node in the last 10
     /// minutes.
     #[must_use]
-    pub fn may_be_alive(&self, now: SystemTime) -> bool {
-        self.ephemeral > 0 || now.duration_since(self.newest).is_ok_and(|age| age < QUIET)
+    pub fn alive(&self, now: SystemTime) -> Option<Alive> {
+        if self.ephemeral > 0 {
+            return Some(Alive::Sessions(self.ephemeral));
+        }
+        // A clock that is behind the servers' makes nothing older than it is.
+        let age = now.duration_since(self.newest).unwrap_or_default();
+        (age < QUIET).then(|| Alive::Until(self.newest + QUIET))
     }
 }
 
 /// Every run that has nodes on the ensemble.
 ///
 /// # Errors
-/// When the ensemble can't be reached or refuses.
+/// When the ensemble can't be reached or refuses, or has no such chroot.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
     let runs = match client.list_children(TOP).await {
-        Err(ClientError::NoNode) => Vec::new(),
+        Err(ClientError::NoNode) => {
+            let chroot =
+                client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+            chroot.ok_or_else(|| missing_chroot(target))?;
+            Vec::new()
+        }
         other => other.map_err(|error| refused(target, "list", TOP, error))?,
     };
     let mut found = Vec::new();
@@ -237,4 +260,32 @@ pub(super) async fn walk(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zk::{Access, Secret};
+
+    #[test]
+    fn who_is_not_let_in_is_told_the_option() {
+        let told = |digest: Option<Secret>| {
+            let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
+            refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
+        };
+        let expected = "cannot list /zklockbench/x on zk:1: not authorized: give the identity that it belongs to with \
+                        --auth or --auth-file";
+        assert_eq!(told(None), expected);
+        assert!(told(Some(Secret::from("a:b".to_owned()))).ends_with("another identity than that of --auth"));
+    }
+
+    #[test]
+    fn a_run_that_made_a_node_a_moment_ago_may_be_alive_and_it_is_known_until_when() {
+        let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let run = |ephemeral| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest };
+        assert_eq!(run(2).alive(newest + 2 * QUIET), Some(Alive::Sessions(2)));
+        assert_eq!(run(0).alive(newest + QUIET / 2), Some(Alive::Until(newest + QUIET)));
+        assert_eq!(run(0).alive(newest - QUIET), Some(Alive::Until(newest + QUIET)));
+        assert_eq!(run(0).alive(newest + QUIET), None);
+    }
 }

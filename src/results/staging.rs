@@ -34,7 +34,7 @@ pub struct Staging {
 impl Staging {
     /// Claims the name below that parent, which is created if it is missing. `None` when the name is taken.
     pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
-        fs::create_dir_all(parent).map_err(|e| cannot("create", parent, &e))?;
+        fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
         let dir = layout::partial(parent, name);
         if parent.join(name).symlink_metadata().is_ok() {
             return Ok(None);
@@ -70,6 +70,18 @@ impl Drop for Staging {
         if !self.published && !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.dir);
         }
+    }
+}
+
+/// A file where a directory should be is no matter of the disk, but of what was asked for.
+fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
+    match directory.ancestors().find(|above| above.symlink_metadata().is_ok()) {
+        Some(file) if !file.is_dir() => Error::usage(format!(
+            "results cannot be written to {}: {} is no directory; choose another with --out",
+            directory.display(),
+            file.display()
+        )),
+        _ => cannot("create", directory, error),
     }
 }
 

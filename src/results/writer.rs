@@ -29,8 +29,8 @@ impl RunWriter {
     /// Begins a run directory of exactly that name below that parent, which is created if it is missing.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the name cannot name a run or is taken; [`Error::Environment`] when the parent
-    /// cannot be written to.
+    /// [`Error::Usage`] when the name cannot name a run or is taken, or the parent is no directory;
+    /// [`Error::Environment`] when the parent cannot be written to.
     pub fn create(parent: &Path, name: &str) -> Result<Self, Error> {
         layout::check_name(name)?;
         let staging = Staging::claim(parent, name)?.ok_or_else(|| taken(parent, name))?;
@@ -189,8 +189,13 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = RunWriter::create(&file, "quick").unwrap_err();
-        assert!(matches!(error, Error::Environment(_)));
-        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+        for below in [file.clone(), file.join("deeper")] {
+            let error = RunWriter::create(&below, "quick").unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error:?}");
+            let (below, file) = (below.display(), file.display());
+            let told =
+                format!("cannot be written to {below}: {file} is no directory; choose another with --out");
+            assert!(error.to_string().ends_with(&told), "{error}");
+        }
     }
 }

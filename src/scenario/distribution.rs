@@ -49,6 +49,17 @@ impl Distribution {
         }
     }
 
+    /// What hardly any draw exceeds.
+    #[must_use]
+    pub fn rarely_exceeded(&self) -> Duration {
+        match *self {
+            Self::Fixed(value) => value,
+            Self::Uniform { max, .. } => max,
+            Self::Exponential { mean } => times(mean, 10.0),
+            Self::LogNormal { median, sigma } => times(median, (4.0 * sigma).exp()),
+        }
+    }
+
     /// The same distribution with every duration multiplied.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
@@ -105,6 +116,20 @@ mod tests {
         ] {
             let (drawn, stated) = (drawn_mean(distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
+        }
+    }
+
+    #[test]
+    fn hardly_any_draw_is_longer_than_what_is_rarely_exceeded() {
+        for distribution in [
+            Distribution::Fixed(5 * MILLISECOND),
+            Distribution::Uniform { min: MILLISECOND, max: 9 * MILLISECOND },
+            Distribution::Exponential { mean: 5 * MILLISECOND },
+            Distribution::LogNormal { median: 5 * MILLISECOND, sigma: 2.0 },
+        ] {
+            let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
+            let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
+            assert!(longer < 10, "{distribution:?}: {longer} of 10,000 are longer than {most:?}");
         }
     }
 

@@ -45,6 +45,7 @@ pub(super) struct Draft<'c> {
     pub(super) seed: Option<u64>,
     pub(super) session_timeout: Option<Duration>,
     pub(super) acquire_timeout: Option<Duration>,
+    pub(super) give_up_after: Option<Duration>,
     pub(super) in_doubt: Option<InDoubt>,
     pub(super) time_scale: Option<f64>,
     pub(super) servers: Option<u64>,
@@ -89,6 +90,7 @@ impl<'c> Draft<'c> {
         draft.seed = keys.read("seed", values::count);
         draft.session_timeout = keys.read("session_timeout", values::duration);
         draft.acquire_timeout = keys.read("acquire_timeout", values::duration);
+        draft.give_up_after = keys.read("give_up_after", values::duration);
         draft.in_doubt = keys.read("in_doubt", values::word).map(in_doubt);
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
@@ -161,6 +163,7 @@ impl<'c> Draft<'c> {
             seed: self.seed?,
             session_timeout: self.session_timeout?,
             acquire_timeout: self.acquire_timeout,
+            give_up_after: self.give_up_after?,
             in_doubt: self.in_doubt?,
             time_scale: self.time_scale?,
             faults: self.faults.iter().map(Asked::choice).collect::<Option<Vec<_>>>()?,

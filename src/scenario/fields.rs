@@ -271,6 +271,12 @@ pub const FIELDS: &[Field] = &[
         .example(r#"acquire_timeout = "30s""#)
         .doc("How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.")
         .also(&["lock_timeout", "wait_timeout", "max_wait"]),
+    Field::top("give_up_after", Kind::Duration(MILLISECOND..=WEEK), Need::Default(r#""10m""#))
+        .example(r#"give_up_after = "10m""#)
+        .doc("How long a measured phase that acquisitions end, or a batch, goes on without any acquisition before the \
+              trial is ended as a partial one. The longest hold and think times, intervals of strategies and faults \
+              come on top. Not scaled by `time_scale`.")
+        .also(&["give_up", "stall_timeout", "no_progress"]),
     Field::top("in_doubt", Kind::Word(WORDS_IN_DOUBT), Need::Default(r#""end-session""#))
         .example(r#"in_doubt = "keep-session""#)
         .doc("What a contender does when a request has failed so that it can't know whether it was done, and the lock \
@@ -294,7 +300,8 @@ pub const FIELDS: &[Field] = &[
         .also(&["dir", "directory", "datadir", "path"]),
     Field::ensemble("compose", Kind::Path, Need::Absent("the servers are processes of this host"))
         .example(r#"compose = "docker/compose.3.yaml""#)
-        .doc("A Compose file: the suite brings its servers up in containers for the run, and takes them down. \
+        .doc("A Compose file: the suite brings its servers up in containers for the run, and takes them down. Only from \
+              the command line, as `--compose FILE`: containers can do to this host whatever their file says. \
               Excludes `servers`, `data_dir` and `connect`.")
         .also(&["docker", "compose_file", "docker_compose"]),
     Field::ensemble("connect", Kind::Connect, Need::Absent("the suite starts its own ensemble"))

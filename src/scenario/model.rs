@@ -125,6 +125,8 @@ pub struct Scenario {
     pub session_timeout: Duration,
     /// How long an acquire may take; `None` for ever.
     pub acquire_timeout: Option<Duration>,
+    /// How long a measured phase that acquisitions end goes on without any.
+    pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of faults; 1 leaves them as
@@ -167,6 +169,8 @@ pub struct TrialSpec {
     pub session_timeout: Duration,
     /// Limit of an acquire.
     pub acquire_timeout: Option<Duration>,
+    /// How long a measured phase that acquisitions end goes on without any, beside all that takes its time by itself.
+    pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.

@@ -81,6 +81,7 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         warm_up: scenario.warm_up.mul_f64(scale),
         session_timeout: scenario.session_timeout,
         acquire_timeout: scenario.acquire_timeout,
+        give_up_after: scenario.give_up_after,
         in_doubt: scenario.in_doubt,
         faults: scenario.faults.iter().map(|fault| scaled_fault(fault, scale)).collect(),
         settling: Settling::of(scenario.session_timeout),

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Severity};
 use super::nearest::{did_you_mean, listed};
-use crate::units::parse_duration;
+use crate::units::{parse_duration, shown};
 
 /// A value with its place.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -260,5 +260,5 @@ pub(super) fn written(duration: Duration) -> String {
 
 /// A name short enough for a message.
 pub(super) fn shortened(name: &str) -> String {
-    if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
+    shown(name, 60)
 }

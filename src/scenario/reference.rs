@@ -50,6 +50,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
+    - `permits` are at most as many as `leases`.\n\
     - There are at most as many locks as the largest number of contenders.\n\
     - `connect` excludes `servers`, `data_dir` and `compose`, which excludes the first two.\n\
     - No contender count and no strategy with the same parameters is listed twice: `repetitions` is for that.\n\
@@ -166,6 +167,7 @@ fn values(param: &Param) -> String {
         ParamKind::Bool => "`true` or `false`".to_owned(),
         ParamKind::OneOf(_) | ParamKind::Choice(_) => listed(param.kind.words()),
         ParamKind::Count(least, most) => format!("{least} to {most}"),
+        ParamKind::CountWithin(least, most, whole) => format!("{least} to {most}, at most `{whole}`"),
     }
 }
 

@@ -46,15 +46,16 @@ fn ensemble(cards: &[LockCard]) -> Value {
         let each: Vec<_> = names.iter().map(|name| json!({ "required": [name] })).collect();
         json!({ "not": { "anyOf": each } })
     };
+    // No file may say it.
+    let mut properties = properties(Section::Ensemble, cards);
+    properties.remove("compose");
     json!({
         "type": "object",
         "description": "An ensemble that the suite starts, or an existing one.",
-        "properties": properties(Section::Ensemble, cards),
+        "properties": properties,
         "additionalProperties": false,
-        "allOf": [
-            { "if": { "required": ["connect"] }, "then": none_of(&["servers", "data_dir", "compose"]) },
-            { "if": { "required": ["compose"] }, "then": none_of(&["servers", "data_dir"]) },
-        ],
+        "if": { "required": ["connect"] },
+        "then": none_of(&["servers", "data_dir"]),
     })
 }
 
@@ -157,7 +158,7 @@ fn parameter(param: &Param) -> Value {
         ParamKind::OneOf(_) | ParamKind::Choice(_) => {
             (json!({ "type": "string", "enum": param.kind.words() }), json!(param.default))
         }
-        ParamKind::Count(least, most) => (
+        ParamKind::Count(least, most) | ParamKind::CountWithin(least, most, _) => (
             json!({ "type": "integer", "minimum": least, "maximum": most }),
             json!(param.default.parse::<u64>().ok()),
         ),

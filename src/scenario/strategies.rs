@@ -11,7 +11,7 @@ use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
 use super::read::{Entry, Sink, Table, Value, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
-use crate::catalog::{LockCard, Param, ParamValue};
+use crate::catalog::{LockCard, Param, ParamKind, ParamValue};
 
 /// A strategy of the list, where it stands, and its card.
 pub(super) struct Listed<'c> {
@@ -111,7 +111,7 @@ fn from_table<'c>(
             None => whole = false,
         }
     }
-    whole = whole && has_no_idle(card, &set, &entries, sink);
+    whole = whole && has_no_idle(card, &set, &entries, sink) && can_be_served(card, &set, &entries, sink);
     whole.then(|| Listed { card, choice: choice(card, &set), span: item.span() })
 }
 
@@ -150,6 +150,35 @@ fn has_no_idle(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<
         none = false;
     }
     none
+}
+
+/// Reports every parameter that asks for more than there is; whether there is none.
+fn can_be_served(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<'_>) -> bool {
+    let mut all = true;
+    for param in card.params {
+        let ParamKind::CountWithin(_, _, whole) = param.kind else { continue };
+        let (Some(part), Some(most)) = (count(card, set, param.name), count(card, set, whole)) else {
+            continue;
+        };
+        let Some(entry) = entries.iter().find(|entry| entry.key == param.name).filter(|_| part > most) else {
+            continue;
+        };
+        let message =
+            format!("{part} `{}` are more than the {most} `{whole}`: nobody could ever get them", param.name);
+        let help = format!("write at most {most}, or give `{}` {part} `{whole}` or more", card.name);
+        sink.error(entry.value.span(), message, help);
+        all = false;
+    }
+    all
+}
+
+/// A parameter's number in force.
+fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
+    let param = card.params.iter().find(|param| param.name == name)?;
+    match set.get(name).cloned().or_else(|| default_value(param))? {
+        ParamValue::Count(count) => Some(count),
+        _ => None,
+    }
 }
 
 /// Why a parameter means nothing.

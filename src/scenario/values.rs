@@ -15,6 +15,7 @@ use super::read::{
     expect_word, shortened, written, wrong_type,
 };
 use crate::catalog::{Param, ParamKind, ParamValue};
+use crate::connect::Connect;
 use crate::units::parse_duration;
 
 /// Any text.
@@ -241,50 +242,13 @@ pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<St
     let help = "write host:port pairs with commas between, and a chroot only after the last: \
                 \"zk1:2181,zk2:2181/chroot\"";
     let text = expect_text(value, "a connect string", help, sink)?;
-    match connect_problem(text) {
-        None => Some(text.to_owned()),
-        Some(problem) => {
+    match Connect::parse(text) {
+        Ok(_) => Some(text.to_owned()),
+        Err(problem) => {
             sink.error(value.span(), problem, help);
             None
         }
     }
-}
-
-fn connect_problem(text: &str) -> Option<String> {
-    let (hosts, chroot) = split_chroot(text);
-    if text.contains(char::is_whitespace) {
-        return Some("a connect string has no spaces".to_owned());
-    }
-    if let Some(chroot) = chroot.filter(|path| path.len() > 1)
-        && (chroot.ends_with('/') || chroot.contains("//") || chroot.contains(','))
-    {
-        return Some(format!("`{}` is not a chroot", shortened(chroot)));
-    }
-    hosts.split(',').find_map(host_problem)
-}
-
-/// The hosts and the chroot; the slashes of `tcp://` do not begin a chroot.
-fn split_chroot(text: &str) -> (&str, Option<&str>) {
-    let from = text.rfind("://").map_or(0, |at| at + 3);
-    match text[from..].find('/') {
-        Some(at) => (&text[..from + at], Some(&text[from + at..])),
-        None => (text, None),
-    }
-}
-
-fn host_problem(host: &str) -> Option<String> {
-    let address =
-        ["tcp://", "tcp+tls://"].iter().find_map(|scheme| host.strip_prefix(scheme)).unwrap_or(host);
-    let (name, port) = match address.rsplit_once(':') {
-        Some((name, port)) if !address.ends_with(']') => (name, Some(port)),
-        _ => (address, None),
-    };
-    let bracketed = name.starts_with('[') && name.ends_with(']');
-    if name.is_empty() || (name.contains(':') && !bracketed) || name.contains('/') {
-        return Some(format!("`{}` is not a host", shortened(host)));
-    }
-    let port_is_wrong = port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0));
-    port_is_wrong.then(|| format!("`{}` has no valid port", shortened(host)))
 }
 
 /// The parameters that a scenario has set, by name.
@@ -299,7 +263,7 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
         ParamKind::OneOf(_) | ParamKind::Choice(_) => {
             param.kind.words().contains(&param.default).then(|| ParamValue::Word(param.default.to_owned()))
         }
-        ParamKind::Count(least, most) => {
+        ParamKind::Count(least, most) | ParamKind::CountWithin(least, most, _) => {
             param.default.parse().ok().filter(|count| (least..=most).contains(count)).map(ParamValue::Count)
         }
     }
@@ -316,6 +280,8 @@ pub(super) fn given_value(param: &Param, value: &Value<'_>, sink: &Sink<'_>) -> 
         ParamKind::OneOf(_) | ParamKind::Choice(_) => {
             ParamValue::Word(expect_word(value, &param.kind.words(), sink)?.to_owned())
         }
-        ParamKind::Count(least, most) => ParamValue::Count(expect_count(value, &(least..=most), sink)?),
+        ParamKind::Count(least, most) | ParamKind::CountWithin(least, most, _) => {
+            ParamValue::Count(expect_count(value, &(least..=most), sink)?)
+        }
     })
 }

@@ -10,7 +10,9 @@ use tokio::net::TcpStream;
 /// How long a server may take to answer before it counts as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a server without a quorum says to most words.
-const NOT_SERVING: &str = "not currently serving";
+pub(super) const NOT_SERVING: &str = "not currently serving";
+/// What a server says to a word that it does not allow.
+pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
 /// The longest answer that is read; `mntr` of a busy server is about 100 kB.
 const LONGEST: u64 = 4 << 20;
 
@@ -42,8 +44,7 @@ impl Mntr {
     /// The version without build details, e.g. `3.8.0`.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
-        let version = self.text.get("zk_version")?;
-        version.split(['-', ',']).next().filter(|version| !version.is_empty())
+        without_build(self.text.get("zk_version")?)
     }
 
     /// How many followers are in step with this leader.
@@ -53,17 +54,21 @@ impl Mntr {
     }
 }
 
+fn without_build(version: &str) -> Option<&str> {
+    version.split(['-', ',']).next().map(str::trim).filter(|version| !version.is_empty())
+}
+
 /// Asks one server for `mntr`.
 ///
 /// # Errors
 /// When the server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not
-/// allow the word (`4lw.commands.whitelist`).
+/// allow the word ([`io::ErrorKind::PermissionDenied`]): by default ZooKeeper allows only `srvr`.
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
-    let answer = ask(address, "mntr").await?;
+    let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
         return Ok(Mntr::parse(&answer));
     }
-    Err(io::Error::other(refusal("mntr", &answer)))
+    Err(refused("mntr", &answer))
 }
 
 /// Asks one server for its configuration (`conf`), key by key.
@@ -71,7 +76,7 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
 /// # Errors
 /// As [`mntr`].
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
-    let answer = ask(address, "conf").await?;
+    let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -80,7 +85,7 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     if pairs.iter().any(|(key, _)| key == "tickTime") {
         return Ok(pairs);
     }
-    Err(io::Error::other(refusal("conf", &answer)))
+    Err(refused("conf", &answer))
 }
 
 /// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
@@ -88,9 +93,9 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
 /// # Errors
 /// As [`mntr`].
 pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
-    let answer = ask(address, "wchc").await?;
-    if answer.contains("not in the whitelist") {
-        return Err(io::Error::other(refusal("wchc", &answer)));
+    let answer = ask(address, "wchc", PATIENCE).await?;
+    if answer.contains(NOT_ALLOWED) {
+        return Err(refused("wchc", &answer));
     }
     let mut session = None;
     let mut watches = Vec::new();
@@ -109,6 +114,8 @@ pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
 pub struct Srvr {
     /// `leader`, `follower`, `observer` or `standalone`.
     pub mode: String,
+    /// The version without build details, where it tells it.
+    pub version: Option<String>,
     /// The last transaction that it has applied. Its upper half is the epoch: it grows with each election.
     pub zxid: u64,
 }
@@ -117,7 +124,8 @@ impl Srvr {
     fn parse(answer: &str) -> Option<Self> {
         let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let zxid = u64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
-        Some(Self { mode: value("Mode:")?.to_owned(), zxid })
+        let version = value("Zookeeper version:").and_then(without_build).map(str::to_owned);
+        Some(Self { mode: value("Mode:")?.to_owned(), version, zxid })
     }
 
     /// In whose leadership the last transaction was made.
@@ -132,10 +140,10 @@ impl Srvr {
 /// # Errors
 /// When the server cannot be reached, does not answer in time, or does not allow the word.
 pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
-    let answer = ask_within(address, "srvr", patience).await?;
+    let answer = ask(address, "srvr", patience).await?;
     match Srvr::parse(&answer) {
         None if answer.contains(NOT_SERVING) => Ok(None),
-        None => Err(io::Error::other(refusal("srvr", &answer))),
+        None => Err(refused("srvr", &answer)),
         told => Ok(told),
     }
 }
@@ -146,15 +154,12 @@ pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>>
 /// When the server cannot be reached, does not answer in time ([`io::ErrorKind::TimedOut`]), or does not allow
 /// the word.
 pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
-    let answer = ask_within(address, "ruok", patience).await?;
-    if answer.contains("imok") { Ok(()) } else { Err(io::Error::other(refusal("ruok", &answer))) }
+    let answer = ask(address, "ruok", patience).await?;
+    if answer.contains("imok") { Ok(()) } else { Err(refused("ruok", &answer)) }
 }
 
-async fn ask(address: &str, word: &str) -> io::Result<String> {
-    ask_within(address, word, PATIENCE).await
-}
-
-async fn ask_within(address: &str, word: &str, patience: Duration) -> io::Result<String> {
+/// What one server answers to a word, whatever that is.
+pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
     let conversation = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
@@ -167,10 +172,21 @@ async fn ask_within(address: &str, word: &str, patience: Duration) -> io::Result
     })
 }
 
+/// All words that the suite asks, as a server's configuration allows them.
+const WHITELIST: &str = "4lw.commands.whitelist=srvr,mntr,conf,ruok,wchc";
+
+fn refused(word: &str, answer: &str) -> io::Error {
+    let is_forbidden = answer.contains(NOT_ALLOWED);
+    let kind = if is_forbidden { io::ErrorKind::PermissionDenied } else { io::ErrorKind::Other };
+    io::Error::new(kind, refusal(word, answer))
+}
+
 /// What a server that did not answer a word means by it.
 fn refusal(word: &str, answer: &str) -> String {
-    if answer.contains("not in the whitelist") {
-        return format!("`{word}` is not allowed there; add it to 4lw.commands.whitelist of the server");
+    if answer.contains(NOT_ALLOWED) {
+        return format!(
+            "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: {WHITELIST}"
+        );
     }
     if answer.contains(NOT_SERVING) {
         return "the server is up, but not serving (no quorum yet)".into();
@@ -197,8 +213,9 @@ mod tests {
 
     #[test]
     fn the_upper_half_of_a_zxid_is_the_epoch() {
-        let answer = "Zookeeper version: 3.8.0\nZxid: 0x30000001f\nMode: leader\nNode count: 5\n";
+        let answer = "Zookeeper version: 3.8.0--1, built on 2023-01-01\nZxid: 0x30000001f\nMode: leader\nNode count: 5\n";
         let srvr = Srvr::parse(answer).unwrap();
+        assert_eq!(srvr.version.as_deref(), Some("3.8.0"));
         assert_eq!((srvr.mode.as_str(), srvr.zxid, srvr.epoch()), ("leader", 0x3_0000_001f, 3));
         assert_eq!(Srvr::parse("This ZooKeeper instance is not currently serving requests"), None);
     }
@@ -206,7 +223,8 @@ mod tests {
     #[test]
     fn a_refusal_says_what_to_do() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
-        assert!(refusal("mntr", whitelist).contains("4lw.commands.whitelist"));
+        assert!(refusal("mntr", whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
+        assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
         assert!(
             refusal("mntr", "This ZooKeeper instance is not currently serving requests").contains("quorum")
         );

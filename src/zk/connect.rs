@@ -1,5 +1,7 @@
 //! Opening sessions: connect string, chroot, digest authentication, TLS, and which server a session goes to.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::Poll;
@@ -16,7 +18,7 @@ use crate::error::Error;
 /// PEM files for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificate authority that signed the servers' certificates.
+    /// Certificate authority that signed the servers' certificates; `None` for those that the system trusts.
     pub ca: Option<PathBuf>,
     /// The client's certificate, where servers ask for one.
     pub cert: Option<PathBuf>,
@@ -24,40 +26,109 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
+/// TLS, with files that have been read once and found right.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    options: TlsOptions,
+    /// The files; the authorities' is the one in use.
+    pub files: TlsFiles,
+}
+
+/// What nothing that is printed shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// Reads it from the first line of a file.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let text = read(file)?;
+        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+    }
+}
+
 /// How the suite identifies itself to an ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// `user:password` of digest authentication; nodes are then created for this identity alone.
-    pub digest: Option<String>,
-    /// TLS, with the given files, read once.
-    pub tls: Option<TlsOptions>,
+    pub digest: Option<Secret>,
+    /// TLS, where it is asked for.
+    pub tls: Option<Tls>,
 }
 
 impl Access {
     /// Reads the TLS files, where there are any.
     ///
     /// # Errors
-    /// Names the file that cannot be read or is not what it should be.
-    pub fn new(digest: Option<String>, files: Option<&TlsFiles>) -> Result<Self, Error> {
-        if let Some(digest) = digest.as_deref().filter(|digest| !digest.contains(':')) {
-            return Err(Error::usage(format!("`{digest}` is no digest identity; write `user:password`")));
+    /// Names the file that cannot be read or is not what it should be. An identity is not repeated.
+    pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
+        let is_whole =
+            |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+        if !digest.as_ref().is_none_or(is_whole) {
+            return Err(Error::usage(
+                "--auth needs USER:PASSWORD (and so does the first line of --auth-file)",
+            ));
         }
-        Ok(Self { digest, tls: files.map(tls_options).transpose()? })
+        Ok(Self { digest, tls: files.map(tls).transpose()? })
     }
 }
 
-fn tls_options(files: &TlsFiles) -> Result<TlsOptions, Error> {
-    let mut options = TlsOptions::default();
-    if let Some(ca) = &files.ca {
-        options = options.with_pem_ca(&read(ca)?).map_err(|error| not_pem(ca, &error))?;
-    }
-    match (&files.cert, &files.key) {
+fn tls(files: &TlsFiles) -> Result<Tls, Error> {
+    // The client library trusts nobody by itself.
+    let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
+    let ca = files.ca.clone().map_or_else(system, Ok)?;
+    let options = TlsOptions::default().with_pem_ca(&read(&ca)?).map_err(|error| not_pem(&ca, &error))?;
+    let options = match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
-            options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| not_pem(cert, &error))
+            options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| not_pem(cert, &error))?
         }
-        (None, None) => Ok(options),
-        _ => Err(Error::usage("a client certificate and its key belong together; give both or neither")),
+        (None, None) => options,
+        _ => {
+            return Err(Error::usage(
+                "a client certificate and its key belong together; give both or neither",
+            ));
+        }
+    };
+    Ok(Tls { options, files: TlsFiles { ca: Some(ca), ..files.clone() } })
+}
+
+/// The variable by which programs are told where the certificate authorities are.
+const AUTHORITIES: &str = "SSL_CERT_FILE";
+/// Where systems keep them: Debian and its like, Fedora and its like, SUSE; Alpine, BSD and macOS.
+const SYSTEM_AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The file of the authorities that this system trusts.
+fn system_authorities(told: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
+    if let Some(file) = told.filter(|file| !file.is_empty()).map(PathBuf::from) {
+        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
+        return if file.is_file() { Ok(file) } else { Err(missing()) };
     }
+    places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
+        let looked: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
+        Error::usage(format!(
+            "no certificate authorities of the system ({}): name a file of them with --tls-ca",
+            looked.join(", ")
+        ))
+    })
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -154,10 +225,10 @@ impl Target {
 
     async fn by(&self, mut connector: Connector) -> Result<Client, Failure> {
         if let Some(digest) = &self.access.digest {
-            connector = connector.with_auth("digest", digest.as_bytes());
+            connector = connector.with_auth("digest", digest.0.as_bytes());
         }
         let client = match &self.access.tls {
-            Some(tls) => connector.with_tls(tls.clone()).secure_connect(&self.connect).await,
+            Some(tls) => connector.with_tls(tls.options.clone()).secure_connect(&self.connect).await,
             None => connector.connect(&self.connect).await,
         };
         client.map_err(Failure::from)
@@ -203,6 +274,54 @@ fn seed_for(position: usize, servers: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identity_is_shown_by_no_error_and_by_no_debug_output() {
+        let wrong = Access::new(Some(Secret("hunter2".into())), None).unwrap_err().to_string();
+        assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
+        assert!(Access::new(Some(Secret(":hunter2".into())), None).is_err());
+        let access = Access::new(Some(Secret("bench:hunter2".into())), None).unwrap();
+        let target = Target { connect: "zk:1".into(), access };
+        assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
+    }
+
+    #[test]
+    fn an_identity_is_read_from_the_first_line_of_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "bench:hunter2\n").unwrap();
+        assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
+        let missing = Secret::read(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(missing.contains("/no/such/file"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn tls_without_a_file_of_authorities_trusts_those_of_the_system() {
+        match Access::new(None, Some(&TlsFiles::default())) {
+            Ok(access) => {
+                let target = Target { connect: "127.0.0.1:1".into(), access };
+                let failure = target.client(Duration::from_millis(300)).await.unwrap_err();
+                // What the library says without any: "bad arguments: no tls ca"
+                assert!(matches!(failure, Failure::NotConnected(_)), "{failure}");
+            }
+            Err(error) => assert!(error.to_string().contains("--tls-ca"), "{error}"),
+        }
+    }
+
+    #[test]
+    fn the_authorities_are_those_that_a_variable_names_else_the_first_that_are_there() {
+        let place = tempfile::tempdir().unwrap();
+        let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
+        std::fs::write(&there, "").unwrap();
+        let found = |told: Option<&Path>, places: &[&Path]| {
+            system_authorities(told.map(|file| file.as_os_str().to_owned()), places)
+        };
+        assert_eq!(found(None, &[&missing, &there]).unwrap(), there);
+        assert_eq!(found(Some(&there), &[]).unwrap(), there);
+        let told = found(Some(&missing), &[&there]).unwrap_err().to_string();
+        assert!(told.contains("SSL_CERT_FILE") && told.contains("missing.pem"), "{told}");
+        let told = found(None, &[&missing]).unwrap_err().to_string();
+        assert!(told.contains("missing.pem") && told.contains("--tls-ca"), "{told}");
+    }
 
     #[test]
     fn any_of_the_servers_can_be_put_first() {

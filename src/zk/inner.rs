@@ -60,6 +60,8 @@ pub(super) struct Inner {
     /// Time spent in requests since it was last taken, the lag included, and by which sleeps ended late.
     pub(super) busy_us: Cell<u64>,
     pub(super) news: News,
+    /// The node whose deletion was asked for last; empty for none.
+    pub(super) deleted: RefCell<String>,
 }
 
 /// A request that is out: its kind, and when it was sent.
@@ -124,6 +126,13 @@ impl Inner {
             log.listed(&arm);
         }
         arm
+    }
+
+    /// Its deletion is being asked for.
+    pub(super) fn note_deletion(&self, path: &str) {
+        let mut deleted = self.deleted.borrow_mut();
+        deleted.clear();
+        deleted.push_str(path);
     }
 
     /// The change log of the lock whose queue node this path is.

@@ -63,6 +63,11 @@ impl Session {
             None => Vec::new(),
         };
         let sent = self.sending(RequestKind::Multi, &named.join("; "), bytes);
+        for operation in operations {
+            if let Op::Delete(path) = operation {
+                self.0.note_deletion(path);
+            }
+        }
         let commit = self.commit(operations);
         let reply = self.metered(sent, commit, |results| wire::multi_reply(results.iter().map(body)));
         async move {

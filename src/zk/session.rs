@@ -98,6 +98,7 @@ impl Session {
             lag_us: Cell::new(0),
             busy_us: Cell::new(0),
             news: News::default(),
+            deleted: RefCell::default(),
         }))
     }
 
@@ -145,6 +146,7 @@ impl Session {
 
     /// Deletes a node, whatever its version.
     pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+        self.0.note_deletion(path);
         let sent = self.sending(RequestKind::Delete, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY);
         async move {
@@ -274,12 +276,19 @@ impl Session {
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
     }
 
-    /// Forgets as of which transaction it has learned anything.
-    pub fn forget_zxid(&self) {
+    /// Forgets as of which transaction it has learned anything, and what it was asked to delete.
+    pub fn begins_anew(&self) {
         self.0.news.forget();
+        self.0.deleted.borrow_mut().clear();
     }
 
-    /// As of which transaction the last thing is true that was learned since [`Session::forget_zxid`]; `None` when
+    /// Whether the node was what the session was last asked to delete since [`Session::begins_anew`].
+    #[must_use]
+    pub fn has_asked_to_delete(&self, path: &str) -> bool {
+        *self.0.deleted.borrow() == path
+    }
+
+    /// As of which transaction the last thing is true that was learned since [`Session::begins_anew`]; `None` when
     /// nothing tells. No transaction after it need have been seen, all before it have. Lists tell where
     /// [`Observed::dates_lists`] says so, events from servers of 3.9 and later.
     #[must_use]

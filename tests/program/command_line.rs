@@ -69,6 +69,35 @@ fn a_file_that_is_not_there_is_a_usage_error_that_names_it() {
 }
 
 #[test]
+fn places_that_cannot_be_are_usage_errors_that_name_the_option_and_leave_nothing() {
+    let bench = Bench::new();
+    let scenario =
+        bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n");
+    let scenario = scenario.to_str().unwrap();
+    for (arguments, option) in
+        [(["--out", "scenario.toml"], "--out"), (["--data-dir", "nowhere/deep"], "--data-dir")]
+    {
+        let output = bench.output(&[&["run", scenario], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(option) && stderr(&output).contains(arguments[1]),
+            "{}",
+            stderr(&output)
+        );
+        assert!(!stderr(&output).contains("os error"), "{}", stderr(&output));
+    }
+    assert!(!bench.path("nowhere").exists() && bench.results().is_empty());
+}
+
+#[test]
+fn a_wrong_identity_is_not_repeated() {
+    let output = Bench::new().output(&["clean", "--connect", "127.0.0.1:1", "--auth", "hunter2"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--auth needs USER:PASSWORD"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
+}
+
+#[test]
 fn every_strategy_has_one_line_with_its_source() {
     let bench = Bench::new();
     let text = stdout(&bench.output(&["strategies"]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::support::docker::{
@@ -91,12 +91,16 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // When
-    let less = ["--contenders", "5", "--duration", "1s", "--repetitions", "1"];
+    let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"500ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then every lock held, and the results say on what it ran
+    // Then no lock is violated, and the results say on what it ran; beside other tests the servers may stand still for so
+    // long that a trial is invalid
     let (code, said) = ended(&output);
-    assert_eq!(code, Some(0), "{said}");
+    assert!(matches!(code, Some(0 | 4)), "{said}");
     let stored = bench.stored();
+    let invalid = stored.trials.iter().any(|trial| trial.health.invalid.is_some());
+    let reasons = &stored.run.exclusion.reasons;
+    assert!(code == Some(0) || invalid, "{reasons:?}");
     let ensemble = &stored.run.ensemble;
     assert_eq!((ensemble.kind.as_str(), ensemble.servers.len()), ("compose", 3));
     assert!(ensemble.servers.iter().all(|server| server.version.starts_with("3.")), "{ensemble:?}");
@@ -294,9 +298,11 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let less = ["--contenders", "4", "--duration", "1s", "--repetitions", "1"];
     let user = format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let run = ["run", "--rm", "--init", "--shm-size", "1g", "--user", &user, "--volume", &volume, image];
-    let table =
-        docker(&[&run[..], &["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"], &less].concat());
-    // Then its results are here
+    let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
+    let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();
+    // Then its results are here; beside other tests its generator may have been too late for them to be valid
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+    let table = stdout(&output);
     assert!(table.contains("predecessor-watch"), "{table}");
     assert_eq!(bench.stored().trials.len(), 4);
     docker(&["image", "rm", "--force", image]);

@@ -34,7 +34,15 @@ async fn three_and_five_servers_have_one_leader_and_run_side_by_side() {
 async fn a_session_may_be_as_short_as_a_second() {
     let local = ensemble::start(1).await;
     let target = Target { connect: local.connect(), access: Access::default() };
-    let client = target.client(Duration::from_secs(1)).await.unwrap();
+    // A server that has just started may take longer over its first session than so short a one lives.
+    let opened = async {
+        loop {
+            if let Ok(client) = target.client(Duration::from_secs(1)).await {
+                return client;
+            }
+        }
+    };
+    let client = tokio::time::timeout(Duration::from_secs(20), opened).await.unwrap();
     assert_eq!(client.session_timeout(), Duration::from_secs(1));
 }
 
@@ -127,9 +135,14 @@ fn a_kept_ensemble_is_up_until_down() {
     let again = bench.output(&["ensemble", "up", "--servers", "3"]);
     assert_eq!(stdout(&again), stdout(&up));
     assert_eq!(bench.output(&["ensemble", "up", "--servers", "1"]).status.code(), Some(3));
+    // Or says why it is not the one that is asked for
+    assert!(bench.output(&["ensemble", "up", "--data-dir", "data"]).status.success());
+    let elsewhere = bench.output(&["ensemble", "up", "--data-dir", "/"]);
+    assert_eq!(elsewhere.status.code(), Some(3), "{}", stderr(&elsewhere));
+    assert!(stderr(&elsewhere).contains("not below /; end it first"), "{}", stderr(&elsewhere));
     // And a run of that size uses it and leaves no node on it
     let scenario = bench.scenario(
-        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nacquisitions = 3\n",
+        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"50ms\"\nacquisitions = 8\n",
     );
     let run = bench.output(&["run", scenario.to_str().unwrap(), "--quiet"]);
     assert!(run.status.success(), "{}", stderr(&run));

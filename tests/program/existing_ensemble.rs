@@ -9,7 +9,7 @@ use zklockbench::zk::{Access, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 const SCENARIO: &str =
-    "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nacquisitions = 2\n";
+    "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"50ms\"\nacquisitions = 6\n";
 
 fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     let scenario = bench.scenario(SCENARIO);
@@ -58,9 +58,11 @@ async fn a_run_works_below_the_chroot_and_leaves_nothing_there() {
 #[test]
 fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
     let bench = Bench::new();
-    let output = run(&bench, &format!("{}/no/such", ensemble::shared()), &[]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("chroot /no/such does not exist"), "{}", stderr(&output));
+    let connect = format!("{}/no/such", ensemble::shared());
+    for output in [run(&bench, &connect, &[]), bench.output(&["clean", "--connect", &connect])] {
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains("chroot /no/such does not exist"), "{}", stderr(&output));
+    }
     assert!(bench.results().is_empty());
 }
 
@@ -81,7 +83,8 @@ fn a_root_that_exists_is_refused_and_left_alone() {
 #[test]
 fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
     let bench = Bench::new();
-    let arguments = ["--auth", "bench:secret", "--run-id", "identified"];
+    std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
+    let arguments = ["--auth-file", "identity", "--run-id", "identified"];
     let output = run(&bench, ensemble::shared(), &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(!exists(ensemble::shared(), "/zklockbench/identified"));
@@ -90,13 +93,16 @@ fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
 }
 
 #[test]
-fn an_ensemble_that_is_not_there_is_reported_in_time() {
+fn an_ensemble_that_is_not_there_is_reported_at_once() {
     let bench = Bench::new();
     let begin = Instant::now();
-    let output = run(&bench, "127.0.0.1:1", &[]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("127.0.0.1:1"), "{}", stderr(&output));
-    assert!(begin.elapsed() < Duration::from_secs(25));
+    let clean = bench.output(&["clean", "--connect", "127.0.0.1:1"]);
+    for output in [run(&bench, "127.0.0.1:1", &[]), clean] {
+        assert_eq!(output.status.code(), Some(3));
+        let expected = "cannot connect to 127.0.0.1:1: nothing listens on 127.0.0.1:1 (connection refused)";
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(14));
 }
 
 #[test]
@@ -105,4 +111,22 @@ fn a_wrong_connect_string_is_a_usage_error() {
     let output = run(&bench, "zk1:port", &[]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("port"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_connect_string_that_could_be_no_ensembles_ends_the_program_at_once_and_leaves_the_terminal_alone() {
+    let bench = Bench::new();
+    // As long as one argument may be
+    let long = "zk:2181,".repeat(15_000);
+    for connect in [long.as_str(), "zk\u{1b}[31m:2181", "zk:2181/\u{1b}]0;title\u{7}", "zk:2181/a/../b"] {
+        let begin = Instant::now();
+        for output in [run(&bench, connect, &[]), bench.output(&["clean", "--connect", connect])] {
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{said:?}");
+            assert!(said.contains("--connect: ") && said.len() < 500, "{said:?}");
+            assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        }
+        // Without bounds it takes for ever.
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
 }

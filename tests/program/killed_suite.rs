@@ -35,8 +35,8 @@ fn broken_by(card: &FaultCard) -> String {
     )
 }
 
-const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"1ms\"\n\
-                     duration = \"500ms\"\n";
+const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
+                     duration = \"1s\"\n";
 
 /// All that a suite has made on this machine by now.
 struct Made {

@@ -15,6 +15,7 @@ mod endurance;
 mod ensemble_lifecycle;
 mod existing_ensemble;
 mod history_check;
+mod install_script;
 mod killed_suite;
 mod rootless;
 mod run_endings;

@@ -45,7 +45,7 @@ impl Ordinary {
         let (scenario, own) = (bench.scenario(PARTITION), rustix::process::geteuid());
         let user = if own.is_root() { NOBODY } else { own.as_raw() };
         if own.is_root() {
-            for path in [bench.dir.path(), &program, &scenario] {
+            for path in [bench.dir.path(), &bench.path("data"), &program, &scenario] {
                 std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
@@ -178,5 +178,6 @@ fn where_user_namespaces_are_forbidden_validate_warns_and_run_refuses_and_both_s
     // Then nothing is started
     assert_eq!(run.status.code(), Some(3), "{}", stderr(&run));
     assert!(stderr(&run).contains(why), "{}", stderr(&run));
-    assert!(!ordinary.bench.path("data").exists() && !ordinary.bench.path("results").exists());
+    assert_eq!(std::fs::read_dir(ordinary.bench.path("data")).unwrap().count(), 0);
+    assert!(!ordinary.bench.path("results").exists());
 }

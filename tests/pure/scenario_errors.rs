@@ -1,8 +1,9 @@
 //! Every mistake that a scenario file can hold, faults apart, and what is said of it: `snapshots/` has the answers.
 
 use crate::support::cards::CARDS;
-use crate::support::diagnosed::{said_of_added_lines, said_of_files};
+use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use zklockbench::catalog::{Choice, LockCard, Param, ParamKind};
+use zklockbench::lock;
 use zklockbench::scenario::parse;
 
 #[test]
@@ -53,6 +54,29 @@ fn what_is_said_of_parameters_that_decide_about_others() {
             include_str!("snapshots/pure__scenario_errors__errors_in_deciding_parameters.snap")
         )
     );
+}
+
+#[test]
+fn no_acquire_may_ask_for_more_permits_than_there_are_leases() {
+    let with = |params: &str| {
+        format!(
+            "name = \"x\"\nduration = \"60s\"\ncontenders = 3\nstrategies = [{{ name = \"curator-semaphore\", \
+             {params} }}]\n"
+        )
+    };
+    file(&lock::cards(), &with("leases = 9, permits = 9"), &[]);
+    file(
+        &lock::cards(),
+        &with("leases = 2, permits = 5"),
+        &[
+            "4:67 5 `permits` are more than the 2 `leases`: nobody could ever get them => write at most 2, or give \
+           `curator-semaphore` 5 `leases` or more",
+        ],
+    );
+    // The number of leases that holds is the default's where none is written
+    let alone = "4:55 2 `permits` are more than the 1 `leases`: nobody could ever get them => write at most 1, or \
+                 give `curator-semaphore` 2 `leases` or more";
+    file(&lock::cards(), &with("permits = 2"), &[alone]);
 }
 
 #[test]

@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A place of its own for one test: results, data of local servers, state.
+/// A place of its own for one test: results, data of local servers (in `data`, which is there), state.
 pub struct Bench {
     pub dir: tempfile::TempDir,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let bench = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(bench.path("data")).unwrap();
+        bench
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -103,6 +103,7 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
             "exit_code": exit(&verdict) as u8,
             "reasons": verdict.reasons(),
             "recorded": run.exclusion,
+            "least_evidence": check::least_evidence(&trials),
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
         }))?;
@@ -111,7 +112,13 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
         let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
         let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
         let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
-        output::data(&format!("{}: {counts}\n{changed}{}", args.path.display(), conclusion(&verdict)))?;
+        let least = check::least_evidence(&trials)
+            .map_or_else(String::new, |least| format!("least evidence among the trials held: {least}\n"));
+        output::data(&format!(
+            "{}: {counts}\n{changed}{least}{}",
+            args.path.display(),
+            conclusion(&verdict)
+        ))?;
     }
     Ok(verdict)
 }
@@ -142,5 +149,6 @@ fn machine(trial: &Trial) -> serde_json::Value {
         "contenders": trial.contenders,
         "verdict": trial.exclusion.word(),
         "reasons": trial.exclusion.reasons(),
+        "evidence": trial.evidence,
     })
 }

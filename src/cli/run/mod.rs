@@ -26,7 +26,7 @@ use crate::results::history::write_trial;
 use crate::results::{self, RunWriter, StoredRun, layout, tidy};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
-use crate::zk::keep_awake;
+use crate::zk::{Access, Target, keep_awake};
 use crate::{check, fault, lock};
 use capabilities::Needs;
 use progress::Progress;
@@ -42,6 +42,8 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
         .map_err(|unusable| unusable.report(&args.scenario))?;
     let needs = Needs::of(&file.parsed.scenario);
     needs.check(&file.parsed.scenario, &args)?;
+    // Found right or wrong before anything is started.
+    let access = args.access.access()?;
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
@@ -63,8 +65,19 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
     let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let mut session =
-        Session { args, file, needs, plan, progress, world, writer, trials: Vec::new(), started_at, run_id };
+    let mut session = Session {
+        args,
+        access,
+        file,
+        needs,
+        plan,
+        progress,
+        world,
+        writer,
+        trials: Vec::new(),
+        started_at,
+        run_id,
+    };
     let measured = session.measure(stop).await;
     session.conclude(measured).await
 }
@@ -77,6 +90,8 @@ fn unique(name: &str) -> String {
 /// A run under way.
 struct Session {
     args: RunArgs,
+    /// Read once, so that its files are the same for all that follows.
+    access: Access,
     file: ScenarioFile,
     needs: Needs,
     plan: Plan,
@@ -99,7 +114,7 @@ struct Measured {
 impl Session {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
         host::allow_sessions(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
-        let target = self.world.target(&self.args)?;
+        let target = Target { connect: self.world.connect(), access: self.access.clone() };
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.cold && !self.world.is_external();
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
@@ -173,6 +188,7 @@ impl Session {
         if self.args.history {
             self.write_history(&trial)?;
             trial.history.clear();
+            trial.deletions.clear();
         }
         trial.histograms.clear();
         self.trials.push(trial);
@@ -310,16 +326,27 @@ fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exi
     }
     let colour = output::may_colour(&std::io::stdout());
     let table = report::terminal(view, Style { colour, width: output::width() });
-    output::data(&format!(
-        "\n{table}\nresults: {}\ncharts:  {}",
-        path.display(),
-        path.join("charts").display()
-    ))
+    output::data(&format!("\n{table}\n{}", places(path)))
+}
+
+/// Where results are, and charts where there are any: a trial that was interrupted early has none.
+fn places(path: &Path) -> String {
+    let charts = path.join("charts");
+    let results = format!("results: {}", path.display());
+    if charts.is_dir() { format!("{results}\ncharts:  {}", charts.display()) } else { results }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_of_charts_is_named_only_where_there_are_some() {
+        let run = tempfile::tempdir().unwrap();
+        assert_eq!(places(run.path()), format!("results: {}", run.path().display()));
+        std::fs::create_dir(run.path().join("charts")).unwrap();
+        assert!(places(run.path()).ends_with("/charts"));
+    }
 
     #[test]
     fn nothing_but_a_complete_run_that_held_is_green() {

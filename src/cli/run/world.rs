@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::results::RunWriter;
 use crate::scenario::{EnsembleChoice, Scenario};
-use crate::zk::{Target, admin, keep_awake};
+use crate::zk::{admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {
@@ -41,7 +41,11 @@ impl World {
         progress: &Progress,
     ) -> Result<Self, Error> {
         match &scenario.ensemble {
-            EnsembleChoice::Connect(connect) => Ok(Self::External(External::parse(connect)?)),
+            EnsembleChoice::Connect(connect) => {
+                let external = External::parse(connect)?;
+                external.reach().await?;
+                Ok(Self::External(external))
+            }
             _ if args.access.wants_tls() => {
                 Err(Error::usage("TLS is for an existing ensemble: give --connect as well"))
             }
@@ -71,14 +75,6 @@ impl World {
                 Ok(Self::Fresh(Arc::new(Local::start(&spec, &installation).await?)))
             }
         }
-    }
-
-    /// How sessions are opened.
-    ///
-    /// # Errors
-    /// When a TLS file can't be read.
-    pub fn target(&self, args: &RunArgs) -> Result<Target, Error> {
-        Ok(Target { connect: self.connect(), access: args.access.access()? })
     }
 
     /// The connect string, chroot included.
@@ -198,7 +194,7 @@ fn fitting(servers: usize, needs_its_own: bool, args: &RunArgs) -> Result<Option
     if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
     }
-    let kept = Kept::load(&Kept::state_file())?;
+    let kept = Kept::load(&Kept::state_file()?)?;
     Ok(kept.filter(|kept| kept.servers.len() == servers && kept.alive().len() == servers))
 }
 

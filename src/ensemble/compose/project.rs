@@ -3,7 +3,7 @@
 //! The name is on every one of them, as Compose's own label. Whoever holds the lock on it owns them all; a name whose
 //! lock nobody holds is what a killed run left, and the next run removes it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use super::command::docker_now;
+use crate::ensemble::private;
 
 /// Begins every name.
 const PREFIX: &str = "zklockbench-";
@@ -49,7 +50,7 @@ impl Project {
     }
 
     fn create_in(locks: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(locks)?;
+        private::make(locks)?;
         let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
         // It is locked before it gets its name, so that nobody finds it open.
         let unnamed = tempfile::NamedTempFile::new_in(locks)?;
@@ -95,14 +96,14 @@ impl Drop for Project {
 /// All projects that have not been removed, by name.
 #[must_use]
 pub fn left_projects() -> Vec<LeftProject> {
-    // Looking does not fail.
+    // Looking fails only where there is nothing of ours.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()
 }
 
 /// The same; and those whose runs are gone are removed.
 ///
 /// # Errors
-/// When Docker could not remove one.
+/// When Docker could not remove one, or the directory of the locks is not this user's own.
 pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
     left_in(&locks(), |name| remove(name).map(|()| true))
 }
@@ -112,6 +113,11 @@ fn left_in(
     locks: &Path,
     removing: impl Fn(&str) -> Result<bool, String>,
 ) -> Result<Vec<LeftProject>, String> {
+    if !locks.exists() {
+        return Ok(Vec::new());
+    }
+    // What somebody else has put there names nothing of ours.
+    private::check(locks).map_err(|error| error.to_string())?;
     let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
@@ -119,7 +125,7 @@ fn left_in(
     let mut left = Vec::new();
     for name in names {
         let path = locks.join(&name);
-        let Ok(lock) = OpenOptions::new().write(true).open(&path) else { continue };
+        let Ok(lock) = private::open_lock(&path, false) else { continue };
         let in_use = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err();
         if !in_use && removing(&name)? {
             let _ = std::fs::remove_file(&path);
@@ -192,6 +198,17 @@ mod tests {
         // And then it is gone, and the other still there.
         let left = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap();
         assert_eq!(left, [LeftProject { name: in_use.name().into(), in_use: true }]);
+    }
+
+    #[test]
+    fn a_directory_of_locks_that_others_can_write_to_names_nothing_that_is_removed() {
+        use std::os::unix::fs::PermissionsExt;
+        let locks = tempfile::tempdir().unwrap();
+        std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();
+        std::fs::set_permissions(locks.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap_err();
+        assert!(refused.contains("can be written to by others"), "{refused}");
+        assert!(Project::create_in(locks.path()).is_err());
     }
 
     #[test]

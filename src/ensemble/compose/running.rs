@@ -317,4 +317,8 @@ impl Started for Compose {
         }
         transactions::lives(&directories, below, since)
     }
+
+    fn has_logs_at_hand(&self) -> bool {
+        false
+    }
 }

@@ -1,0 +1,174 @@
+//! Files that are found by their names, where nobody else can have put anything: in directories of the user's own.
+//!
+//! A name below the common directory for temporary files can be taken by anybody who comes first, as a file of theirs
+//! or as a link to a file of somebody's. So such files lie in a directory that only this user can write to, which is
+//! looked at before it is used; and no link is followed.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// What the suite's directory is called where all others are the user's, too.
+const NAME: &str = "zklockbench";
+/// Everything to the user, nothing to anybody else.
+const OWN: u32 = 0o700;
+/// Others can write.
+const WRITABLE: u32 = 0o022;
+
+/// The user's directory for what matters while processes live: below `XDG_RUNTIME_DIR`, else `XDG_CACHE_HOME` or
+/// `~/.cache`, else the directory for temporary files.
+///
+/// # Errors
+/// When none of them can be used; says why the last one can't.
+pub fn directory() -> io::Result<PathBuf> {
+    first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
+}
+
+/// Where it may be, the best first.
+fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> Vec<PathBuf> {
+    let place = |name: &str| variable(name).map(PathBuf::from).filter(|place| place.is_absolute());
+    let homes =
+        [place("XDG_RUNTIME_DIR"), place("XDG_CACHE_HOME"), place("HOME").map(|home| home.join(".cache"))];
+    let own = homes.into_iter().flatten().map(|place| place.join(NAME));
+    own.chain([temporary.join(format!("{NAME}-{}", user()))]).collect()
+}
+
+fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
+    let mut why = io::Error::other("there is no place for it");
+    for directory in candidates {
+        match make(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+/// Makes a directory that is the user's own, and the one above it if need be; or finds that it is.
+///
+/// # Errors
+/// When it cannot be made, or when it is somebody else's, a link, or open to others.
+pub fn make(directory: &Path) -> io::Result<()> {
+    let make = || DirBuilder::new().mode(OWN).create(directory);
+    let made = match (make(), directory.parent()) {
+        (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().mode(OWN).create(above).and_then(|()| make())
+        }
+        (made, _) => made,
+    };
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(about(directory, &error.to_string()))
+        }
+        _ => check(directory),
+    }
+}
+
+/// Whether a directory is the user's own, so that what lies in it is, too.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn check(directory: &Path) -> io::Result<()> {
+    // Of a link this tells what the link is.
+    let found = directory.symlink_metadata()?;
+    let wrong = if !found.is_dir() {
+        "is no directory"
+    } else if found.uid() != user() {
+        "belongs to another user"
+    } else if found.mode() & WRITABLE != 0 {
+        "can be written to by others"
+    } else {
+        return if found.mode() & 0o077 == 0 {
+            Ok(())
+        } else {
+            std::fs::set_permissions(directory, Permissions::from_mode(OWN))
+        };
+    };
+    Err(about(directory, &format!("it {wrong}: remove it, or have its owner do so")))
+}
+
+/// Opens a file for its lock, and makes it if asked to. A link is not followed, and no pipe is waited for.
+///
+/// # Errors
+/// What the system says.
+pub fn open_lock(path: &Path, make: bool) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    OpenOptions::new().write(true).create(make).truncate(false).mode(0o600).custom_flags(flags).open(path)
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn about(directory: &Path, why: &str) -> io::Error {
+    io::Error::other(format!("{}: {why}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_runtime_directory_comes_first_and_the_common_one_last() {
+        let set = |name: &str| match name {
+            "XDG_RUNTIME_DIR" => Some("/run/user/7".into()),
+            "XDG_CACHE_HOME" => Some("relative".into()),
+            "HOME" => Some("/home/x".into()),
+            _ => None,
+        };
+        let last = PathBuf::from(format!("/tmp/zklockbench-{}", user()));
+        let expected = ["/run/user/7/zklockbench", "/home/x/.cache/zklockbench"].map(PathBuf::from);
+        let [runtime, cache] = expected;
+        assert_eq!(candidates(set, Path::new("/tmp")), [runtime, cache, last.clone()]);
+        assert_eq!(candidates(|_| None, Path::new("/tmp")), [last]);
+    }
+
+    #[test]
+    fn what_somebody_may_have_put_there_before_is_passed_over_or_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir(at("open")).unwrap();
+        std::fs::set_permissions(at("open"), Permissions::from_mode(0o777)).unwrap();
+        std::fs::create_dir(at("elsewhere")).unwrap();
+        symlink(at("elsewhere"), at("link")).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        for (name, why) in [
+            ("open", "can be written to by others"),
+            ("link", "is no directory"),
+            ("file", "is no directory"),
+        ] {
+            let told = make(&at(name)).unwrap_err().to_string();
+            assert!(told.contains(name) && told.contains(why), "{told}");
+        }
+        let found = first_of(vec![at("file/below"), at("link"), at("open"), at("new/own")]).unwrap();
+        assert_eq!(found, at("new/own"));
+        assert_eq!(found.metadata().unwrap().mode() & 0o777, OWN);
+    }
+
+    #[test]
+    fn a_directory_of_the_users_own_that_others_may_read_is_closed_to_them() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
+        make(&own).unwrap();
+        assert_eq!(own.metadata().unwrap().mode() & 0o777, OWN);
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_makes_no_file_where_it_points() {
+        let place = tempfile::tempdir().unwrap();
+        let (link, target) = (place.path().join("21000"), place.path().join("target"));
+        symlink(&target, &link).unwrap();
+        assert!(open_lock(&link, true).is_err());
+        assert!(!target.exists());
+        open_lock(&target, true).unwrap();
+        assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+}
