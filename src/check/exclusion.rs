@@ -1,14 +1,15 @@
 //! Did the lock exclude?
 
-use crate::measure::Measure;
-use crate::record::{Completeness, Trial};
+use super::evidence::suffices;
+use crate::record::{Completeness, Evidence, Trial};
 use crate::units::contenders;
 use crate::verdict::Verdict;
 
-/// The verdict on one trial, by what the oracle saw in it.
+/// The verdict on one trial, by what was seen of it.
 ///
-/// A violation outweighs everything. Held needs a complete trial in which contenders really waited for each
-/// other: without contention there was nothing to exclude.
+/// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
+/// have been caught: two inside together only show where somebody else could run while one was inside, and where somebody
+/// was kept out.
 #[must_use]
 pub fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
@@ -21,6 +22,12 @@ pub fn exclusion(trial: &Trial) -> Verdict {
             "{}: {clock} by the servers' clock and {zxids} by their transactions entered too early; {first}",
             name(trial)
         );
+        return Verdict::Violated(vec![what]);
+    }
+    let given_up = trial.evidence.map_or(0, |evidence| evidence.given_up_early);
+    if given_up > 0 {
+        let what =
+            format!("{}: {given_up} holders had given up their own node before they released", name(trial));
         return Verdict::Violated(vec![what]);
     }
     if !trial.stuck.is_empty() {
@@ -38,13 +45,42 @@ pub fn exclusion(trial: &Trial) -> Verdict {
     if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!("{}: {lost} holds were lost with their session", name(trial)));
     }
-    let handed_over = trial.histograms.get(&Measure::Handoff).map_or(0, |handoffs| handoffs.len());
     if trial.contenders < 2 {
         doubts.push(format!("{}: one contender has nobody to exclude", name(trial)));
-    } else if handed_over == 0 {
-        doubts.push(format!("{}: nobody ever waited for another", name(trial)));
+    } else if let Some(why) = too_little(&trial.evidence.unwrap_or_default(), trial.locks) {
+        doubts.push(format!("{}: {why}", name(trial)));
     }
     if doubts.is_empty() { Verdict::Held } else { Verdict::Unknown(doubts) }
+}
+
+/// Why the evidence does not suffice, and what would help; `None` when it does.
+fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
+    let caught = evidence.catchable();
+    let entries = evidence.entries;
+    if suffices(caught, entries, locks) {
+        return None;
+    }
+    if entries == 0 {
+        return Some("nobody acquired the lock".into());
+    }
+    if caught == 0 && evidence.waited == 0 {
+        return Some(format!(
+            "too little evidence: in {entries} entries nobody was seen to be kept out; a longer hold, more contenders (than a \
+             semaphore has leases, or with writers among the readers) or servers started for the run would show more"
+        ));
+    }
+    Some(format!(
+        "too little evidence: {}; a longer hold, a longer trial or servers started for the run would show more",
+        evidence.describe()
+    ))
+}
+
+/// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
+#[must_use]
+pub fn least_evidence(trials: &[Trial]) -> Option<String> {
+    let held = trials.iter().filter(|trial| trial.exclusion == Verdict::Held);
+    let (trial, evidence) = Evidence::least(held.map(|trial| (trial, trial.evidence)))?;
+    Some(format!("{}: {}", name(trial), evidence.describe()))
 }
 
 /// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap

@@ -1,6 +1,7 @@
 //! Judging: pure functions of records.
 
+mod evidence;
 mod exclusion;
 pub mod history;
 
-pub use exclusion::{exclusion, of_run};
+pub use exclusion::{exclusion, least_evidence, of_run};

@@ -224,14 +224,16 @@ impl Contender {
         let entry = self.recorder.enter(session, &held, attempt);
         self.recorder.write_to_resource(session, &held);
         let thaws = self.control.gate.times_opened();
-        let inner = self.take_again(session, attempt.mode, patience).await;
+        let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
         let intended = self.pace.hold();
         let dies = self.shared.has_faults() && self.control.dies_holding();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
             self.recorder.write_acquired(&entry);
         }
-        let ended = if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole };
+        let hold =
+            async { if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole } };
+        let (ended, was_open) = noticing(hold).await;
         if ended == HoldEnd::Crashed {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
@@ -240,7 +242,8 @@ impl Contender {
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held);
         }
-        let released = self.recorder.exit(session, &held, attempt.mode);
+        let was_open = was_open || was_open_before;
+        let released = self.recorder.exit(session, &held, attempt.mode, was_open);
         let number = held.node.as_ref().map(|node| node.sequence);
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
@@ -406,6 +409,19 @@ impl Contender {
 /// Returns when the contender is to die while it does that; never in a trial without faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.asked_to_die(doing).await } else { std::future::pending().await }
+}
+
+/// Does something; says whether it ever waited, so that others could run meanwhile.
+async fn noticing<F: Future>(work: F) -> (F::Output, bool) {
+    let mut work = pin!(work);
+    let mut waited = false;
+    let outcome = poll_fn(|cx| {
+        let polled = work.as_mut().poll(cx);
+        waited |= polled.is_pending();
+        polled
+    });
+    let outcome = outcome.await;
+    (outcome, waited)
 }
 
 /// Begins something and lets its request go out. Returns its outcome if it ends at once.

@@ -38,6 +38,8 @@ pub struct Grant {
     pub czxid: i64,
     /// As of which transaction it found that it holds, where a reply told.
     pub zxid: Option<i64>,
+    /// When it asked.
+    pub called: Stamp,
     /// When it entered.
     pub entered: Stamp,
 }
@@ -102,14 +104,16 @@ fn compare_zxids(known: &[(Grant, Life)], places: usize, order: &mut EnsembleOrd
     let firsts = nodes.filter_map(|entries| entries.first().copied());
     let mut holds: Vec<Hold> = firsts
         .filter_map(|(grant, life)| {
-            Some(Hold { grant, from: grant.zxid?, until: life.deleted.unwrap_or(i64::MAX) })
+            let (from, until) = (grant.zxid?, life.deleted.unwrap_or(i64::MAX));
+            Some(Hold { grant, asked: grant.czxid, from, until })
         })
         .collect();
     holds.sort_by_key(|hold| (hold.grant.lock, hold.from));
-    let (checked, overlaps) = overlaps(holds.into_iter(), places);
-    order.checked_by_zxid = checked;
-    order.too_early = overlaps.count;
-    order.first = overlaps.first.map(|pair| describe_zxids(&pair));
+    let seen = go_through(holds.into_iter(), places);
+    order.checked_by_zxid = seen.checked;
+    order.contested_by_zxid = seen.kept_out;
+    order.too_early = seen.too_early;
+    order.first = seen.first.map(|pair| describe_zxids(&pair));
 }
 
 /// Each hold lasts from when its contender entered to when the deletion of its node was proposed.
@@ -122,50 +126,140 @@ fn compare_times(
     known.sort_by_key(|(grant, _)| (grant.lock, grant.entered));
     let holds = known.into_iter().map(|(grant, life)| {
         let until = life.deleted_at_ms.map_or(i64::MAX, |at| at - TOLERANCE_MS);
-        Hold { grant, from: wall_ms(grant.entered), until }
+        Hold { grant, asked: wall_ms(grant.called), from: wall_ms(grant.entered), until }
     });
-    let (checked, overlaps) = overlaps(holds, places);
-    order.checked = checked;
-    order.overlaps = overlaps.count;
+    let seen = go_through(holds, places);
+    order.checked = seen.checked;
+    order.contested = seen.shares.round() as u64;
+    order.overlaps = seen.too_early;
     // Of two accounts of the same, the one in milliseconds is the easier to read.
-    order.first = overlaps.first.map(|pair| describe_times(&pair)).or(order.first.take());
+    order.first = seen.first.map(|pair| describe_times(&pair)).or(order.first.take());
 }
 
 /// A hold as the ensemble has it, in whatever it is counted.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     grant: Grant,
+    asked: i64,
     from: i64,
     until: i64,
 }
 
-/// Holds that began while too many others lasted.
+/// What going through holds shows.
 #[derive(Default)]
-struct Overlapping {
-    count: u64,
+struct Seen {
+    checked: u64,
+    /// Holds that began while too many others lasted.
+    too_early: u64,
     /// The first of them, after the one that lasted longest of those before it.
     first: Option<(Hold, Hold)>,
+    /// Holds that others kept from beginning for a part of their wait.
+    kept_out: u64,
+    /// The sum of these parts, as shares of the waits.
+    shares: f64,
 }
 
-/// Goes through holds in the order of locks and beginnings. Returns how many there were, and which began too early.
-fn overlaps(holds: impl Iterator<Item = Hold>, places: usize) -> (u64, Overlapping) {
-    let (mut checked, mut found) = (0, Overlapping::default());
-    let mut before: Vec<Hold> = Vec::new();
+/// Goes through holds in the order of locks and beginnings.
+fn go_through(holds: impl Iterator<Item = Hold>, places: usize) -> Seen {
+    let mut seen = Seen::default();
+    let mut inside = Inside::default();
     for hold in holds {
-        checked += 1;
-        before.retain(|other| other.grant.lock == hold.grant.lock && other.until > hold.from);
-        if before.iter().any(|other| other.grant.czxid == hold.grant.czxid) {
+        seen.checked += 1;
+        inside.until(&hold, places);
+        if inside.holds.iter().any(|other| other.grant.czxid == hold.grant.czxid) {
             continue;
         }
-        let in_the_way = || before.iter().filter(|other| excludes(other.grant.mode, hold.grant.mode));
-        if in_the_way().count() >= places {
-            found.count += 1;
-            let longest = in_the_way().max_by_key(|other| other.until).copied();
-            found.first = found.first.or(longest.map(|longest| (longest, hold)));
+        let kept_out = inside.kept_out(&hold);
+        if kept_out > 0 {
+            seen.kept_out += 1;
+            seen.shares += (kept_out as f64 / hold.from.saturating_sub(hold.asked).max(1) as f64).min(1.0);
         }
-        before.push(hold);
+        let in_the_way = || inside.holds.iter().filter(|other| excludes(other.grant.mode, hold.grant.mode));
+        if in_the_way().count() >= places {
+            seen.too_early += 1;
+            let longest = in_the_way().max_by_key(|other| other.until).copied();
+            seen.first = seen.first.or(longest.map(|longest| (longest, hold)));
+        }
+        inside.enter(hold, places);
     }
-    (checked, found)
+    seen
+}
+
+/// Who is inside one lock, and when it was shut.
+#[derive(Default)]
+struct Inside {
+    lock: usize,
+    holds: Vec<Hold>,
+    shut: Shut,
+    shut_to_readers: Shut,
+}
+
+impl Inside {
+    /// Those leave who had left when this hold began.
+    fn until(&mut self, hold: &Hold, places: usize) {
+        if hold.grant.lock != self.lock {
+            *self = Self { lock: hold.grant.lock, ..Self::default() };
+        }
+        if self.holds.iter().all(|other| other.until > hold.from) {
+            return;
+        }
+        self.holds.sort_by_key(|other| std::cmp::Reverse(other.until));
+        while let Some(gone) = self.holds.pop_if(|other| other.until <= hold.from) {
+            if self.holds.len() + 1 == places {
+                self.shut.ends(gone.until);
+            }
+            if gone.grant.mode == Mode::Write && self.writers() == 0 {
+                self.shut_to_readers.ends(gone.until);
+            }
+        }
+    }
+
+    fn enter(&mut self, hold: Hold, places: usize) {
+        if hold.grant.mode == Mode::Write && self.writers() == 0 {
+            self.shut_to_readers.since = Some(hold.from);
+        }
+        self.holds.push(hold);
+        if self.holds.len() == places {
+            self.shut.since = Some(hold.from);
+        }
+    }
+
+    fn writers(&self) -> usize {
+        self.holds.iter().filter(|hold| hold.grant.mode == Mode::Write).count()
+    }
+
+    /// For how much of its wait a hold could not begin.
+    fn kept_out(&self, hold: &Hold) -> i64 {
+        let shut = if hold.grant.mode == Mode::Read { &self.shut_to_readers } else { &self.shut };
+        shut.between(hold.asked, hold.from)
+    }
+}
+
+/// When nobody else could enter, in the order of time.
+#[derive(Default)]
+struct Shut {
+    since: Option<i64>,
+    /// Beginnings and ends, and the sum of all times up to the end.
+    times: Vec<(i64, i64, i64)>,
+}
+
+impl Shut {
+    fn ends(&mut self, at: i64) {
+        if let Some(since) = self.since.take().filter(|since| *since < at) {
+            let before = self.times.last().map_or(0, |(_, _, sum)| *sum);
+            self.times.push((since, at, before + (at - since)));
+        }
+    }
+
+    /// For how long it was shut from one time to a later one that is not before anything that has ended.
+    fn between(&self, from: i64, to: i64) -> i64 {
+        let first = self.times.partition_point(|(_, end, _)| *end <= from);
+        let ended = self.times.get(first).map_or(0, |(since, end, sum)| {
+            let whole = self.times.last().map_or(0, |(_, _, last)| last - sum);
+            whole + (end - (*since).max(from))
+        });
+        ended + self.since.map_or(0, |since| (to - since.max(from)).max(0))
+    }
 }
 
 /// Whether one who is inside keeps another out.
@@ -205,7 +299,7 @@ mod tests {
     use super::*;
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
-        Grant { lock: 0, contender, mode: Mode::Write, czxid, zxid: None, entered }
+        Grant { lock: 0, contender, mode: Mode::Write, czxid, zxid: None, called: 0, entered }
     }
 
     /// By the nodes that these transactions created and deleted; each was found as of that one.
@@ -237,6 +331,40 @@ mod tests {
         let order = found(&[(1, Some(1), 10), (2, Some(9), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 1));
         assert!(order.first.unwrap().ends_with("the node 0x1 of contender 0 was deleted by transaction 0xa"));
+    }
+
+    #[test]
+    fn an_entry_could_have_been_caught_by_transactions_when_its_node_was_there_before_the_one_in_its_way_went()
+     {
+        // The second had to wait for the first; the third came when nobody was there.
+        let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
+        assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (3, 1));
+    }
+
+    #[test]
+    fn by_the_clock_an_entry_counts_by_the_share_of_its_wait_in_which_another_was_inside_beyond_doubt() {
+        // In since 10 ms, gone at 50 ms, give or take 2: whoever asked at 0 ms and got in at 50 ms could have been seen for 38.
+        let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
+        let grants = vec![grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
+        let order = compared(grants, &lives, MUTEX);
+        assert_eq!(
+            (order.checked, order.contested),
+            (3, 2),
+            "38 of 50 ms and 76 of 90 ms make more than one and a half"
+        );
+        // Who holds for no longer than the clocks may differ shows nothing.
+        let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
+        let grants = vec![grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
+        assert_eq!(compared(grants, &lives, MUTEX).contested, 0);
+    }
+
+    #[test]
+    fn an_entry_past_free_leases_or_among_readers_could_not_have_been_caught() {
+        let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
+        let grants = vec![grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
+        assert_eq!(compared(grants.clone(), &lives, Terms { places: 4, ..MUTEX }).contested, 0);
+        let readers = grants.iter().map(|grant| Grant { mode: Mode::Read, ..*grant }).collect();
+        assert_eq!(compared(readers, &lives, MUTEX).contested, 0);
     }
 
     #[test]

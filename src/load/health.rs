@@ -159,7 +159,7 @@ pub fn judge_standstill(shared: &Shared) -> Option<String> {
 }
 
 /// How long the lock sleeps before it looks again.
-fn longest_pause(params: &Params) -> Duration {
+pub(super) fn longest_pause(params: &Params) -> Duration {
     let by_flag = matches!(params.get("wake"), Some(ParamValue::Word(how)) if how == "poll-flag");
     let pauses = params.iter().filter_map(|(name, value)| match value {
         ParamValue::Duration(pause) if by_flag || name == "poll_interval" => Some(*pause),

@@ -12,6 +12,37 @@ use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Moment, Tally};
 use crate::zk::Observed;
 
+/// How many entries could have been caught by seeing two inside together.
+///
+/// A lock that lets somebody in too early does so at some time of its wait. It is seen only if another was inside then, so
+/// each entry counts by the share of its wait in which one was, for whom others could run.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct SeenInside {
+    /// Entries.
+    pub entries: u64,
+    /// Entries that were kept out for a part of their wait.
+    pub waited: u64,
+    /// The sum of the shares.
+    pub shares: f64,
+}
+
+impl SeenInside {
+    /// Somebody entered who had been kept out for so long of its wait.
+    pub fn entry(&mut self, kept_out_us: u64, wait_us: u64) {
+        self.entries += 1;
+        if kept_out_us > 0 {
+            self.waited += 1;
+            self.shares += (kept_out_us as f64 / wait_us.max(1) as f64).min(1.0);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.waited += other.waited;
+        self.shares += other.shares;
+    }
+}
+
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
 pub struct Log {
@@ -23,8 +54,12 @@ pub struct Log {
     pub overlaps: Overlaps,
     /// What the contenders did, where a history was asked for.
     pub history: Vec<Moment>,
-    /// Who entered by virtue of which node. Kept in trials with faults only.
+    /// Who entered by virtue of which node, where the servers' logs can be read.
     pub grants: Vec<Grant>,
+    /// What could have been seen.
+    pub evidence: SeenInside,
+    /// Holders that had asked for the deletion of their own node before they left.
+    pub given_up_early: u64,
     /// Sessions opened before the start.
     pub opened: u64,
     /// Sessions that expired.
@@ -62,7 +97,7 @@ impl Observation {
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes,
-            dates_lists: shared.keeps_evidence(),
+            dates_lists: shared.keeps_evidence() || shared.reads_logs,
             trace: None,
         };
         Self { sheet, log: Rc::default(), observed }
@@ -101,6 +136,8 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
         }
         merged.overlaps.merge(log.overlaps);
         merged.grants.extend(log.grants);
+        merged.evidence.merge(log.evidence);
+        merged.given_up_early += log.given_up_early;
         merged.history.extend(log.history);
         merged.opened += log.opened;
         merged.expired += log.expired;

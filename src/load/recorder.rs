@@ -10,11 +10,11 @@ use super::ensemble_order::{self, Grant};
 use super::fence::token;
 use super::observation::Observation;
 use super::overlaps::{Doubt, Overlap};
-use super::scene::{Occupant, Scene};
+use super::scene::{Exit, Occupant, Scene};
 use super::shared::Shared;
 use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
-use crate::lock::{AcquireError, Held};
+use crate::lock::{AcquireError, Held, QueueNode};
 use crate::measure::{Measure, Outcome};
 use crate::record::history::SessionState;
 use crate::record::{Deed, Moment, Tally};
@@ -32,6 +32,8 @@ pub struct Attempt {
     pub arrival: u64,
     /// What it asks for.
     pub mode: Mode,
+    /// For how long whoever asks for that had been kept out by then.
+    kept_out_us: u64,
 }
 
 /// A lock that was acquired, with what must be looked at before it is released.
@@ -125,6 +127,7 @@ impl Recorder {
     /// The contender has died in the middle of that.
     pub fn died(&self, session: i64, doing: &'static str) {
         if doing == "waiting" {
+            self.scene().waits_no_longer();
             self.note(clock::now(), Some(session), Deed::Fails(Mode::Write));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
@@ -135,10 +138,12 @@ impl Recorder {
     #[must_use]
     pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
         let _ = (session.take_lag_us(), session.take_busy_us());
-        session.forget_zxid();
+        session.begins_anew();
         let called = clock::now();
         self.note(called, Some(session.id()), Deed::Asks(self.in_force(mode)));
-        Attempt { intended, called, arrival: self.scene().arrive(), mode }
+        let scene = self.scene();
+        let kept_out_us = scene.kept_out_us(self.in_force(mode), called);
+        Attempt { intended, called, arrival: scene.arrive(), mode, kept_out_us }
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -146,16 +151,35 @@ impl Recorder {
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
         let acquired = clock::now();
         let scene = self.scene();
-        let released_before = scene.last_release();
-        let inside = scene.enter(self.id, held, self.in_force(attempt.mode), acquired);
+        let mode = self.in_force(attempt.mode);
+        let released_before = scene.handed_over(mode);
+        let kept_out_us = scene.kept_out_us(mode, acquired).saturating_sub(attempt.kept_out_us);
+        let inside = scene.enter(self.id, held, mode, acquired);
+        scene.waits_no_longer();
         let overtaken = scene.serve(attempt.arrival);
         if let Some(inside) = inside {
             self.note_overlap(inside, acquired);
         }
-        let (mode, zxid) = (self.in_force(attempt.mode), session.known_zxid());
+        let zxid = session.known_zxid();
         if self.shared.has_faults() {
             self.shared.gaps.acquired(acquired);
-            self.note_grant(held, mode, acquired, zxid);
+        }
+        self.observation
+            .log
+            .borrow_mut()
+            .evidence
+            .entry(kept_out_us, acquired.saturating_sub(attempt.called));
+        if self.shared.reads_logs {
+            let called = attempt.called;
+            self.note_grant(held, |node, lock| Grant {
+                lock,
+                contender: self.id,
+                mode,
+                czxid: node.czxid,
+                zxid,
+                called,
+                entered: acquired,
+            });
         }
         let token = held.node.as_ref().map(token);
         self.note(acquired, Some(session.id()), Deed::Enters { mode, token, zxid });
@@ -174,19 +198,22 @@ impl Recorder {
 
     /// The lock is about to be released.
     #[must_use]
-    pub fn exit(&self, session: &Session, held: &Held, mode: Mode) -> Stamp {
-        let released = clock::now();
-        self.note(released, Some(session.id()), Deed::Leaves);
-        self.scene().exit(self.id, held, self.in_force(mode), released);
-        released
+    pub fn exit(&self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
+        let at = clock::now();
+        self.note(at, Some(session.id()), Deed::Leaves);
+        if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
+            self.observation.log.borrow_mut().given_up_early += 1;
+        }
+        self.scene().exit(self.id, held, Exit { mode: self.in_force(mode), was_open, at });
+        at
     }
 
     /// The contender leaves without a release, because it dies.
     #[must_use]
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
-        let left = clock::now();
-        self.scene().exit(self.id, held, self.in_force(mode), left);
-        left
+        let at = clock::now();
+        self.scene().exit(self.id, held, Exit { mode: self.in_force(mode), was_open: true, at });
+        at
     }
 
     /// A lock without a read side takes every request as a write.
@@ -286,6 +313,7 @@ impl Recorder {
 
     /// Writes down an acquire that did not end with the lock held.
     pub fn write_not_acquired(&mut self, session: &Session, now: Stamp, error: &AcquireError) {
+        self.scene().waits_no_longer();
         self.note(now, Some(session.id()), Deed::Fails(Mode::Write));
         let outcome = match error {
             AcquireError::TimedOut => Outcome::TimedOut,
@@ -310,12 +338,12 @@ impl Recorder {
         self.attribution.settle_late(scene, &mut sheet, at_the_end);
     }
 
-    fn note_grant(&self, held: &Held, mode: Mode, entered: Stamp, zxid: Option<i64>) {
+    /// Keeps by virtue of which node somebody entered.
+    fn note_grant(&self, held: &Held, grant: impl FnOnce(&QueueNode, usize) -> Grant) {
         let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
-        let lock = self.shared.scene_of(self.id);
         let grants = &mut self.observation.log.borrow_mut().grants;
         if grants.len() < ensemble_order::KEPT {
-            grants.push(Grant { lock, contender: self.id, mode, czxid: node.czxid, zxid, entered });
+            grants.push(grant(node, self.shared.scene_of(self.id)));
         }
     }
 

@@ -20,6 +20,47 @@ const NEARBY: usize = 16;
 /// Stands for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
+/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
+#[derive(Debug, Default)]
+struct Shut {
+    /// Since when nobody else may enter; 0 while somebody may.
+    since: AtomicU64,
+    /// The sum of the times that have ended.
+    total_us: AtomicU64,
+}
+
+impl Shut {
+    fn begins(&self, now: Stamp) {
+        self.since.store(now, Ordering::Release);
+    }
+
+    /// Ends. It counts unless it was the stay of one who entered at `alone_since` and in which nobody else could run.
+    fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
+        let since = self.since.swap(0, Ordering::AcqRel);
+        if since > 0 && alone_since != Some(since) {
+            self.total_us.fetch_add(now.saturating_sub(since), Ordering::AcqRel);
+        }
+    }
+
+    /// The sum up to now. (The total first: a time that ends in between is missing then, and not counted twice.)
+    fn until(&self, now: Stamp) -> u64 {
+        let total = self.total_us.load(Ordering::Acquire);
+        let since = self.since.load(Ordering::Acquire);
+        total + if since > 0 { now.saturating_sub(since) } else { 0 }
+    }
+}
+
+/// How a contender leaves its critical section.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    /// What it had asked for.
+    pub mode: Mode,
+    /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
+    pub was_open: bool,
+    /// When it leaves.
+    pub at: Stamp,
+}
+
 /// One contender's place in the oracle.
 #[derive(Debug)]
 struct Seat {
@@ -60,7 +101,16 @@ pub struct Scene {
     /// The most that have been inside at the same time.
     most_inside: AtomicUsize,
     writers: AtomicUsize,
-    last_release: AtomicU64,
+    /// Contenders that have asked and have neither got in nor given up.
+    waiting: AtomicUsize,
+    /// When somebody is kept out who comes to write, or for one of a semaphore's leases.
+    shut: Shut,
+    /// When somebody is kept out who comes to read.
+    shut_to_readers: Shut,
+    /// The latest release that was called while more wanted in than fit.
+    handed_over: AtomicU64,
+    /// The latest release of a writer.
+    writer_left: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
     /// What the lock guards.
@@ -90,7 +140,11 @@ impl Scene {
             inside: AtomicUsize::new(0),
             most_inside: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
-            last_release: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            shut: Shut::default(),
+            shut_to_readers: Shut::default(),
+            handed_over: AtomicU64::new(0),
+            writer_left: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: AtomicU64::new(0),
             fence: Fence::default(),
@@ -129,7 +183,20 @@ impl Scene {
 
     /// An acquire begins; returns its place in the order of arrival, from 1.
     pub fn arrive(&self) -> u64 {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// An acquire has ended, with the lock or without it.
+    pub fn waits_no_longer(&self) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// For how long somebody who asks for that has been kept out by others so far, as far as it would have been seen
+    /// entering all the same.
+    #[must_use]
+    pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
+        if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
     }
 
     /// An acquire was served; returns whether a later arrival had been served before it.
@@ -156,6 +223,12 @@ impl Scene {
             }
         };
         self.note_crowd(beside + 1);
+        if beside + 1 == self.capacity {
+            self.shut.begins(now);
+        }
+        if mode == Mode::Write && writers == 0 {
+            self.shut_to_readers.begins(now);
+        }
         let too_many = match mode {
             Mode::Read => writers,
             Mode::Write => beside,
@@ -221,13 +294,24 @@ impl Scene {
     }
 
     /// A contender leaves its critical section and is about to release.
-    pub fn exit(&self, contender: usize, held: &Held, mode: Mode, now: Stamp) {
-        self.seats[contender].inside.store(false, Ordering::Release);
-        self.inside.fetch_sub(1, Ordering::SeqCst);
-        if mode == Mode::Write {
-            self.writers.fetch_sub(1, Ordering::SeqCst);
+    pub fn exit(&self, contender: usize, held: &Held, exit: Exit) {
+        let Exit { mode, was_open, at: now } = exit;
+        let seat = &self.seats[contender];
+        let alone_since = (!was_open).then(|| seat.entered.load(Ordering::Relaxed));
+        seat.inside.store(false, Ordering::Release);
+        let inside = self.inside.fetch_sub(1, Ordering::SeqCst);
+        if inside == self.capacity {
+            self.shut.ends(now, alone_since);
         }
-        self.last_release.fetch_max(now, Ordering::AcqRel);
+        if mode == Mode::Write {
+            if self.writers.fetch_sub(1, Ordering::SeqCst) == 1 {
+                self.shut_to_readers.ends(now, alone_since);
+            }
+            self.writer_left.fetch_max(now, Ordering::AcqRel);
+        }
+        if inside + self.waiting.load(Ordering::Acquire) > self.capacity {
+            self.handed_over.fetch_max(now, Ordering::AcqRel);
+        }
         let (number, stamp) = &self.latest[self.releases.fetch_add(1, Ordering::AcqRel) % LATEST];
         stamp.store(now, Ordering::Release);
         number.store(held.node.as_ref().map_or(NO_NUMBER, |node| node.sequence), Ordering::Release);
@@ -238,10 +322,12 @@ impl Scene {
         }
     }
 
-    /// When anybody last called release; 0 for never.
+    /// When a release was last called by which somebody could get in who asks for that; 0 for never. A release while
+    /// there was room for all, or of one reader among others, lets nobody in.
     #[must_use]
-    pub fn last_release(&self) -> Stamp {
-        self.last_release.load(Ordering::Acquire)
+    pub fn handed_over(&self, mode: Mode) -> Stamp {
+        let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
+        latest.load(Ordering::Acquire)
     }
 
     /// The last release that was called before that time: its queue number, and when it was called.
@@ -287,6 +373,10 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
+    fn left(mode: Mode, at: Stamp) -> Exit {
+        Exit { mode, was_open: true, at }
+    }
+
     #[test]
     fn a_second_holder_is_seen_with_both_names() {
         let scene = Scene::new("/l".into(), 3, 1);
@@ -300,7 +390,7 @@ mod tests {
         let scene = Scene::new("/l".into(), 3, 1);
         assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
         assert!(scene.enter(1, &held(2), Mode::Write, 2).is_some());
-        scene.exit(1, &held(2), Mode::Write, 3);
+        scene.exit(1, &held(2), left(Mode::Write, 3));
         assert_eq!(scene.enter(2, &held(3), Mode::Write, 4).map(|inside| inside.contender), Some(0));
     }
 
@@ -308,7 +398,7 @@ mod tests {
     fn holders_one_after_the_other_are_no_violation() {
         let scene = Scene::new("/l".into(), 2, 1);
         assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
-        scene.exit(0, &held(1), Mode::Write, 5);
+        scene.exit(0, &held(1), left(Mode::Write, 5));
         assert_eq!(scene.enter(1, &held(2), Mode::Write, 6), None);
         assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
     }
@@ -318,7 +408,7 @@ mod tests {
         let scene = Scene::new("/l".into(), 1, 1);
         assert_eq!(scene.release_before(50), None);
         for number in 1..=5000 {
-            scene.exit(0, &held(number), Mode::Write, 10 * number as u64);
+            scene.exit(0, &held(number), left(Mode::Write, 10 * number as u64));
         }
         assert_eq!(scene.release_before(50_005), Some((5000, 50_000)));
         assert_eq!(scene.release_before(20_000), Some((2000, 20_000)));
@@ -341,7 +431,7 @@ mod tests {
         assert_eq!(scene.enter(1, &held(2), Mode::Read, 2), None);
         assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some(), "a writer beside two readers");
         assert_eq!(scene.most_inside(), 3);
-        scene.exit(0, &held(1), Mode::Read, 4);
+        scene.exit(0, &held(1), left(Mode::Read, 4));
         assert!(scene.enter(0, &held(4), Mode::Read, 5).is_some(), "a reader beside a writer");
     }
 
@@ -351,5 +441,57 @@ mod tests {
         assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
         assert_eq!(scene.enter(1, &held(2), Mode::Write, 2), None);
         assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some());
+    }
+
+    #[test]
+    fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
+        let scene = Scene::new("/l".into(), 3, 1);
+        let _ = scene.enter(0, &held(1), Mode::Write, 100);
+        assert_eq!(scene.kept_out_us(Mode::Write, 130), 30);
+        scene.exit(0, &held(1), left(Mode::Write, 150));
+        assert_eq!(scene.kept_out_us(Mode::Write, 900), 50);
+        let _ = scene.enter(1, &held(2), Mode::Write, 1_000);
+        scene.exit(1, &held(2), Exit { was_open: false, ..left(Mode::Write, 1_020) });
+        assert_eq!(scene.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
+    }
+
+    #[test]
+    fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
+        let scene = Scene::new("/l".into(), 3, 1);
+        let _ = scene.enter(0, &held(1), Mode::Read, 100);
+        let _ = scene.enter(1, &held(2), Mode::Read, 150);
+        scene.exit(0, &held(1), left(Mode::Read, 200));
+        scene.exit(1, &held(2), left(Mode::Read, 250));
+        assert_eq!((scene.kept_out_us(Mode::Read, 300), scene.kept_out_us(Mode::Write, 300)), (0, 150));
+        let scene = Scene::new("/l".into(), 3, 2);
+        let _ = scene.enter(0, &held(1), Mode::Write, 100);
+        assert_eq!(scene.kept_out_us(Mode::Write, 200), 0, "one lease is left");
+        let _ = scene.enter(1, &held(2), Mode::Write, 200);
+        scene.exit(0, &held(1), left(Mode::Write, 230));
+        assert_eq!(scene.kept_out_us(Mode::Write, 300), 30);
+    }
+
+    #[test]
+    fn a_release_is_a_handoff_only_if_somebody_could_not_get_in_before_it() {
+        // Two leases and two contenders: nobody is ever kept out.
+        let scene = Scene::new("/l".into(), 3, 2);
+        for contender in [0, 1] {
+            let _ = scene.arrive();
+            let _ = scene.enter(contender, &held(1), Mode::Write, 10);
+            scene.waits_no_longer();
+        }
+        scene.exit(0, &held(1), left(Mode::Write, 20));
+        assert_eq!(scene.handed_over(Mode::Write), 0);
+        // A third one waits for the next.
+        let _ = scene.enter(0, &held(3), Mode::Write, 25);
+        let _ = scene.arrive();
+        scene.exit(1, &held(2), left(Mode::Write, 30));
+        assert_eq!(scene.handed_over(Mode::Write), 30);
+        // A reader that goes lets no reader in.
+        let scene = Scene::new("/l".into(), 3, 1);
+        let _ = scene.enter(0, &held(1), Mode::Read, 10);
+        let _ = scene.arrive();
+        scene.exit(0, &held(1), left(Mode::Read, 20));
+        assert_eq!((scene.handed_over(Mode::Read), scene.handed_over(Mode::Write)), (0, 20));
     }
 }

@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::Control;
 use super::scene::Scene;
-use crate::catalog::{Holders, ParamValue};
+use crate::catalog::Holders;
 use crate::clock::Stamp;
-use crate::lock::{Entry, LockConfig, WaitGauge};
+use crate::ensemble::Started;
+use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::measure::Window;
 use crate::record::FencingCounts;
 use crate::scenario::TrialSpec;
@@ -89,7 +90,8 @@ pub struct Shared {
     pub target: Target,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
-    /// How many may be inside one lock together: 1, or a semaphore's leases. Readers do not count for each other.
+    /// How many may be inside one lock together: 1, or as many as a semaphore's leases suffice for. Readers do not count
+    /// for each other.
     pub places: usize,
     /// The lock paths.
     pub scenes: Vec<Scene>,
@@ -107,6 +109,8 @@ pub struct Shared {
     pub controls: Vec<Arc<Control>>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
+    /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
+    pub reads_logs: bool,
     /// When nobody got a lock.
     pub gaps: Gaps,
 }
@@ -119,9 +123,11 @@ impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, target: Target, root: &str) -> Self {
+        let count = |param| usize::try_from(count_of(&spec.strategy.params, param, 1)).unwrap_or(usize::MAX);
         let places = match entry.card.guarantees.holders {
             Holders::One | Holders::ReadersOrOneWriter => 1,
-            Holders::Leases(param) => leases(&spec, param),
+            // Each holder has as many of them as the next.
+            Holders::Leases(param) => (count(param) / count("permits").max(1)).max(1),
         };
         let below = entry.card.guarantees.queue;
         let scene =
@@ -142,6 +148,7 @@ impl Shared {
             board: Board::default(),
             controls,
             keeps_history: false,
+            reads_logs: false,
             gaps: Gaps::default(),
         }
     }
@@ -150,6 +157,13 @@ impl Shared {
     #[must_use]
     pub fn with_history(self, keeps_history: bool) -> Self {
         Self { keeps_history, ..self }
+    }
+
+    /// The same, on servers of our own or not.
+    #[must_use]
+    pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
+        let reads_logs = own.is_some_and(|own| own.has_logs_at_hand() || self.keeps_evidence());
+        Self { reads_logs, ..self }
     }
 
     /// Whether anything is to be broken on purpose.
@@ -201,13 +215,6 @@ impl Shared {
     #[must_use]
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
-    }
-}
-
-fn leases(spec: &TrialSpec, param: &str) -> usize {
-    match spec.strategy.params.get(param) {
-        Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-        _ => 1,
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -22,7 +23,7 @@ use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
-use crate::record::{Completeness, FaultRecord, Health, Phase, Sessions, Stuck, Trial};
+use crate::record::{Completeness, Evidence, FaultRecord, Health, Phase, Sessions, Stuck, Trial};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::verdict::Verdict;
 use crate::zk::nodelay;
@@ -51,7 +52,8 @@ pub async fn run_trial(
 ) -> Result<Trial, Error> {
     let root = environment.workspace.prepare(spec.index, spec.locks).await?;
     let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(), &root)
-        .with_history(environment.keeps_history);
+        .with_history(environment.keeps_history)
+        .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await?;
@@ -138,7 +140,16 @@ impl<'a> Conductor<'a> {
         let overlaps = std::mem::take(&mut log.overlaps).classed(start);
         let terms = Terms { places: self.shared.places, all_gone };
         let grants = std::mem::take(&mut log.grants);
+        let seen_inside = log.evidence;
         let ensemble_order = ensemble_order::judge(&lives, grants, terms, |stamp| wall.ms(stamp));
+        let evidence = Evidence {
+            entries: seen_inside.entries,
+            waited: seen_inside.waited,
+            seen_inside: seen_inside.shares.round() as u64,
+            by_transactions: ensemble_order.as_ref().map_or(0, |order| order.contested_by_zxid),
+            by_clock: ensemble_order.as_ref().map_or(0, |order| order.contested),
+            given_up_early: log.given_up_early,
+        };
         let counters = accounting::pair(before, after);
         let spec = &self.shared.spec;
         let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
@@ -171,8 +182,9 @@ impl<'a> Conductor<'a> {
             violation_count: overlaps.violation_count,
             excused: overlaps.excused,
             ensemble_order,
+            evidence: Some(evidence),
             history: std::mem::take(&mut log.history),
-            deletions: lives.values().filter_map(|life| Some((life.created, life.deleted?))).collect(),
+            deletions: if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() },
             fencing: self.shared.fencing(),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
@@ -307,7 +319,7 @@ impl<'a> Conductor<'a> {
     /// # Errors
     /// The wall clock was set since the trial began.
     async fn lives(&self, wall: WallClock) -> Result<Lives, String> {
-        if !self.shared.keeps_evidence() {
+        if !self.shared.reads_logs {
             return Ok(Lives::new());
         }
         let set_by = wall.set_since(self.wall);
@@ -345,7 +357,16 @@ impl<'a> Conductor<'a> {
                 Load::Closed => closed_loop_ends(&shared, close).await,
             }
         };
-        self.until_cut_short(ends).await;
+        let mut given_up = None;
+        let bounded = async {
+            tokio::select! {
+                () = ends => {}
+                // What the clock ends needs no other bound.
+                why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
+            }
+        };
+        self.until_cut_short(bounded).await;
+        self.cut_short = self.cut_short.take().or(given_up);
     }
 
     /// Does something unless the user interrupts or the ensemble goes away.
@@ -494,6 +515,11 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
         _ => Duration::from_secs(3_600),
     };
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
+}
+
+/// By the transaction that created each node, the one that deleted it.
+fn deletions(lives: &Lives) -> BTreeMap<i64, i64> {
+    lives.values().filter_map(|life| Some((life.created, life.deleted?))).collect()
 }
 
 fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {

@@ -71,7 +71,7 @@ const PARAMS: [Param; 3] = [
     },
     Param {
         name: "permits",
-        kind: ParamKind::Count(1, 1000),
+        kind: ParamKind::CountWithin(1, 1000, "leases"),
         default: "1",
         doc: "How many leases one acquire takes: all or none.",
     },

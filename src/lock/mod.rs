@@ -194,8 +194,9 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
 
-/// A parameter that is a whole number.
-fn count_of(params: &Params, name: &str, default: u64) -> u64 {
+/// A parameter that is a whole number; the caller's default where it is not set.
+#[must_use]
+pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     match params.get(name) {
         Some(ParamValue::Count(count)) => *count,
         _ => default,

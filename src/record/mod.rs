@@ -8,6 +8,6 @@ mod trial;
 
 pub use fault::{FaultRecord, FencingCounts, Stuck};
 pub use history::{Deed, Moment};
-pub use overlap::{EnsembleOrder, Excused, Holder, OverlapClass, Violation};
+pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, OverlapClass, Violation};
 pub use run::{EnsembleInfo, HostInfo, Run, RunOutcome, ServerInfo};
 pub use trial::{Accounting, Completeness, Health, Phase, ServerCounters, Sessions, Tally, Trial};

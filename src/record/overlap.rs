@@ -54,6 +54,55 @@ pub struct Excused {
     pub longest_unsafe_us: u64,
 }
 
+/// How many entries of a trial could have shown that the lock does not exclude, and by which means. What no means could
+/// have caught is no evidence that it does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Entries of the whole trial.
+    pub entries: u64,
+    /// Of those, the ones that were kept out by others who were inside.
+    pub waited: u64,
+    /// As many as could have been seen entering while another was inside: each counts by the share of its wait in which
+    /// somebody was inside and others could run.
+    pub seen_inside: u64,
+    /// Those for whom the servers' transactions show that they had to wait, and as of which one they entered.
+    pub by_transactions: u64,
+    /// As many as could have been caught by the servers' clock: each counts by the share of its wait for which the node
+    /// in its way was there for longer than the clocks may differ.
+    pub by_clock: u64,
+    /// Holders that had asked for the deletion of their own node before they left.
+    pub given_up_early: u64,
+}
+
+impl Evidence {
+    /// As many entries as could have been caught, by the means that could catch the most.
+    #[must_use]
+    pub fn catchable(&self) -> u64 {
+        self.seen_inside.max(self.by_transactions).max(self.by_clock)
+    }
+
+    /// Of several trials the one that has the least, with it; those of which it is not known are left out.
+    #[must_use]
+    pub fn least<T>(trials: impl Iterator<Item = (T, Option<Self>)>) -> Option<(T, Self)> {
+        let known = trials.filter_map(|(trial, evidence)| Some((trial, evidence?)));
+        known.min_by_key(|(_, evidence)| evidence.catchable())
+    }
+
+    /// How many could have been caught, and by what.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "{} of {} entries could have been caught ({} by two seen inside together, {} by the ensemble's transactions, {} \
+             by its clock)",
+            self.catchable(),
+            self.entries,
+            self.seen_inside,
+            self.by_transactions,
+            self.by_clock
+        )
+    }
+}
+
 /// Exclusion as the ensemble saw it, by its transaction logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnsembleOrder {
@@ -67,6 +116,12 @@ pub struct EnsembleOrder {
     /// Of those, the ones as of a transaction before the one that deleted the node of an earlier holder.
     #[serde(default)]
     pub too_early: u64,
+    /// Of the entries checked, as many as could have been caught by the servers' clock.
+    #[serde(default)]
+    pub contested: u64,
+    /// Of those checked by transactions, the ones that had to wait for another's node to go.
+    #[serde(default)]
+    pub contested_by_zxid: u64,
     /// Nodes by which contenders held that are gone without any server's log telling of their end: the ensemble has lost
     /// transactions that it had acknowledged.
     #[serde(default)]

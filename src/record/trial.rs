@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Moment, Stuck, Violation};
+use super::{EnsembleOrder, Evidence, Excused, FaultRecord, FencingCounts, Moment, Stuck, Violation};
 use crate::measure::{Counts, Histogram, Measure, Second};
 use crate::verdict::Verdict;
 
@@ -135,6 +135,8 @@ pub struct Trial {
     pub excused: Excused,
     /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.
     pub ensemble_order: Option<EnsembleOrder>,
+    /// What could have been seen of a lock that does not exclude; `None` in trials of versions that did not count it.
+    pub evidence: Option<Evidence>,
     /// What the resources behind the locks saw; nothing where several may hold.
     pub fencing: FencingCounts,
     /// What was broken on purpose, in the order of firing.
@@ -142,7 +144,7 @@ pub struct Trial {
     /// What the contenders did, moment by moment; empty unless a history was asked for.
     pub history: Vec<Moment>,
     /// For nodes of the trial, by the transaction that created each: the one that deleted it, as far as the servers'
-    /// logs tell.
+    /// logs tell; empty unless a history was asked for.
     pub deletions: BTreeMap<i64, i64>,
     /// Contenders that did not get the lock although nothing was broken any more.
     pub stuck: Vec<Stuck>,

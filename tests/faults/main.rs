@@ -16,5 +16,6 @@ mod ensemble_faults;
 mod ensemble_links;
 mod every_fault;
 mod interrupted_faults;
+mod negative_controls;
 #[path = "../support/mod.rs"]
 mod support;

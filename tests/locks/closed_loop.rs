@@ -125,7 +125,7 @@ async fn a_trial_in_which_the_ensemble_stood_still_does_not_count() {
             rustix::process::kill_process(pid, signal).unwrap();
         }
     };
-    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"0ms\"\nduration = \"5s\"\n";
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"5ms\"\nduration = \"5s\"\n";
     let trial = trials::run_one_on(&local, lines);
     // When all of them are stopped for two seconds
     let pause = async {

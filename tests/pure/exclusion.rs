@@ -1,8 +1,8 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
-use zklockbench::check::{exclusion, of_run};
-use zklockbench::measure::{Measure, Outcome};
-use zklockbench::record::{Completeness, EnsembleOrder, FaultRecord, Stuck, Trial};
+use zklockbench::check::{exclusion, least_evidence, of_run};
+use zklockbench::measure::Outcome;
+use zklockbench::record::{Completeness, EnsembleOrder, Evidence, FaultRecord, Stuck, Trial};
 use zklockbench::verdict::Verdict;
 
 use crate::support::records;
@@ -14,6 +14,11 @@ fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
     let mut trial = records::trial(0);
     change(&mut trial);
     exclusion(&trial)
+}
+
+/// The verdict on it with that evidence.
+fn with(evidence: Evidence) -> Verdict {
+    after(|trial| trial.evidence = Some(evidence))
 }
 
 fn violated(why: &str) -> Verdict {
@@ -114,12 +119,59 @@ fn without_contention_there_was_nothing_to_exclude() {
     let name = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 1 contender)";
     let alone = Verdict::Unknown(vec![format!("{name}: one contender has nobody to exclude")]);
     assert_eq!(after(|trial| trial.contenders = 1), alone);
-    let unmet = unknown("nobody ever waited for another");
-    assert_eq!(after(|trial| drop(trial.histograms.remove(&Measure::Handoff))), unmet);
-    let none = records::histogram(&[]);
-    assert_eq!(after(|trial| drop(trial.histograms.insert(Measure::Handoff, none))), unmet);
+    let unmet = unknown(
+        "too little evidence: in 900 entries nobody was seen to be kept out; a longer hold, more contenders (than a semaphore \
+         has leases, or with writers among the readers) or servers started for the run would show more",
+    );
+    assert_eq!(with(Evidence { entries: 900, ..Evidence::default() }), unmet);
+    assert_eq!(with(Evidence::default()), unknown("nobody acquired the lock"));
     let two = after(|trial| trial.contenders = 2);
     assert_eq!(two, Verdict::Held);
+}
+
+#[test]
+fn entries_that_no_means_could_have_caught_are_no_evidence() {
+    let only = |caught: u64| {
+        unknown(&format!(
+            "too little evidence: {caught} of 900 entries could have been caught ({caught} by two seen inside together, 0 by \
+             the ensemble's transactions, 0 by its clock); a longer hold, a longer trial or servers started for the run would show more"
+        ))
+    };
+    let seen = |seen_inside| with(Evidence { entries: 900, waited: 800, seen_inside, ..Evidence::default() });
+    assert_eq!((seen(0), seen(4)), (only(0), only(4)));
+    assert_eq!(seen(5), Verdict::Held);
+}
+
+#[test]
+fn each_means_is_enough_by_itself_and_in_a_small_trial_half_of_those_that_could_be() {
+    let many = Evidence { entries: 900, waited: 800, ..Evidence::default() };
+    assert_eq!(with(Evidence { by_transactions: 5, ..many }), Verdict::Held);
+    assert_eq!(with(Evidence { by_clock: 5, ..many }), Verdict::Held);
+    // Of a batch of five, four had to wait.
+    let few = Evidence { entries: 5, waited: 4, seen_inside: 2, ..Evidence::default() };
+    assert_eq!(with(few), Verdict::Held);
+    assert!(matches!(with(Evidence { seen_inside: 1, ..few }), Verdict::Unknown(_)));
+}
+
+#[test]
+fn a_holder_that_gave_up_its_node_before_it_left_violates() {
+    let verdict = after(|trial| trial.evidence.as_mut().unwrap().given_up_early = 3);
+    assert_eq!(verdict, violated("3 holders had given up their own node before they released"));
+}
+
+#[test]
+fn of_a_run_the_trial_with_the_least_evidence_is_told() {
+    let mut trials = [records::trial(0), records::trial(1)];
+    trials[1].evidence.as_mut().unwrap().seen_inside = 2;
+    for trial in &mut trials {
+        trial.exclusion = Verdict::Held;
+    }
+    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 entries could have been caught (2 by \
+                two seen inside together, 0 by the ensemble's transactions, 0 by its clock)";
+    assert_eq!(least_evidence(&trials).as_deref(), Some(told));
+    trials[1].exclusion = Verdict::Unknown(vec![]);
+    assert!(least_evidence(&trials).unwrap().starts_with("trial 0"));
+    assert_eq!(least_evidence(&[]), None);
 }
 
 #[test]

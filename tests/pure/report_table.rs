@@ -25,6 +25,18 @@ fn words<'a>(table: &'a str, text: &str) -> Vec<&'a str> {
 }
 
 #[test]
+fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
+    let mut view = view(&["polling"], &[2]);
+    view.evidence = Some("in the trial with the least 40 of 60 entries could have been caught".into());
+    let said =
+        "exclusion held\nEvidence: in the trial with the least 40 of 60 entries could have been caught.\n";
+    assert!(terminal(&view, Style::default()).contains(said));
+    assert!(markdown(&view).contains("\nEvidence: in the trial"));
+    view.verdict = Verdict::Violated(vec!["two".into()]);
+    assert!(!terminal(&view, Style::default()).contains("Evidence"));
+}
+
+#[test]
 fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
     cell(&mut view, 0, 1).repetitions[2].partial = Some("interrupted".into());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::support::records;
 use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerInfo, Tally,
-    Trial, Violation,
+    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
+    ServerInfo, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
 use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
@@ -131,6 +131,38 @@ fn the_place_says_servers_version_shared_host_data_and_seed() {
     ] {
         assert!(line.contains(said), "{line}");
     }
+}
+
+#[test]
+fn servers_that_tell_no_version_or_two_are_not_given_one() {
+    let place = |versions: &[&str]| {
+        let mut run = run();
+        for (server, version) in run.ensemble.servers.iter_mut().zip(versions) {
+            (*version).clone_into(&mut server.version);
+        }
+        View::of(&stored(&run, &[trial(0, "polling", 2)])).place_line()
+    };
+    let unknown = place(&["not known"; 3]);
+    assert!(unknown.contains("3 servers (ZooKeeper's version not known)"), "{unknown}");
+    let two = place(&["3.9.4", "3.8.0--1, built on", "not known"]);
+    assert!(two.contains("3 servers (ZooKeeper 3.8.0 and 3.9.4)"), "{two}");
+}
+
+#[test]
+fn why_counts_of_servers_are_not_compared_is_told_once() {
+    let silent = |trial: Trial| Trial {
+        servers: vec![ServerCounters {
+            address: "zk1:2181".into(),
+            role: "not known (`mntr` is not allowed there; do this)".into(),
+            ..ServerCounters::default()
+        }],
+        ..trial
+    };
+    let trials = [silent(trial(0, "polling", 2)), silent(trial(1, "polling", 10))];
+    let view = View::of(&stored(&run(), &trials));
+    let expected =
+        "not compared: the client's counts with those of zk1:2181: `mntr` is not allowed there; do this";
+    assert_eq!(view.notes(), [expected]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Excused, FencingCounts, Health, Holder, HostInfo, Phase, Run,
-    RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial, Violation,
+    Accounting, Completeness, EnsembleInfo, Evidence, Excused, FencingCounts, Health, Holder, HostInfo,
+    Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial, Violation,
 };
 use zklockbench::verdict::Verdict;
 
@@ -82,6 +82,7 @@ pub fn trial(index: usize) -> Trial {
         most_inside: 1,
         excused: Excused::default(),
         ensemble_order: None,
+        evidence: Some(Evidence { entries: 6, waited: 5, seen_inside: 5, ..Evidence::default() }),
         fencing: FencingCounts::default(),
         faults: Vec::new(),
         history: Vec::new(),

@@ -85,6 +85,20 @@ pub async fn run_beside(local: &Arc<Local>, spec: &TrialSpec, entry: Entry, cour
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
+/// One of such trials, on so many generator threads; as if the servers were somebody else's, whose logs can't be read, or
+/// as what they are.
+pub async fn run_on_threads(
+    local: &Arc<Local>,
+    spec: &TrialSpec,
+    entry: Entry,
+    threads: usize,
+    reads_logs: bool,
+) -> Trial {
+    let own = if reads_logs { Setting::breaking(local) } else { Setting::on(&local.connect()) };
+    let setting = Setting { threads, keep_awake: SELDOM, ..own };
+    only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
+}
+
 /// Where no counts have to be exact servers may leave a request aside for longer: their being read costs processor time.
 const SELDOM: Duration = Duration::from_millis(100);
 
@@ -95,6 +109,7 @@ struct Setting<'a> {
     local: Option<Arc<Local>>,
     course: Course<'a>,
     keeps_history: bool,
+    threads: usize,
     /// How often each server gets a read.
     keep_awake: Duration,
 }
@@ -106,6 +121,7 @@ impl Setting<'_> {
             local: None,
             course: uninterrupted(),
             keeps_history: false,
+            threads: 1,
             keep_awake: EVERY,
         }
     }
@@ -135,7 +151,7 @@ async fn run_in(
         proxy: local.as_ref().map(|_| Arc::new(Proxy::before(&servers).unwrap())),
         servers,
         namespace: "zklockbench".into(),
-        threads: 1,
+        threads: setting.threads,
         keep_awake: Some(setting.keep_awake),
         keeps_history: setting.keeps_history,
         local: local.map(|local| local as Arc<dyn Started>),

@@ -28,6 +28,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View {
         cells: pairs.map(cell).collect(),
         remarks: Vec::new(),
         verdict: Verdict::Held,
+        evidence: None,
     }
 }
 

@@ -10,9 +10,14 @@ use super::order::Grant;
 use super::overlap::{Character, Traces};
 use super::room::Hold;
 use super::turn::{self, At, Turn};
+use crate::catalog::Mode;
 use crate::record::history::{
     Acquire, Event, Header, LockKind, Place, Release, SessionState, Step, What, Write,
 };
+
+/// An entry shows that it was kept out if others were inside for at least that part of its wait: a tenth. Between entering
+/// and leaving some time passes even where nothing else can run, and then nobody could have been seen entering.
+const SHARE_OF_WAIT: u64 = 10;
 
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,7 +96,7 @@ impl Checker {
         let (after, turn) = turn::acquire(before, event.step, again)?;
         scene.stand.at = after;
         match turn {
-            Turn::Asks => scene.ask(before),
+            Turn::Asks => scene.ask(before, event.mode, weight),
             Turn::Enters => scene.enter(event, weight),
             Turn::MayEnter => {
                 scene.lock.unknown += 1;
@@ -181,23 +186,25 @@ impl Scene<'_> {
         }
     }
 
-    fn ask(&mut self, before: At) {
+    fn ask(&mut self, before: At, mode: Mode, weight: u64) {
         match before {
             At::Maybe => self.vanish(),
             At::NotLet => self.resolve(self.stand.after_release()),
             _ => {}
         }
         let room = self.lock.room(self.at.clock);
-        let (met, entries) = (room.is_occupied(), room.entries);
-        self.stand.asked = Some(Asked { at: self.at, met, entries });
+        room.wanted(weight);
+        let kept_out_us = room.kept_out_us(mode, self.at.t_us);
+        self.stand.asked = Some(Asked { at: self.at, kept_out_us });
     }
 
     fn enter(&mut self, event: &Acquire<'_>, weight: u64) {
         let room = self.lock.room(self.at.clock);
         if let Some(asked) = self.stand.asked.take() {
             room.waits.ended(asked.at.t_us, self.at.t_us);
-            let waited = asked.met || room.entries != asked.entries;
-            self.lock.waited += u64::from(waited);
+            let kept_out_us = room.kept_out_us(event.mode, self.at.t_us).saturating_sub(asked.kept_out_us);
+            let wait_us = self.at.t_us.saturating_sub(asked.at.t_us);
+            self.lock.waited += u64::from(kept_out_us > 0 && kept_out_us >= wait_us / SHARE_OF_WAIT);
         }
         self.lock.acquired += 1;
         self.lock.contended |= self.who != *self.lock.first.get_or_insert(self.who);

@@ -13,10 +13,8 @@ use crate::record::history::{Place, SessionState, Step};
 pub struct Asked {
     /// When.
     pub at: Moment,
-    /// Whether somebody was inside then.
-    pub met: bool,
-    /// How many had entered before.
-    pub entries: u64,
+    /// For how long somebody had been kept out by then who asked for the same.
+    pub kept_out_us: u64,
 }
 
 /// One contender and one lock.

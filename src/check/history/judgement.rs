@@ -140,7 +140,7 @@ pub struct LockReport {
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
-    /// Acquisitions during whose wait another was seen inside.
+    /// Acquisitions that others who were inside kept out for at least a tenth of their wait.
     pub waited: u64,
     /// Whether more than one contender got it.
     pub contended: bool,

@@ -26,7 +26,7 @@ pub struct Lock {
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
-    /// Acquisitions that waited for somebody.
+    /// Acquisitions that somebody who was inside kept waiting.
     pub waited: u64,
     /// Who got it first.
     pub first: Option<usize>,

@@ -37,7 +37,7 @@ mod tests {
     use crate::record::history::Place;
 
     fn asked(t_us: u64) -> Asked {
-        Asked { at: Moment { t_us, place: Place::default(), clock: 0 }, met: false, entries: 0 }
+        Asked { at: Moment { t_us, place: Place::default(), clock: 0 }, kept_out_us: 0 }
     }
 
     #[test]

@@ -59,6 +59,27 @@ pub struct Example {
     pub length_us: u64,
 }
 
+/// For how long nobody else could enter.
+#[derive(Debug, Default)]
+struct Shut {
+    since_us: Option<u64>,
+    total_us: u64,
+}
+
+impl Shut {
+    fn set(&mut self, is_shut: bool, t_us: u64) {
+        if is_shut {
+            self.since_us.get_or_insert(t_us);
+        } else if let Some(since_us) = self.since_us.take() {
+            self.total_us += t_us.saturating_sub(since_us);
+        }
+    }
+
+    fn until(&self, t_us: u64) -> u64 {
+        self.total_us + self.since_us.map_or(0, |since_us| t_us.saturating_sub(since_us))
+    }
+}
+
 /// One lock on one clock.
 #[derive(Debug)]
 pub struct Room {
@@ -67,6 +88,10 @@ pub struct Room {
     waiting: Vec<Overlap>,
     /// How many have entered.
     pub entries: u64,
+    /// The most leases that anybody has asked for.
+    wanted: u64,
+    shut: Shut,
+    shut_to_readers: Shut,
     /// Waits, for telling who is stuck.
     pub waits: Waits,
     /// Overlaps that no session explains.
@@ -89,6 +114,9 @@ impl Room {
             inside: Vec::new(),
             waiting: Vec::new(),
             entries: 0,
+            wanted: 1,
+            shut: Shut::default(),
+            shut_to_readers: Shut::default(),
             waits: Waits::default(),
             violations: Overlaps::default(),
             zombies: Overlaps::default(),
@@ -98,9 +126,26 @@ impl Room {
         }
     }
 
-    /// Whether anybody is inside.
-    pub fn is_occupied(&self) -> bool {
-        !self.inside.is_empty()
+    /// Somebody asks for that many leases.
+    pub fn wanted(&mut self, weight: u64) {
+        self.wanted = self.wanted.max(weight);
+    }
+
+    /// For how long in all somebody has been kept out who asks for that.
+    pub fn kept_out_us(&self, mode: Mode, t_us: u64) -> u64 {
+        let reads = self.kind == LockKind::ReadWrite && mode == Mode::Read;
+        if reads { self.shut_to_readers.until(t_us) } else { self.shut.until(t_us) }
+    }
+
+    /// Somebody has entered or left.
+    fn changed(&mut self, t_us: u64) {
+        let weight: u64 = self.inside.iter().map(|hold| hold.weight).sum();
+        let is_shut = match self.kind {
+            LockKind::Semaphore(leases) => weight + self.wanted > u64::from(leases),
+            LockKind::Mutex | LockKind::ReadWrite => weight > 0,
+        };
+        self.shut.set(is_shut, t_us);
+        self.shut_to_readers.set(self.inside.iter().any(|hold| hold.mode == Mode::Write), t_us);
     }
 
     /// Somebody enters.
@@ -110,6 +155,7 @@ impl Room {
             self.meet(&hold, since);
         }
         self.inside.push(hold);
+        self.changed(since.t_us);
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
@@ -174,6 +220,7 @@ impl Room {
     }
 
     fn end(&mut self, number: u64, t_us: u64, place: Option<Place>) {
+        self.changed(t_us);
         self.waiting.iter_mut().for_each(|overlap| overlap.leave(number, t_us, place));
         self.settle_all();
     }
@@ -328,7 +375,7 @@ mod tests {
         }
         assert_eq!((counts(&room), room.examples.len()), ([30, 0, 0], 20));
         assert_eq!((room.violations.longest_us, room.examples[0].length_us), (2, 2));
-        assert_eq!((room.entries, room.is_occupied()), (60, false));
+        assert_eq!((room.entries, !room.inside.is_empty()), (60, false));
         room.enter(hold(100), moment(1000));
         room.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
         room.close(1002);

@@ -2,6 +2,7 @@
 
 use super::checker::Ending;
 use super::judgement::LockReport;
+use crate::check::evidence::suffices;
 use crate::record::history::LockKind;
 use crate::verdict::Verdict;
 
@@ -62,12 +63,17 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
 
 /// Without two contenders of which one waited there was nothing to exclude.
 fn no_evidence(locks: &[LockReport]) -> Option<String> {
-    let mut contended = locks.iter().filter(|lock| lock.contended).peekable();
-    if contended.peek().is_none() {
+    let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
+    if contended.is_empty() {
         return Some("no lock was acquired by two contenders, so nothing was excluded".into());
     }
-    let waited = contended.any(|lock| lock.waited + lock.order.waited > 0);
-    (!waited).then(|| "nobody ever waited for another, so nothing was excluded".into())
+    let caught: u64 = contended.iter().map(|lock| lock.waited.max(lock.order.waited)).sum();
+    let entries: u64 = contended.iter().map(|lock| lock.acquired).sum();
+    match caught {
+        0 => Some("nobody was seen to wait for another, so nothing was excluded".into()),
+        _ if suffices(caught, entries, contended.len()) => None,
+        _ => Some(format!("too little evidence: of {entries} entries only {caught} could have been caught")),
+    }
 }
 
 fn broken_off(complete: Option<bool>, ending: Ending) -> Option<String> {
@@ -117,7 +123,7 @@ mod tests {
             acquired: 5,
             failed: 0,
             unknown: 0,
-            waited: 1,
+            waited: 3,
             contended: true,
             several_clocks: false,
             violations: Overlaps::default(),
@@ -235,11 +241,13 @@ mod tests {
         let nobody = unknown("no lock was acquired by two contenders, so nothing was excluded");
         assert_eq!(judge(&[]).0, nobody);
         assert_eq!(after(|lock| lock.contended = false), nobody);
-        let unmet = unknown("nobody ever waited for another, so nothing was excluded");
+        let unmet = unknown("nobody was seen to wait for another, so nothing was excluded");
         assert_eq!(after(|lock| lock.waited = 0), unmet);
+        let few = unknown("too little evidence: of 5 entries only 1 could have been caught");
+        assert_eq!(after(|lock| lock.waited = 1), few);
         let by_the_ensemble = |lock: &mut LockReport| {
             lock.waited = 0;
-            lock.order.waited = 1;
+            lock.order.waited = 2;
         };
         assert_eq!(after(by_the_ensemble), Verdict::Held);
         let mut idle = sound("a");

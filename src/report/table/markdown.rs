@@ -1,13 +1,14 @@
 //! The same tables as Markdown, for READMEs and CI summaries.
 
 use super::grids::{faults_legend, legend};
-use super::{Grid, headline};
+use super::{Grid, evidence, headline};
 use crate::report::View;
 
 /// The main table, what must be said of it, and the three-way check folded away.
 #[must_use]
 pub fn markdown(view: &View) -> String {
     let mut said = vec![format!("### {}", escaped(&headline(view)))];
+    said.extend(evidence(view).as_deref().map(escaped));
     said.push(format!("Measured on: {}.", escaped(&view.place_line())));
     if view.cells.is_empty() {
         said.push("No trial ran, so there is nothing to show.".to_owned());

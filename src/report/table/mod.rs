@@ -8,6 +8,7 @@ pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 
 use super::View;
+use crate::verdict::Verdict;
 
 /// One column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,5 +74,12 @@ impl Grid {
 /// The first line: what ran, and the verdict with its first reason.
 fn headline(view: &View) -> String {
     let why = view.verdict.reasons().first().map_or_else(String::new, |why| format!(" ({why})"));
-    format!("{}: {}{why}", view.title, view.verdict.word())
+    let what = if view.verdict == Verdict::Held { "exclusion held" } else { view.verdict.word() };
+    format!("{}: {what}{why}", view.title)
+}
+
+/// What a verdict of held rests on; nothing where it is not known.
+fn evidence(view: &View) -> Option<String> {
+    let evidence = view.evidence.as_ref().filter(|_| view.verdict == Verdict::Held)?;
+    Some(format!("Evidence: {evidence}."))
 }

@@ -5,7 +5,7 @@ use comfy_table::{
 };
 
 use super::grids::{faults_legend, legend};
-use super::{Grid, headline};
+use super::{Grid, evidence, headline};
 use crate::report::View;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
@@ -23,7 +23,9 @@ pub struct Style {
 /// The main table with what must be said around it.
 #[must_use]
 pub fn terminal(view: &View, style: Style) -> String {
-    let mut said = vec![headline(view), format!("Measured on: {}.", view.place_line()), String::new()];
+    let mut said = vec![headline(view)];
+    said.extend(evidence(view));
+    said.extend([format!("Measured on: {}.", view.place_line()), String::new()]);
     if view.cells.is_empty() {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {

@@ -29,6 +29,8 @@ pub struct View {
     pub remarks: Vec<String>,
     /// The verdict on the run.
     pub verdict: Verdict,
+    /// What the verdict rests on, in a sentence without a full stop; `None` where it did not hold, or nothing tells.
+    pub evidence: Option<String>,
 }
 
 impl View {

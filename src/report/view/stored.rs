@@ -3,10 +3,10 @@
 use super::{AccountingLine, Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Measure, Outcome, RequestKind};
 use crate::results::wire::{
-    EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, RunFile, StoredAccounting, StoredCounts, StoredRun,
-    Stuck, TrialFile,
+    EnsembleInfo, EnsembleOrder, Evidence, FaultRecord, RunEnding, RunFile, StoredAccounting, StoredCounts,
+    StoredRun, Stuck, TrialFile, VerdictWord,
 };
-use crate::units::format_micros;
+use crate::units::{contenders, format_micros};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -21,10 +21,19 @@ impl View {
             place: place(&stored.run, stored.trials.first().map(|trial| trial.load.as_str())),
             strategies,
             cells: cells(&trials),
-            remarks: remarks(&stored.run),
+            remarks: remarks(&stored.run).into_iter().chain(not_compared(&stored.trials)).collect(),
             verdict: (&stored.run.exclusion).into(),
+            evidence: evidence(&stored.trials),
         }
     }
+}
+
+/// What the verdict rests on in the trial in which that is the least.
+fn evidence(trials: &[TrialFile]) -> Option<String> {
+    let held = trials.iter().filter(|trial| trial.exclusion.verdict == VerdictWord::Held);
+    let (trial, evidence) = Evidence::least(held.map(|trial| (trial, trial.evidence)))?;
+    let (label, contenders) = (&trial.label, contenders(trial.contenders));
+    Some(format!("in the trial with the least ({label}, {contenders}) {}", evidence.describe()))
 }
 
 fn position(strategies: &[String], trial: &TrialFile) -> Option<usize> {
@@ -202,17 +211,36 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     said
 }
 
+/// Why the servers' counts are not beside the client's: one line for each server and reason.
+fn not_compared(trials: &[TrialFile]) -> Vec<String> {
+    let servers = trials.iter().flat_map(|trial| &trial.servers);
+    let silent = servers.filter(|server| server.before.is_empty() || server.after.is_empty());
+    let mut lines: Vec<String> = silent
+        .filter_map(|server| {
+            let why = server.role.strip_prefix("not known (")?.strip_suffix(')')?;
+            Some(format!("not compared: the client's counts with those of {}: {why}", server.address))
+        })
+        .collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
 fn ensemble(ensemble: &EnsembleInfo) -> String {
     let servers = match ensemble.servers.len() {
         0 => "unknown number of servers".to_owned(),
         1 => "1 server".to_owned(),
         many => format!("{many} servers"),
     };
-    let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| short(&server.version)).collect();
+    let told = ensemble.servers.iter().map(|server| short(&server.version));
+    let mut versions: Vec<&str> =
+        told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())).collect();
+    versions.sort_unstable();
     versions.dedup();
     let version = match versions.as_slice() {
-        [one] if !one.is_empty() => format!(" (ZooKeeper {one})"),
-        _ => String::new(),
+        [] if ensemble.servers.is_empty() => String::new(),
+        [] => " (ZooKeeper's version not known)".to_owned(),
+        some => format!(" (ZooKeeper {})", some.join(" and ")),
     };
     format!("{} ensemble, {servers}{version}", ensemble.kind)
 }

@@ -24,7 +24,7 @@ pub use evidence::{StoredAccounting, StoredVerdict, VerdictWord};
 pub use run::{RunEnd, RunEnding, RunFile};
 pub use trial::{StoredCompleteness, StoredHealth, TrialFile};
 
-pub use crate::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Stuck};
+pub use crate::record::{EnsembleInfo, EnsembleOrder, Evidence, FaultRecord, Stuck};
 
 /// The version of the files that this program writes, and the only one that it reads.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::measure::{Histogram, Measure, Second};
 use crate::record::{
-    Completeness, Excused, Health, Phase, ServerCounters, Sessions, Tally, Trial, Violation,
+    Completeness, EnsembleOrder, Evidence, Excused, Health, Phase, ServerCounters, Sessions, Tally, Trial,
+    Violation,
 };
 
 /// The content of `trials/NNN.json`, and the histograms of `trials/NNN.hlog`.
@@ -62,6 +63,12 @@ pub struct TrialFile {
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     #[serde(default)]
     pub excused: Excused,
+    /// What could have been seen of a lock that does not exclude; `None` in older results.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
+    /// Exclusion as the ensemble saw it, in a trial in which nothing was broken; `None` where its logs could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ensemble_order: Option<EnsembleOrder>,
     /// What was broken on purpose, and what became of the lock; `None` when nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<StoredBroken>,
@@ -146,6 +153,8 @@ impl From<&Trial> for TrialFile {
             violation_count: trial.violation_count,
             violations: trial.violations.clone(),
             excused: trial.excused,
+            evidence: trial.evidence,
+            ensemble_order: trial.ensemble_order.clone().filter(|_| trial.faults.is_empty()),
             broken: StoredBroken::of(trial),
             accounting: trial.accounting.iter().map(Into::into).collect(),
             servers: trial.servers.clone(),

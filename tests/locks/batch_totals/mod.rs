@@ -33,7 +33,7 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
 
 /// Client, cost model and servers agree in every line that more than one of them knows.
 fn assert_agreement(trial: &Trial) {
-    assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
+    assert_exclusion(trial);
     assert_counts(trial);
 }
 
@@ -52,6 +52,15 @@ fn assert_counts(trial: &Trial) {
 
 fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
+}
+
+/// A poller sleeps for most of its wait, and in a batch nobody holds for as long, so that little could have been seen.
+fn assert_exclusion(trial: &Trial) {
+    match &trial.exclusion {
+        Verdict::Held => {}
+        Verdict::Unknown(_) if trial.strategy == "polling" => {}
+        other => panic!("{}: {other:?}", trial.label),
+    }
 }
 
 #[tokio::test]
@@ -100,7 +109,7 @@ async fn pollers_are_never_woken() {
 #[tokio::test]
 async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
-    assert_eq!(trial.exclusion, Verdict::Held);
+    assert_exclusion(&trial);
     let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap();
     assert_eq!((of("requests").expected, of("reads").expected), (None, None));
     assert_eq!((of("reads").agrees(), of("writes").agrees()), (Some(true), Some(true)));

@@ -34,7 +34,8 @@ fn an_acquire_passed_over_for_far_longer_than_any_other_waits_is_stuck() {
 #[test]
 fn an_acquire_that_came_shortly_before_the_end_is_only_unfinished() {
     let judgement = judged(&passed_over("mutex", 500_000));
-    assert_eq!((judgement.verdict.word(), lock(&judgement).stuck), ("held", 0), "{judgement:?}");
+    // Nobody stayed inside for any time, so nothing else is known either.
+    assert_eq!((judgement.verdict.word(), lock(&judgement).stuck), ("unknown", 0), "{judgement:?}");
     assert_eq!(lock(&judgement).unfinished, 3);
 }
 
