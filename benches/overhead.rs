@@ -43,7 +43,7 @@ use clap::Parser;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zklockbench::error::{Error, Exit};
-use zklockbench::record::{Completeness, Trial};
+use zklockbench::record::Trial;
 use zklockbench::report::view::Spread;
 use zklockbench::scenario::TrialSpec;
 use zklockbench::verdict::Verdict;
@@ -194,11 +194,9 @@ async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], E
 
 /// A trial that is not whole is no side of a comparison.
 fn acquired(trial: &Trial) -> Result<u64, Error> {
-    match (&trial.completeness, trial.measured.acquired()) {
-        (Completeness::Complete, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
-        (completeness, _) => {
-            Err(Error::environment(format!("a trial failed: {completeness:?} {:?}", trial.errors)))
-        }
+    match (&trial.cut_short, trial.measured.acquired()) {
+        (None, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
+        (cut, _) => Err(Error::environment(format!("a trial failed: {cut:?} {:?}", trial.errors))),
     }
 }
 

@@ -7,6 +7,9 @@ pub mod fault;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::measure::RequestKind;
 
 /// Everything that is known of a lock strategy before it runs.
@@ -179,10 +182,14 @@ impl ParamKind {
     }
 }
 
-/// A parameter's value as given in a scenario.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A parameter's value as given in a scenario. In files a number is a number, a word is a text, and a time is an object:
+/// `{"us": 1000000}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
 pub enum ParamValue {
     /// For [`ParamKind::Duration`].
+    #[serde(with = "time_as_object")]
+    #[schemars(with = "time_as_object::Time")]
     Duration(std::time::Duration),
     /// For [`ParamKind::Bool`].
     Bool(bool),
@@ -190,6 +197,31 @@ pub enum ParamValue {
     Word(String),
     /// For [`ParamKind::Count`] and [`ParamKind::CountWithin`].
     Count(u64),
+}
+
+/// A time among values of other kinds.
+mod time_as_object {
+    use std::time::Duration;
+
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::units::as_us;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    pub(super) struct Time {
+        #[serde(with = "as_us")]
+        #[schemars(with = "u64")]
+        us: Duration,
+    }
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        Time { us: *time }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Time::deserialize(deserializer).map(|time| time.us)
+    }
 }
 
 impl std::fmt::Display for ParamValue {

@@ -64,6 +64,16 @@ impl WallClock {
 const CLOSE_US: u64 = 10;
 const READINGS: usize = 100;
 
+/// How much later one stamp is than another; negative where it is earlier.
+#[must_use]
+pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
+    i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
+        i64::MAX
+    } else {
+        i64::MIN
+    })
+}
+
 /// A duration as whole microseconds, saturating.
 #[must_use]
 pub fn micros(duration: Duration) -> u64 {

@@ -1,7 +1,11 @@
 //! Three-valued verdicts: held, violated, unknown. Absence of evidence is never green.
 
-/// What a check says about a promise.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a check says about a promise. In files: `{"verdict": "held", "reasons": []}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "InFile", from = "InFile")]
 pub enum Verdict {
     /// The promise was kept, and there was enough evidence to say so.
     Held,
@@ -31,6 +35,39 @@ impl Verdict {
         }
     }
 
+    /// Why the verdict is not `held`, in one sentence without a full stop: the first reason, and how many more there are.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        let (first, more) = self.reasons().split_first()?;
+        Some(match more.len() {
+            0 => first.clone(),
+            1 => format!("{first}; and one more reason"),
+            many => format!("{first}; and {many} more reasons"),
+        })
+    }
+
+    /// The same with each of its reasons changed.
+    #[must_use]
+    pub fn with_reasons(self, change: impl FnMut(String) -> String) -> Self {
+        match self {
+            Self::Held => Self::Held,
+            Self::Violated(reasons) => Self::Violated(reasons.into_iter().map(change).collect()),
+            Self::Unknown(reasons) => Self::Unknown(reasons.into_iter().map(change).collect()),
+        }
+    }
+
+    /// Unknown for these reasons, or held if there is none.
+    #[must_use]
+    pub fn unknown_if(reasons: Vec<String>) -> Self {
+        if reasons.is_empty() { Self::Held } else { Self::Unknown(reasons) }
+    }
+
+    /// Violated for these reasons, or held if there is none.
+    #[must_use]
+    pub fn violated_if(reasons: Vec<String>) -> Self {
+        if reasons.is_empty() { Self::Held } else { Self::Violated(reasons) }
+    }
+
     /// Combines two verdicts: one violation violates all, else one unknown leaves all unknown.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -45,9 +82,65 @@ impl Verdict {
     }
 }
 
+/// A verdict as files have it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct InFile {
+    /// The verdict in a word.
+    verdict: Word,
+    /// Why it is not `held`; empty when it is.
+    reasons: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Held,
+    Violated,
+    Unknown,
+}
+
+impl From<Verdict> for InFile {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Held => Self { verdict: Word::Held, reasons: Vec::new() },
+            Verdict::Violated(reasons) => Self { verdict: Word::Violated, reasons },
+            Verdict::Unknown(reasons) => Self { verdict: Word::Unknown, reasons },
+        }
+    }
+}
+
+impl From<InFile> for Verdict {
+    fn from(InFile { verdict, reasons }: InFile) -> Self {
+        match verdict {
+            Word::Held => Self::Held,
+            Word::Violated => Self::Violated(reasons),
+            Word::Unknown => Self::Unknown(reasons),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::Verdict;
     use super::Verdict::{Held, Unknown, Violated};
+
+    #[test]
+    fn a_verdict_comes_back_from_a_file_with_its_reasons() {
+        for verdict in [Held, Violated(vec!["two inside".into()]), Unknown(vec!["cut".into()])] {
+            let text = serde_json::to_string(&verdict).unwrap();
+            assert!(text.contains(&format!("\"{}\"", verdict.word())), "{text}");
+            assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
+        }
+    }
+
+    #[test]
+    fn why_is_one_sentence_however_many_reasons_there_are() {
+        assert_eq!(Held.why(), None);
+        assert_eq!(Unknown(vec!["a".into()]).why().unwrap(), "a");
+        assert_eq!(Unknown(vec!["a".into(), "b".into()]).why().unwrap(), "a; and one more reason");
+        let many = Violated(vec!["a".into(), "b".into(), "c".into()]);
+        assert_eq!(many.why().unwrap(), "a; and 2 more reasons");
+    }
 
     #[test]
     fn violated_outweighs_unknown_which_outweighs_held() {

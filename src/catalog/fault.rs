@@ -6,7 +6,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{Param, Params};
+use crate::units::{as_us, as_us_if_any};
 
 /// Everything that is known of a fault before it fires.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +172,8 @@ impl Capability {
 }
 
 /// Whom one fault hits, as a scenario says it. Words are resolved each time the fault fires.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Target {
     /// One of [`Targets::words`].
     Word(&'static str),
@@ -178,6 +183,33 @@ pub enum Target {
     Contender(usize),
     /// See [`Targets::Fixed`].
     Fixed,
+}
+
+/// A target as a file has it, before its word is known to be one.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ReadTarget {
+    Word(String),
+    Server(usize),
+    Contender(usize),
+    Fixed,
+}
+
+// Derived, it would take a text that lives for ever.
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match ReadTarget::deserialize(deserializer)? {
+            ReadTarget::Word(read) => {
+                let words = [Targets::Servers, Targets::Contenders].map(Targets::words).concat();
+                let known = words.into_iter().find(|word| *word == read);
+                let unknown = || serde::de::Error::custom(format!("no fault aims at `{read}`"));
+                Self::Word(known.ok_or_else(unknown)?)
+            }
+            ReadTarget::Server(number) => Self::Server(number),
+            ReadTarget::Contender(number) => Self::Contender(number),
+            ReadTarget::Fixed => Self::Fixed,
+        })
+    }
 }
 
 impl fmt::Display for Target {
@@ -193,16 +225,19 @@ impl fmt::Display for Target {
 }
 
 /// When a fault fires for the first time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Start {
     /// So long after the measured phase has begun.
+    #[serde(rename = "at_us", with = "as_us")]
+    #[schemars(with = "u64")]
     At(Duration),
     /// When that many locks have been acquired in the measured phase.
     AfterAcquisitions(u64),
 }
 
 /// One `[[fault]]` of a scenario.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultChoice {
     /// Its name in the catalog.
     pub kind: String,
@@ -211,12 +246,18 @@ pub struct FaultChoice {
     /// When it fires first.
     pub start: Start,
     /// How long it lasts; `None` where it ends by itself.
+    #[serde(rename = "duration_us", with = "as_us_if_any")]
+    #[schemars(with = "Option<u64>")]
     pub duration: Option<Duration>,
     /// How often it fires.
     pub times: u32,
     /// From one start to the next; zero where it fires once.
+    #[serde(rename = "every_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub every: Duration,
     /// Each start is put off by a random part of this.
+    #[serde(rename = "jitter_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub jitter: Duration,
     /// The parameters in force.
     pub params: Params,

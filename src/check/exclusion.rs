@@ -1,56 +1,118 @@
-//! Did the lock exclude?
+//! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
 
 use super::evidence::suffices;
-use crate::record::{Completeness, Evidence, Trial};
-use crate::units::contenders;
+use crate::measure::Outcome;
+use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::verdict::Verdict;
 
-/// The verdict on one trial, by what was seen of it.
+/// Judges one trial, by what was recorded of it.
+#[must_use]
+pub fn judge(trial: &Trial) -> Judged {
+    Parts {
+        exclusion: exclusion(trial),
+        progress: progress(trial),
+        order: order(trial),
+        accounting: accounting(trial),
+    }
+    .into()
+}
+
+/// Whether nobody was inside who should not have been, as contenders saw it.
 ///
 /// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
 /// have been caught: two inside together only show where somebody else could run while one was inside, and where somebody
 /// was kept out.
-#[must_use]
-pub fn exclusion(trial: &Trial) -> Verdict {
+fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
     }
-    if let Some(order) = trial.ensemble_order.as_ref().filter(|order| order.is_broken()) {
-        let first = order.first.as_deref().unwrap_or_default();
-        let (clock, zxids) = (order.overlaps, order.too_early);
-        let what = format!(
-            "{}: {clock} by the servers' clock and {zxids} by their transactions entered too early; {first}",
-            name(trial)
-        );
-        return Verdict::Violated(vec![what]);
-    }
-    let given_up = trial.evidence.map_or(0, |evidence| evidence.given_up_early);
+    let given_up = trial.evidence.given_up_early;
     if given_up > 0 {
-        let what =
-            format!("{}: {given_up} holders had given up their own node before they released", name(trial));
-        return Verdict::Violated(vec![what]);
+        return Verdict::Violated(vec![format!(
+            "{given_up} holders had given up their own node before they released"
+        )]);
     }
-    if !trial.stuck.is_empty() {
-        let (count, first) = (trial.stuck.len(), trial.stuck[0].contender);
-        let what = format!("{}: {count} contenders are stuck, the first is {first}", name(trial));
-        return Verdict::Violated(vec![what]);
-    }
-    let mut doubts = Vec::new();
-    if let Completeness::Partial(why) = &trial.completeness {
-        doubts.push(format!("{}: partial: {why}", name(trial)));
-    }
+    let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
     doubts.extend(faults(trial));
-    let lost = trial.whole.outcomes.get(crate::measure::Outcome::LostWhileHeld);
+    let lost = trial.whole.outcomes.get(Outcome::LostWhileHeld);
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
     if lost > 0 && trial.faults.is_empty() {
-        doubts.push(format!("{}: {lost} holds were lost with their session", name(trial)));
+        doubts.push(format!("{lost} holds were lost with their session"));
     }
-    if trial.contenders < 2 {
-        doubts.push(format!("{}: one contender has nobody to exclude", name(trial)));
-    } else if let Some(why) = too_little(&trial.evidence.unwrap_or_default(), trial.locks) {
-        doubts.push(format!("{}: {why}", name(trial)));
+    if trial.spec.contenders < 2 {
+        doubts.push("one contender has nobody to exclude".to_owned());
+    } else {
+        doubts.extend(too_little(&trial.evidence, trial.spec.locks));
     }
-    if doubts.is_empty() { Verdict::Held } else { Verdict::Unknown(doubts) }
+    Verdict::unknown_if(doubts)
+}
+
+/// Whether everybody who waited was served once nothing was broken any more. Not asked where nothing was: there a lock may
+/// still let somebody starve, which the waits show.
+fn progress(trial: &Trial) -> Option<Verdict> {
+    if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
+        return Some(Verdict::Unknown(vec![cut.why.clone()]));
+    }
+    if trial.faults.is_empty() {
+        return None;
+    }
+    let stuck = trial.stuck.first().map(|first| {
+        let who = if trial.stuck.len() == 1 {
+            "1 contender is".to_owned()
+        } else {
+            format!("{} contenders are", trial.stuck.len())
+        };
+        format!("{who} stuck though nothing is broken any more; the first is contender {}", first.contender)
+    });
+    Some(Verdict::violated_if(stuck.into_iter().collect()))
+}
+
+/// Whether nobody entered too early, as the ensemble saw it.
+fn order(trial: &Trial) -> Option<Verdict> {
+    let order = trial.ensemble_order.as_ref()?;
+    if order.is_broken() {
+        let first = order.first.as_deref().unwrap_or_default();
+        let (clock, zxids) = (order.overlaps, order.too_early);
+        return Some(Verdict::Violated(vec![format!(
+            "{clock} by the servers' clock and {zxids} by their transactions entered too early; {first}"
+        )]));
+    }
+    let forgotten = (order.forgotten > 0).then(|| {
+        format!(
+            "the ensemble lost what it had acknowledged: {} nodes of holders are gone, and no server's log tells of their \
+             end (ZOOKEEPER-4643 is one way)",
+            order.forgotten
+        )
+    });
+    Some(Verdict::unknown_if(forgotten.into_iter().collect()))
+}
+
+/// Whether client, cost model and servers count the same. What they disagree on is doubtful; whose count is wrong cannot
+/// be told from it.
+fn accounting(trial: &Trial) -> Option<Verdict> {
+    if trial.accounting.iter().all(|line| line.agrees().is_none()) {
+        return None;
+    }
+    let count = |who: &str, count: Option<u64>| count.map(|count| format!("{who} {count}"));
+    let apart = trial.accounting.iter().filter(|line| line.agrees() == Some(false)).map(|line| {
+        let counts = [
+            count("client", line.client),
+            count("cost model", line.expected),
+            count("servers", line.servers),
+        ];
+        format!("{}: {}", line.what.name(), counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    });
+    let mut apart: Vec<String> = apart.collect();
+    if !apart.is_empty() && !trial.errors.is_empty() {
+        let errors = trial
+            .errors
+            .iter()
+            .map(|(kind, times)| format!("{times} x {kind}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        apart.push(format!("the likely cause is what went wrong: {errors}"));
+    }
+    Some(Verdict::unknown_if(apart))
 }
 
 /// Why the evidence does not suffice, and what would help; `None` when it does.
@@ -78,71 +140,71 @@ fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
 /// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
 #[must_use]
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
-    let held = trials.iter().filter(|trial| trial.exclusion == Verdict::Held);
-    let (trial, evidence) = Evidence::least(held.map(|trial| (trial, trial.evidence)))?;
-    Some(format!("{}: {}", name(trial), evidence.describe()))
+    let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
+    let trial = held.min_by_key(|trial| trial.evidence.catchable())?;
+    Some(format!("{}: {}", trial.name(), trial.evidence.describe()))
 }
 
 /// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
 /// whose outcome is not known proves nothing.
-fn faults(trial: &Trial) -> Vec<String> {
-    let unproved =
-        trial.faults.iter().filter(|fault| !fault.proved).map(|fault| {
-            format!("{}: fault {} ({}): {}", name(trial), fault.number, fault.label, fault.proof)
-        });
+fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
+    let unproved = trial.faults.iter().filter(|fault| !fault.proved);
+    let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
     let left = trial.faults.iter().filter_map(|fault| {
         let why = fault.left.as_ref()?;
-        Some(format!("{}: fault {} ({}) was not undone: {why}", name(trial), fault.number, fault.label))
+        Some(format!("fault {} ({}) was not undone: {why}", fault.number, fault.label))
     });
     let uncertain = trial.excused.uncertain;
-    let open = (uncertain > 0).then(|| format!("{}: {uncertain} overlaps are uncertain", name(trial)));
-    let forgotten = trial.ensemble_order.as_ref().map_or(0, |order| order.forgotten);
-    let lost = (forgotten > 0).then(|| {
-        format!(
-            "{}: the ensemble lost what it had acknowledged: {forgotten} nodes of holders are gone, and no server's \
-             log tells of their end (ZOOKEEPER-4643 is one way)",
-            name(trial)
-        )
-    });
-    unproved.chain(left).chain(open).chain(lost).collect()
+    let open = (uncertain > 0).then(|| format!("{uncertain} overlaps are uncertain"));
+    unproved.chain(left).chain(open)
 }
 
-/// The verdict on a run: trials with one contender prove nothing and are left out, unless there is nothing
-/// else. A trial in which the generator did not hold up leaves the whole unknown.
+/// Judges a run by its judged trials. Trials with one contender have nobody to exclude and are left out of what is said of
+/// exclusion, unless there is nothing else. A trial in which the generator did not hold up leaves the whole unknown.
 #[must_use]
-pub fn of_run(trials: &[Trial], planned: usize) -> Verdict {
-    let contended = || trials.iter().filter(|trial| trial.contenders > 1);
-    let mut verdict = if contended().next().is_some() {
-        contended().fold(Verdict::Held, |verdict, trial| verdict.and(trial.exclusion.clone()))
+pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
+    let named = |trial: &Trial, verdict: &Verdict| {
+        verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))
+    };
+    let contended = || trials.iter().filter(|trial| trial.spec.contenders > 1);
+    let mut exclusion = if contended().next().is_some() {
+        contended().map(|trial| named(trial, &trial.judged.exclusion)).fold(Verdict::Held, Verdict::and)
     } else {
         Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()])
     };
-    if trials.len() < planned {
-        let missing = format!("{} of {planned} trials did not run", planned - trials.len());
-        verdict = verdict.and(Verdict::Unknown(vec![missing]));
-    }
+    let missing = (trials.len() < planned)
+        .then(|| format!("{} of {planned} trials did not run", planned - trials.len()));
     let invalid = trials.iter().filter_map(|trial| {
-        trial.health.invalid.as_ref().map(|why| format!("{}: invalid: {why}", name(trial)))
+        trial.health.invalid.as_ref().map(|why| format!("{}: invalid: {why}", trial.name()))
     });
-    invalid.fold(verdict, |verdict, why| verdict.and(Verdict::Unknown(vec![why])))
-}
-
-fn name(trial: &Trial) -> String {
-    format!("trial {} ({}, {})", trial.index, trial.label, contenders(trial.contenders))
+    for doubt in missing.into_iter().chain(invalid) {
+        exclusion = exclusion.and(Verdict::Unknown(vec![doubt]));
+    }
+    let all = |part: fn(&Judged) -> &Option<Verdict>| {
+        let verdicts = trials.iter().filter_map(|trial| Some(named(trial, part(&trial.judged).as_ref()?)));
+        verdicts.reduce(Verdict::and)
+    };
+    Parts {
+        exclusion,
+        progress: all(|judged| &judged.progress),
+        order: all(|judged| &judged.order),
+        accounting: all(|judged| &judged.accounting),
+    }
+    .into()
 }
 
 fn describe(trial: &Trial) -> String {
-    let count = trial.violation_count;
-    let Some(first) = trial.violations.first() else {
-        return format!("{}: {count} violations", name(trial));
+    let count = match trial.violation_count {
+        1 => "1 violation".to_owned(),
+        many => format!("{many} violations"),
     };
+    let Some(first) = trial.violations.first() else { return count };
     let holder = |holder: &crate::record::Holder| {
         let number = holder.sequence.map_or_else(|| "no node".to_owned(), |number| format!("node {number}"));
         format!("contender {} ({number}, in since {} µs)", holder.contender, holder.entered_us)
     };
     format!(
-        "{}: {count} violations; the first: {} entered lock {} while {} was inside",
-        name(trial),
+        "{count}; the first: {} entered lock {} while {} was inside",
         holder(&first.entered),
         first.lock,
         holder(&first.inside)

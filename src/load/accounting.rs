@@ -12,7 +12,7 @@ use crate::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
 };
 use crate::measure::{Counts, RequestKind};
-use crate::record::{Accounting, ServerCounters};
+use crate::record::{Accounting, Counted, ServerCounters};
 use crate::scenario::Load;
 use crate::zk::admin;
 
@@ -38,20 +38,20 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
     // writes with which it cleans up.
     let writes_seen = all_seen || whole.unseen == whole.acquired();
     let row = |what, client, expected, servers| {
-        let client = (all_seen || writes_seen && what == "writes").then_some(client);
+        let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
         Accounting { what, client, expected, servers }
     };
     let watches = |key: &str| summed(servers, &format!("zk_sum_node_{key}_watch_count"));
     vec![
-        row("requests", whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
+        row(Counted::Requests, whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
         row(
-            "reads",
+            Counted::Reads,
             succeeded(&READS),
             predicted(with_looks, &READS),
             summed(servers, "zk_cnt_ns_read_per_namespace"),
         ),
         row(
-            "writes",
+            Counted::Writes,
             succeeded(&WRITES) + whole.written_by_multis,
             predicted(cost.as_ref(), &WRITES)
                 .zip(model(|cost| cost.written_by_multis))
@@ -59,36 +59,36 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
             applied(servers, "zk_cnt_ns_write_per_namespace"),
         ),
         row(
-            "notifications: node deleted",
+            Counted::NodeDeleted,
             seen.node_deleted,
             model(|cost| cost.events.node_deleted),
             watches("deleted"),
         ),
         row(
-            "notifications: children changed",
+            Counted::ChildrenChanged,
             seen.children_changed,
             model(|cost| cost.events.children_changed),
             watches("children"),
         ),
         row(
-            "notifications: node created",
+            Counted::NodeCreated,
             seen.node_created,
             model(|cost| cost.events.node_created),
             watches("created"),
         ),
         row(
-            "notifications: data changed",
+            Counted::DataChanged,
             seen.data_changed,
             model(|cost| cost.events.data_changed),
             watches("changed"),
         ),
         row(
-            "notifications by release to waiters",
+            Counted::ByReleaseToWaiters,
             seen.by_release() - seen.to_releaser,
             model(|cost| cost.to_waiters_by_release),
             None,
         ),
-        row("names returned", whole.names_returned, cost.as_ref().and_then(|cost| cost.names_returned), None),
+        row(Counted::Names, whole.names_returned, cost.as_ref().and_then(|cost| cost.names_returned), None),
     ]
 }
 
@@ -177,8 +177,12 @@ const KEYS: &[&str] = &[
 pub struct Reading {
     /// `host:port`.
     pub address: String,
-    /// Its role, or why it could not be asked.
+    /// Its role.
     pub role: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// Why it could not be asked.
+    pub silent: Option<String>,
     /// The counters by key, `{ns}` written out as `ns`.
     pub counters: BTreeMap<String, i64>,
 }
@@ -193,13 +197,14 @@ async fn read_one(address: &str, namespace: &str) -> Reading {
     match admin::mntr(address).await {
         Ok(mntr) => {
             mntr.state().unwrap_or("unknown").clone_into(&mut reading.role);
+            reading.version = mntr.version().map(str::to_owned);
             for key in KEYS {
                 if let Some(value) = mntr.number(&key.replace("{ns}", namespace)) {
                     reading.counters.insert(key.replace("{ns}", "ns"), value);
                 }
             }
         }
-        Err(error) => reading.role = format!("not known ({error})"),
+        Err(error) => reading.silent = Some(error.to_string()),
     }
     reading
 }
@@ -235,6 +240,8 @@ pub fn pair(before: Vec<Reading>, after: Vec<Reading>) -> Vec<ServerCounters> {
         .map(|(before, after)| ServerCounters {
             address: before.address,
             role: after.role,
+            version: after.version.or(before.version),
+            silent: before.silent.or(after.silent),
             before: before.counters,
             after: after.counters,
         })

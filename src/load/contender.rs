@@ -86,8 +86,8 @@ impl Contender {
     fn has_session(&mut self, session: Session) {
         if self.shared.keeps_evidence() {
             self.connection.follow(&session, self.recorder.of_session(session.id()));
-            self.control.set_session(Some(session.key()));
         }
+        self.control.set_session(Some(session.key()));
         self.session = Some(session);
     }
 
@@ -177,8 +177,11 @@ impl Contender {
         self.control.waits_no_longer();
         match acquired {
             Some(Ok(held)) => self.hold_and_release(&session, held, attempt, &patience).await,
-            Some(Err(error)) => self.not_acquired(&session, &error),
-            None => self.die(session, "waiting"),
+            Some(Err(error)) => self.not_acquired(&session, &attempt, &error),
+            None => {
+                self.recorder.write_unserved(&attempt, clock::now());
+                self.die(session, "waiting");
+            }
         }
     }
 
@@ -354,9 +357,9 @@ impl Contender {
         if asked { HoldEnd::Revoked } else { ended }
     }
 
-    fn not_acquired(&mut self, session: &Session, error: &AcquireError) {
+    fn not_acquired(&mut self, session: &Session, attempt: &Attempt, error: &AcquireError) {
         let now = clock::now();
-        self.recorder.write_not_acquired(session, now, error);
+        self.recorder.write_not_acquired(session, attempt, now, error);
         match error {
             AcquireError::Failed(failure) => self.pause_after(now, failure),
             AcquireError::Deadlock => self.pace.pause(now, ERROR_PAUSE),

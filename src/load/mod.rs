@@ -17,10 +17,11 @@ mod progress;
 mod recorder;
 mod scene;
 mod shared;
+mod standstill;
 mod trial;
 mod worker;
 mod workspace;
 
 pub use environment::{Environment, Event, Sink};
-pub use trial::{LOST, run_trial};
+pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, TOP, Workspace, leftovers, remove};

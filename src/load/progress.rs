@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Stat};
 
-use super::health::longest_pause;
 use super::shared::Shared;
 use super::workspace::{open, walk};
 use crate::clock::{self, Stamp};
+use crate::lock::longest_pause;
 use crate::record::Stuck;
 use crate::scenario::TrialSpec;
 use crate::zk::{Target, admin, sequence_of};
@@ -164,6 +164,24 @@ impl Node {
         };
         format!("{} (session 0x{:x}, {whose})", self.name, self.owner)
     }
+}
+
+/// The first node of a queue, where it belongs to no contender of the trial; `None` also when the ensemble does not tell.
+pub(super) async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
+    let client = open(target).await.ok()?;
+    let known =
+        |owner: i64| shared.controls.iter().any(|one| one.session().map(|key| key.id()) == Some(owner));
+    for scene in &shared.scenes {
+        let nodes = nodes(&client, scene.queue()).await;
+        let mut queues = nodes.chunk_by(|one, next| one.directory() == next.directory());
+        let stranger = queues.find_map(|queue| queue.first().filter(|first| !known(first.owner)));
+        if let Some(Node { name, owner, .. }) = stranger {
+            return Some(format!(
+                "the first node of the queue, {name}, is of session 0x{owner:x}, which is no contender's"
+            ));
+        }
+    }
+    None
 }
 
 /// The ephemeral nodes in a lock's directory and in those just below it, each in the order of its numbers.

@@ -235,6 +235,9 @@ impl Recorder {
         self.attribution.settle_late(scene, &mut sheet, false);
         self.attribution.settle(scene, &mut sheet, true);
         sheet.record(Measure::Wait, acquired, wait);
+        if acquired >= sheet.window().end {
+            sheet.record_unserved(attempt.intended, acquired);
+        }
         if shared.spec.read_ratio > 0.0 {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
             sheet.record(wait_of, acquired, wait);
@@ -312,7 +315,14 @@ impl Recorder {
     }
 
     /// Writes down an acquire that did not end with the lock held.
-    pub fn write_not_acquired(&mut self, session: &Session, now: Stamp, error: &AcquireError) {
+    pub fn write_not_acquired(
+        &mut self,
+        session: &Session,
+        attempt: &Attempt,
+        now: Stamp,
+        error: &AcquireError,
+    ) {
+        self.write_unserved(attempt, now);
         self.scene().waits_no_longer();
         self.note(now, Some(session.id()), Deed::Fails(Mode::Write));
         let outcome = match error {
@@ -327,6 +337,21 @@ impl Recorder {
         if let AcquireError::Failed(failure) = error {
             self.error("acquire", failure);
         }
+    }
+
+    /// Writes down a wait that ended without the lock: had it gone on, it would have been at least so long. What lies
+    /// behind the end of the measured phase does not count.
+    pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
+        let mut sheet = self.observation.sheet.borrow_mut();
+        if self.shared.signals.drain.is_cancelled() {
+            // Who is told to stop waiting may run before the sheet has heard that the phase is over.
+            sheet.set_window(*self.shared.signals.window.borrow());
+        }
+        let Some(waited) = sheet.record_unserved(attempt.intended, now) else { return };
+        let mut log = self.observation.log.borrow_mut();
+        let tally = log.tallies.entry(self.id).or_default();
+        tally.longest_wait_us = tally.longest_wait_us.max(waited);
+        tally.unserved += 1;
     }
 
     /// Finds the causes of the notifications that have arrived.

@@ -69,6 +69,10 @@ pub struct Board {
     pub negotiated_ms: AtomicU64,
     /// The longest time so far that the lock was free and somebody waited for it.
     pub standstill_us: AtomicU64,
+    /// When that began.
+    pub standstill_began: AtomicU64,
+    /// Nodes that stood first in a queue in a standstill though no contender knows of them, in words.
+    pub strangers: std::sync::Mutex<std::collections::BTreeSet<String>>,
 }
 
 impl Board {

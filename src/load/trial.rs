@@ -17,15 +17,14 @@ use super::health::{self, Vitals};
 use super::observation::{self, Log, ThreadRecord};
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
-use super::{accounting, batch, breaking, progress};
+use super::{accounting, batch, breaking, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
 use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
-use crate::record::{Completeness, Evidence, FaultRecord, Health, Phase, Sessions, Stuck, Trial};
+use crate::record::{Cause, CutShort, Evidence, FaultRecord, Judged, Phase, Sessions, Stuck, Trial};
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::verdict::Verdict;
 use crate::zk::nodelay;
 
 /// How long a drain may take before everything still under way is given up.
@@ -33,6 +32,9 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
 /// The window opens a moment after it is announced, so that every thread knows of it in time.
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+const INTERRUPTED: &str = "interrupted";
+/// How errors are called that lost connections end with.
+const CONNECTION_LOSS: &str = "connection loss";
 /// By how much two readings of a wall clock that nobody sets may differ.
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often the conductor reports progress.
@@ -57,14 +59,11 @@ pub async fn run_trial(
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await?;
-    if !matches!(&trial.completeness, Completeness::Partial(why) if why.starts_with(LOST)) {
+    if trial.cut_short.as_ref().is_none_or(|cut| cut.cause != Cause::EnsembleLost) {
         environment.workspace.clear(&root).await?;
     }
     Ok(trial)
 }
-
-/// How the reason of a trial begins whose ensemble went away.
-pub const LOST: &str = "the ensemble was lost";
 
 struct Conductor<'a> {
     environment: &'a Environment,
@@ -73,9 +72,13 @@ struct Conductor<'a> {
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     started_at: SystemTime,
+    /// The same by our clock.
+    began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    cut_short: Option<String>,
+    /// That some contenders had no session; the others measure all the same.
+    too_few: Option<CutShort>,
+    cut_short: Option<CutShort>,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
 }
@@ -100,7 +103,7 @@ impl<'a> Conductor<'a> {
             .collect();
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
-        let (started_at, wall) = (SystemTime::now(), WallClock::read());
+        let (started_at, began, wall) = (SystemTime::now(), clock::now(), WallClock::read());
         let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
         let cut_short = None;
         Ok(Self {
@@ -110,8 +113,10 @@ impl<'a> Conductor<'a> {
             sink,
             threads,
             started_at,
+            began,
             wall,
             phases,
+            too_few: None,
             cut_short,
             faults,
             stuck,
@@ -128,7 +133,8 @@ impl<'a> Conductor<'a> {
         let threads = self.collect().await;
         let start = self.shared.signals.start.borrow().unwrap_or(0);
         let sheet = observation::merge_sheets(&threads);
-        let mut health = self.with_standstill(health::judge(&begin, &sheet, &threads, &end));
+        let mut health = health::judge(&begin, &sheet, &threads, &end);
+        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
         let lives = self.lives(wall).await.unwrap_or_else(|why| {
@@ -153,57 +159,51 @@ impl<'a> Conductor<'a> {
         let counters = accounting::pair(before, after);
         let spec = &self.shared.spec;
         let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
+        let lost = log
+            .errors
+            .iter()
+            .filter(|(kind, _)| kind.ends_with(CONNECTION_LOSS))
+            .map(|(_, times)| times)
+            .sum();
+        let standstill = standstill::judge(&self.shared, window.start, &counters, lost);
         Ok(Trial {
-            index: spec.index,
-            strategy: spec.strategy.name.clone(),
-            label: spec.strategy.label.clone(),
-            params: spec
-                .strategy
-                .params
-                .iter()
-                .map(|(key, value)| (key.clone(), value.to_string()))
-                .collect(),
-            contenders: spec.contenders,
-            locks: spec.locks,
-            repetition: spec.repetition,
-            load: spec.load.name(),
+            spec: spec.clone(),
             started_at: self.started_at,
+            measured_from_us: window.start.saturating_sub(self.began),
             measured_us: window.end.saturating_sub(window.start),
-            phases: std::mem::take(&mut self.phases),
-            histograms: observation::histograms(&sheet),
+            judged: Judged::none_yet(),
+            // Whoever was missing was missing from all that was measured; what happened later comes second.
+            cut_short: self.too_few.take().or(self.cut_short.take()),
+            health,
+            standstill,
             measured: sheet.measured,
             whole: sheet.whole,
-            timeline: timeline(&sheet, window),
-            tallies: observation::tallies(&log, self.shared.spec.contenders),
-            most_inside: self.shared.most_inside(),
-            sessions: self.sessions(connect_us, &log),
-            errors: log.errors,
-            violations: overlaps.violations,
+            errors: log.errors.clone(),
             violation_count: overlaps.violation_count,
+            violations: overlaps.violations,
+            most_inside: self.shared.most_inside(),
             excused: overlaps.excused,
+            evidence,
             ensemble_order,
-            evidence: Some(evidence),
-            history: std::mem::take(&mut log.history),
-            deletions: if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() },
             fencing: self.shared.fencing(),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
             orphans,
             accounting,
             servers: counters,
-            health,
-            completeness: self.cut_short.take().map_or(Completeness::Complete, Completeness::Partial),
-            exclusion: Verdict::Unknown(vec!["not checked yet".into()]),
+            sessions: self.sessions(connect_us, &log),
+            phases: std::mem::take(&mut self.phases),
+            timeline: timeline(&sheet, window),
+            tallies: observation::tallies(&log, self.shared.spec.contenders),
+            histograms: observation::histograms(&sheet),
+            history: std::mem::take(&mut log.history),
+            deletions: if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() },
         })
     }
 
-    fn with_standstill(&self, mut health: Health) -> Health {
-        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
-        // While something is broken on purpose it is part of the result that nobody is served.
-        if !self.shared.has_faults() {
-            health.invalid = health::judge_standstill(&self.shared).or(health.invalid);
-        }
-        health
+    /// Says what cuts the trial short, unless something has already.
+    fn cut_short(&mut self, cause: Cause, why: impl Into<String>) {
+        self.cut_short.get_or_insert_with(|| CutShort { cause, why: why.into() });
     }
 
     /// Waits until every contender has a session. Returns how long that took.
@@ -217,7 +217,7 @@ impl<'a> Conductor<'a> {
             }
         };
         if self.interrupt.run_until_cancelled(connected).await.is_none() {
-            self.cut_short = Some("interrupted".into());
+            self.cut_short(Cause::Interrupted, INTERRUPTED);
         }
         let took = self.phase_ended("connect", begin);
         let unconnected = Board::read(&shared.board.unconnected);
@@ -229,7 +229,12 @@ impl<'a> Conductor<'a> {
             )));
         }
         if unconnected > 0 {
-            (self.sink)(Event::Warning(&format!("{unconnected} of {all} sessions could not be opened")));
+            let why = format!(
+                "only {} of {all} contenders took part: the others could not open a session",
+                all - unconnected
+            );
+            (self.sink)(Event::Warning(&why));
+            self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
         }
         let proxies = self.environment.proxy.as_ref().map_or(&[][..], |proxy| proxy.addresses());
         let _ = nodelay::apply(&[&self.environment.servers, proxies].concat());
@@ -307,7 +312,7 @@ impl<'a> Conductor<'a> {
                 self.interrupt.run_until_cancelled(progress::settle(&shared, target, servers)).await;
             match settled {
                 Some(stuck) => self.stuck = stuck,
-                None => self.cut_short = Some("interrupted".into()),
+                None => self.cut_short(Cause::Interrupted, INTERRUPTED),
             }
             self.phase_ended("settle", begin);
         }
@@ -366,19 +371,21 @@ impl<'a> Conductor<'a> {
             }
         };
         self.until_cut_short(bounded).await;
-        self.cut_short = self.cut_short.take().or(given_up);
+        if let Some(why) = given_up {
+            self.cut_short(Cause::NoProgress, why);
+        }
     }
 
     /// Does something unless the user interrupts or the ensemble goes away.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
-        let why = tokio::select! {
+        let (cause, why) = tokio::select! {
             () = work => return,
-            () = self.interrupt.cancelled() => "interrupted".to_owned(),
-            why = ensemble_lost(self.environment, &self.shared) => why,
+            () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
+            why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
             () = tick(&self.shared, self.sink) => return,
-            () = health::watch_standstill(&self.shared) => return,
+            () = standstill::watch(&self.shared, &self.environment.target) => return,
         };
-        self.cut_short = Some(why);
+        self.cut_short(cause, why);
     }
 
     /// Ends the load: waiters are cancelled, holders release, nobody acquires any more.
@@ -398,15 +405,17 @@ impl<'a> Conductor<'a> {
             };
             if tokio::time::timeout(DRAIN_AT_MOST, drained).await.is_err() {
                 let late = all - Board::read(&shared.board.finished).min(all);
-                self.cut_short
-                    .get_or_insert(format!("{late} contenders did not end within {DRAIN_AT_MOST:?}"));
+                self.cut_short(
+                    Cause::DidNotEnd,
+                    format!("{late} contenders did not end within {DRAIN_AT_MOST:?}"),
+                );
             }
         }
         self.phase_ended("drain", begin);
     }
 
     fn is_lost(&self) -> bool {
-        self.cut_short.as_ref().is_some_and(|why| why.starts_with(LOST))
+        self.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost)
     }
 
     /// Closes the sessions and takes the threads' records.
@@ -425,7 +434,7 @@ impl<'a> Conductor<'a> {
         };
         let threads: Vec<ThreadRecord> = records.into_iter().flatten().collect();
         if threads.is_empty() {
-            self.cut_short.get_or_insert("the generator threads gave no record".into());
+            self.cut_short(Cause::DidNotEnd, "the generator threads gave no record");
         }
         threads
     }
@@ -487,7 +496,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
         unreachable_since = since;
         if since.is_some_and(|since| clock::now() - since >= clock::micros(patience)) {
             return format!(
-                "{LOST}: none of its servers ({}) has accepted a connection for {}",
+                "the ensemble was lost: none of its servers ({}) has accepted a connection for {}",
                 environment.servers.join(", "),
                 humantime::format_duration(patience)
             );

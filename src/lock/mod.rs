@@ -194,6 +194,17 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
 
+/// How long the lock sleeps before it looks again.
+#[must_use]
+pub fn longest_pause(params: &Params) -> Duration {
+    let by_flag = matches!(params.get("wake"), Some(ParamValue::Word(how)) if how == "poll-flag");
+    let pauses = params.iter().filter_map(|(name, value)| match value {
+        ParamValue::Duration(pause) if by_flag || name == "poll_interval" => Some(*pause),
+        _ => None,
+    });
+    pauses.max().unwrap_or_default()
+}
+
 /// A parameter that is a whole number; the caller's default where it is not set.
 #[must_use]
 pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
@@ -208,5 +219,24 @@ async fn leave(session: &Session, held: Held) -> Result<(), Failure> {
     match held.node {
         Some(node) => node.leave(session).await,
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_may_sleep_as_long_as_it_was_told_to() {
+        let second = ParamValue::Duration(Duration::from_secs(1));
+        let with = |pairs: &[(&str, ParamValue)]| -> Params {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+        };
+        assert_eq!(longest_pause(&with(&[("poll_interval", second.clone())])), Duration::from_secs(1));
+        let flag = |how: &str| [("wake", ParamValue::Word(how.into())), ("flag_interval", second.clone())];
+        assert_eq!(longest_pause(&with(&flag("poll-flag"))), Duration::from_secs(1));
+        assert_eq!(longest_pause(&with(&flag("at-once"))), Duration::ZERO);
     }
 }

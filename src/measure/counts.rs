@@ -1,9 +1,15 @@
 //! Exact counts: requests, notifications by cause, outcomes of an acquire.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::request::PerRequest;
 
 /// How an acquire ended. Each is counted apart; none is ever folded into another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Outcome {
     /// The lock was acquired.
@@ -49,9 +55,24 @@ impl Outcome {
     }
 }
 
-/// One number for each outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// One number for each outcome. In files every outcome is there by its name, also with 0: it was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "BTreeMap<Outcome, u64>", into = "BTreeMap<Outcome, u64>")]
 pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
+
+impl From<OutcomeCounts> for BTreeMap<Outcome, u64> {
+    fn from(counts: OutcomeCounts) -> Self {
+        Outcome::ALL.into_iter().map(|outcome| (outcome, counts.get(outcome))).collect()
+    }
+}
+
+impl From<BTreeMap<Outcome, u64>> for OutcomeCounts {
+    fn from(by_outcome: BTreeMap<Outcome, u64>) -> Self {
+        let mut counts = Self::default();
+        by_outcome.into_iter().for_each(|(outcome, amount)| counts.add(outcome, amount));
+        counts
+    }
+}
 
 impl OutcomeCounts {
     /// The number of one outcome.
@@ -74,7 +95,7 @@ impl OutcomeCounts {
 }
 
 /// Notifications delivered, by what the server said and by what caused them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notifications {
     /// NodeCreated events.
     pub node_created: u64,
@@ -127,7 +148,7 @@ impl Notifications {
 }
 
 /// Everything that is counted over one span of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Requests sent.
     pub requests: PerRequest,

@@ -1,12 +1,17 @@
 //! The table of measures and counts: every output iterates these, so that none can forget one.
 
 mod counts;
+mod latency;
 mod request;
 mod sheet;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
+pub use latency::{Latency, pooled, value_at, with_unserved};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The histogram that every measure uses: three significant digits, 1 µs to [`HIGHEST_US`].
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -22,10 +27,14 @@ pub fn new_histogram() -> Histogram {
 }
 
 /// One measured quantity, always in microseconds; one row of the table of measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "String", try_from = "String")]
+#[schemars(with = "String")]
 pub enum Measure {
     /// From when the acquire should have started to its return.
     Wait,
+    /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least this long.
+    Unserved,
     /// An acquire that nobody else delayed: call to return.
     Uncontended,
     /// From the previous holder's release call to the next holder's return from acquire.
@@ -53,6 +62,7 @@ impl Measure {
     pub fn all() -> Vec<Measure> {
         let own = [
             Self::Wait,
+            Self::Unserved,
             Self::Uncontended,
             Self::Handoff,
             Self::Release,
@@ -66,22 +76,23 @@ impl Measure {
     }
 
     /// How many measures there are.
-    pub const COUNT: usize = 9 + RequestKind::ALL.len();
+    pub const COUNT: usize = 10 + RequestKind::ALL.len();
 
     /// The position in [`Measure::all`].
     #[must_use]
     pub fn index(self) -> usize {
         match self {
             Self::Wait => 0,
-            Self::Uncontended => 1,
-            Self::Handoff => 2,
-            Self::Release => 3,
-            Self::HoldOvershoot => 4,
-            Self::Notification => 5,
-            Self::DispatchLag => 6,
-            Self::ReadWait => 7,
-            Self::WriteWait => 8,
-            Self::Request(kind) => 9 + kind as usize,
+            Self::Unserved => 1,
+            Self::Uncontended => 2,
+            Self::Handoff => 3,
+            Self::Release => 4,
+            Self::HoldOvershoot => 5,
+            Self::Notification => 6,
+            Self::DispatchLag => 7,
+            Self::ReadWait => 8,
+            Self::WriteWait => 9,
+            Self::Request(kind) => 10 + kind as usize,
         }
     }
 
@@ -90,6 +101,7 @@ impl Measure {
     pub fn name(self) -> String {
         match self {
             Self::Wait => "wait".into(),
+            Self::Unserved => "unserved".into(),
             Self::Uncontended => "uncontended".into(),
             Self::Handoff => "handoff".into(),
             Self::Release => "release".into(),
@@ -106,6 +118,20 @@ impl Measure {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Measure> {
         Self::all().into_iter().find(|measure| measure.name() == name)
+    }
+}
+
+impl From<Measure> for String {
+    fn from(measure: Measure) -> Self {
+        measure.name()
+    }
+}
+
+impl TryFrom<String> for Measure {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::from_name(&name).ok_or_else(|| format!("there is no measure `{name}`"))
     }
 }
 

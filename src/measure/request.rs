@@ -1,7 +1,13 @@
 //! The kinds of request that a session can send, and one value for each of them.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// One kind of request. A read that sets a watch is a kind of its own, because it costs the server more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum RequestKind {
     /// create, of any mode.
@@ -73,8 +79,9 @@ impl RequestKind {
     }
 }
 
-/// One number for each kind of request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// One number for each kind of request. In files every kind is there by its name, also with 0: it was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "BTreeMap<RequestKind, u64>", into = "BTreeMap<RequestKind, u64>")]
 pub struct PerRequest([u64; RequestKind::ALL.len()]);
 
 impl PerRequest {
@@ -111,5 +118,19 @@ impl PerRequest {
         for (own, theirs) in self.0.iter_mut().zip(other.0) {
             *own += theirs;
         }
+    }
+}
+
+impl From<PerRequest> for BTreeMap<RequestKind, u64> {
+    fn from(numbers: PerRequest) -> Self {
+        numbers.iter().collect()
+    }
+}
+
+impl From<BTreeMap<RequestKind, u64>> for PerRequest {
+    fn from(by_kind: BTreeMap<RequestKind, u64>) -> Self {
+        let mut numbers = Self::default();
+        by_kind.into_iter().for_each(|(kind, amount)| numbers.add(kind, amount));
+        numbers
     }
 }

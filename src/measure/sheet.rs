@@ -7,6 +7,7 @@
 //! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
 //! of the cache meanwhile; fetching them one sample at a time costs more than all the rest of recording.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Histogram, Measure, new_histogram};
@@ -33,7 +34,7 @@ impl Window {
 }
 
 /// What happened within one second of the measured phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// Locks acquired.
     pub acquisitions: u64,
@@ -103,6 +104,18 @@ impl Sheet {
         }
         let value_us = u32::try_from(value_us.max(1)).unwrap_or(u32::MAX);
         self.samples.push(Sample { value_us, measure: measure.index() as u32 });
+    }
+
+    /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
+    /// the window, and before it. Returns how long that was; `None` for one that had no part in the window.
+    pub fn record_unserved(&mut self, intended: Stamp, ended: Stamp) -> Option<u64> {
+        let until = ended.min(self.window.end);
+        if until < self.window.start || intended >= self.window.end {
+            return None;
+        }
+        let waited = until.saturating_sub(intended);
+        self.record(Measure::Unserved, until.min(self.window.end - 1), waited);
+        Some(waited)
     }
 
     /// Brings all samples into their histograms.
@@ -176,6 +189,20 @@ mod tests {
         sheet.settle();
         assert_eq!(sheet.histogram(Measure::Wait).len(), 1);
         assert_eq!((sheet.measured.releases, sheet.whole.releases), (1, 2));
+    }
+
+    #[test]
+    fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
+        let mut sheet = Sheet::new(1);
+        assert_eq!(sheet.record_unserved(1, 5), None, "no window has begun");
+        sheet.set_window(Window { start: 100, end: 200 });
+        assert_eq!(sheet.record_unserved(10, 99), None, "it ended before the window");
+        assert_eq!(sheet.record_unserved(200, 300), None, "it began after the window");
+        assert_eq!(sheet.record_unserved(50, 150), Some(100), "it timed out within");
+        assert_eq!(sheet.record_unserved(50, 900), Some(150), "it had not ended when the window closed");
+        sheet.settle();
+        assert_eq!(sheet.histogram(Measure::Unserved).len(), 2);
+        assert_eq!(sheet.histogram(Measure::Unserved).max(), 150);
     }
 
     #[test]

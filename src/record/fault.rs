@@ -1,9 +1,10 @@
 //! What was broken on purpose in a trial, and what came of it: faults, stuck contenders, writes to fenced resources.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One fault that was to be. Times are microseconds since the measured phase began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
     /// Its place in the order of firing, from 1.
     pub number: usize,
@@ -35,7 +36,7 @@ pub struct FaultRecord {
 }
 
 /// A contender that did not get the lock although nothing was broken any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stuck {
     /// The contender.
     pub contender: usize,
@@ -54,7 +55,7 @@ pub struct Stuck {
 }
 
 /// Writes to fenced resources, counted over a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FencingCounts {
     /// Writes in all: each holder's when it enters, and before it leaves.
     pub writes: u64,

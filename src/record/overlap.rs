@@ -1,11 +1,12 @@
 //! Two contenders inside one critical section at once: what was seen, and what it means.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 
 /// One of the two holders of a violation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The contender's number within the trial.
     pub contender: usize,
@@ -18,7 +19,7 @@ pub struct Holder {
 }
 
 /// Entry into a critical section while another contender was still in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// Which of the trial's lock paths.
     pub lock: usize,
@@ -44,7 +45,7 @@ pub enum OverlapClass {
 }
 
 /// Overlaps that are no violations, counted over a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excused {
     /// Of the class zombie.
     pub zombies: u64,
@@ -56,7 +57,7 @@ pub struct Excused {
 
 /// How many entries of a trial could have shown that the lock does not exclude, and by which means. What no means could
 /// have caught is no evidence that it does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Entries of the whole trial.
     pub entries: u64,
@@ -81,13 +82,6 @@ impl Evidence {
         self.seen_inside.max(self.by_transactions).max(self.by_clock)
     }
 
-    /// Of several trials the one that has the least, with it; those of which it is not known are left out.
-    #[must_use]
-    pub fn least<T>(trials: impl Iterator<Item = (T, Option<Self>)>) -> Option<(T, Self)> {
-        let known = trials.filter_map(|(trial, evidence)| Some((trial, evidence?)));
-        known.min_by_key(|(_, evidence)| evidence.catchable())
-    }
-
     /// How many could have been caught, and by what.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -104,27 +98,22 @@ impl Evidence {
 }
 
 /// Exclusion as the ensemble saw it, by its transaction logs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnsembleOrder {
     /// Entries that could be compared with the logs.
     pub checked: u64,
     /// Entries while the node of an earlier holder was still there, by the servers' clock.
     pub overlaps: u64,
     /// Entries of which it is known as of which transaction the contender found that it holds.
-    #[serde(default)]
     pub checked_by_zxid: u64,
     /// Of those, the ones as of a transaction before the one that deleted the node of an earlier holder.
-    #[serde(default)]
     pub too_early: u64,
     /// Of the entries checked, as many as could have been caught by the servers' clock.
-    #[serde(default)]
     pub contested: u64,
     /// Of those checked by transactions, the ones that had to wait for another's node to go.
-    #[serde(default)]
     pub contested_by_zxid: u64,
     /// Nodes by which contenders held that are gone without any server's log telling of their end: the ensemble has lost
     /// transactions that it had acknowledged.
-    #[serde(default)]
     pub forgotten: u64,
     /// The first that was wrong.
     pub first: Option<String>,

@@ -3,23 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EnsembleOrder, Evidence, Excused, FaultRecord, FencingCounts, Moment, Stuck, Violation};
-use crate::measure::{Counts, Histogram, Measure, Second};
-use crate::verdict::Verdict;
-
-/// Whether the trial ran to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Completeness {
-    /// It did.
-    Complete,
-    /// It was cut short; why.
-    Partial(String),
-}
+use super::{EnsembleOrder, Evidence, Excused, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation};
+use crate::measure::{Counts, Histogram, Latency, Measure, Second};
+use crate::scenario::TrialSpec;
+use crate::units::{as_utc, contenders};
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     /// Its name.
     pub name: String,
@@ -28,16 +21,18 @@ pub struct Phase {
 }
 
 /// What one contender did in the measured phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// Locks acquired.
     pub acquired: u64,
-    /// The longest single wait, in microseconds.
+    /// Waits that ended without the lock, or had not ended when the phase did.
+    pub unserved: u64,
+    /// The longest single wait, in microseconds, also of those that were not served.
     pub longest_wait_us: u64,
 }
 
 /// The sessions of a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sessions {
     /// Sessions opened before the clock started.
     pub opened: u64,
@@ -52,16 +47,64 @@ pub struct Sessions {
 }
 
 /// One line of the three-way check: client, cost model, servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
-    /// What is counted, e.g. `reads`, `notifications: node deleted`.
-    pub what: &'static str,
-    /// As the client counted it.
+    /// What is counted.
+    pub what: Counted,
+    /// As the client counted it; `None` where the client library keeps it to itself.
     pub client: Option<u64>,
     /// As the cost model predicts it, where one applies.
     pub expected: Option<u64>,
     /// As the servers counted it, where they could be asked.
     pub servers: Option<u64>,
+}
+
+/// What the three-way check counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Requests sent.
+    Requests,
+    /// Reads that succeeded.
+    Reads,
+    /// Writes that succeeded, those within a multi included.
+    Writes,
+    /// NodeDeleted events delivered.
+    NodeDeleted,
+    /// NodeChildrenChanged events delivered.
+    ChildrenChanged,
+    /// NodeCreated events delivered.
+    NodeCreated,
+    /// NodeDataChanged events delivered.
+    DataChanged,
+    /// Notifications that releases caused, but for those to the releasers themselves.
+    ByReleaseToWaiters,
+    /// Names returned by getChildren.
+    Names,
+}
+
+impl Counted {
+    /// As tables call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::NodeDeleted => "notifications: node deleted",
+            Self::ChildrenChanged => "notifications: children changed",
+            Self::NodeCreated => "notifications: node created",
+            Self::DataChanged => "notifications: data changed",
+            Self::ByReleaseToWaiters => "notifications by release to waiters",
+            Self::Names => "names returned",
+        }
+    }
+
+    /// Whether it is one of the four kinds of event that a server delivers.
+    #[must_use]
+    pub fn is_event(self) -> bool {
+        matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
+    }
 }
 
 impl Accounting {
@@ -74,78 +117,103 @@ impl Accounting {
 }
 
 /// One server's counters (`mntr`) around a trial.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCounters {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `standalone`.
+    /// `leader`, `follower`, `standalone`, as it said last; empty when it said nothing.
     pub role: String,
+    /// Its version, without build details.
+    pub version: Option<String>,
+    /// Why it could not be asked, if it could not.
+    pub silent: Option<String>,
     /// The selected keys before the first request.
     pub before: BTreeMap<String, i64>,
     /// The same after the last.
     pub after: BTreeMap<String, i64>,
 }
 
-/// All that one trial (one strategy, one load, one repetition) yields.
-#[derive(Debug, Clone)]
+/// Why a trial did not run to its end as it was planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The user interrupted it.
+    Interrupted,
+    /// No server answered any more.
+    EnsembleLost,
+    /// Nobody acquired a lock for too long, in a phase that acquisitions end.
+    NoProgress,
+    /// Some contenders had no session.
+    TooFewSessions,
+    /// Contenders did not end when they were told to.
+    DidNotEnd,
+}
+
+/// That a trial did not run to its end as it was planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CutShort {
+    /// What cut it short.
+    pub cause: Cause,
+    /// The same in words.
+    pub why: String,
+}
+
+/// A time for which a lock was free, somebody waited for it, and nobody got it; longer than the lock itself explains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standstill {
+    /// How long the longest of them was, in microseconds.
+    pub lasted_us: u64,
+    /// When it began, in microseconds since the measured phase began.
+    pub began_us: i64,
+    /// What it may be due to, each with what was seen of it; empty where nothing points anywhere.
+    pub signs: Vec<String>,
+}
+
+/// All that one trial (one strategy, one load, one repetition) yields: the content of its file, and the histograms beside
+/// it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// Position in the order in which the trials ran, from 0.
-    pub index: usize,
-    /// The strategy's name.
-    pub strategy: String,
-    /// The strategy as outputs call it: its name, plus the parameters that differ from the default.
-    pub label: String,
-    /// The parameters in force.
-    pub params: BTreeMap<String, String>,
-    /// Contenders, one session each.
-    pub contenders: usize,
-    /// Independent lock paths.
-    pub locks: usize,
-    /// Repetition, from 1.
-    pub repetition: u32,
-    /// `closed` or `batch`.
-    pub load: &'static str,
+    /// What it was asked to do.
+    #[serde(flatten)]
+    pub spec: TrialSpec,
     /// Wall time of the first request; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
     pub started_at: SystemTime,
+    /// When the measured phase began, in microseconds since the first request.
+    pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// The phases in order.
-    pub phases: Vec<Phase>,
-    /// One histogram for each measure that has samples.
-    pub histograms: BTreeMap<Measure, Histogram>,
+    /// What was judged of it.
+    pub judged: Judged,
+    /// Why it did not run to its end as planned; `None` when it did.
+    pub cut_short: Option<CutShort>,
+    /// Whether the generator held up.
+    pub health: Health,
+    /// The longest standstill that the lock itself does not explain; `None` when there was none, or when faults explain it.
+    pub standstill: Option<Standstill>,
     /// Counts of the measured phase.
     pub measured: Counts,
     /// Counts of the whole trial.
     pub whole: Counts,
-    /// The measured phase, second by second.
-    pub timeline: Vec<Second>,
-    /// What each contender did.
-    pub tallies: Vec<Tally>,
-    /// The most contenders found inside one lock together, over the whole trial.
-    pub most_inside: u64,
-    /// The sessions.
-    pub sessions: Sessions,
     /// Errors by kind, e.g. `create: connection loss`.
     pub errors: BTreeMap<String, u64>,
-    /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
-    pub violations: Vec<Violation>,
     /// All violations found, over the whole trial.
     pub violation_count: u64,
+    /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
+    pub violations: Vec<Violation>,
+    /// The most contenders found inside one lock together, over the whole trial.
+    pub most_inside: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     pub excused: Excused,
+    /// What could have been seen of a lock that does not exclude.
+    pub evidence: Evidence,
     /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.
     pub ensemble_order: Option<EnsembleOrder>,
-    /// What could have been seen of a lock that does not exclude; `None` in trials of versions that did not count it.
-    pub evidence: Option<Evidence>,
     /// What the resources behind the locks saw; nothing where several may hold.
     pub fencing: FencingCounts,
     /// What was broken on purpose, in the order of firing.
     pub faults: Vec<FaultRecord>,
-    /// What the contenders did, moment by moment; empty unless a history was asked for.
-    pub history: Vec<Moment>,
-    /// For nodes of the trial, by the transaction that created each: the one that deleted it, as far as the servers'
-    /// logs tell; empty unless a history was asked for.
-    pub deletions: BTreeMap<i64, i64>,
     /// Contenders that did not get the lock although nothing was broken any more.
     pub stuck: Vec<Stuck>,
     /// Ephemeral nodes that were left when all had released. Asked in trials with faults only.
@@ -154,78 +222,95 @@ pub struct Trial {
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
     pub servers: Vec<ServerCounters>,
-    /// Whether the generator held up.
-    pub health: Health,
-    /// Whether the trial ran to its end.
-    pub completeness: Completeness,
-    /// Whether the lock excluded.
-    pub exclusion: Verdict,
+    /// The sessions.
+    pub sessions: Sessions,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+    /// The measured phase, second by second; the last second may be shorter.
+    pub timeline: Vec<Second>,
+    /// What each contender did, in the contenders' order.
+    pub tallies: Vec<Tally>,
+    /// One histogram for each measure that has samples. They lie in the `.hlog`.
+    #[serde(skip)]
+    pub histograms: BTreeMap<Measure, Histogram>,
+    /// What the contenders did, moment by moment; empty unless a history was asked for. It has a file of its own.
+    #[serde(skip)]
+    pub history: Vec<Moment>,
+    /// For nodes of the trial, by the transaction that created each: the one that deleted it, as far as the servers'
+    /// logs tell; empty unless a history was asked for, with which it is written.
+    #[serde(skip)]
+    pub deletions: BTreeMap<i64, i64>,
 }
 
 impl Trial {
     /// How many violations are kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
 
-    /// Acquisitions per second of the measured phase; `None` for an empty phase.
+    /// The numbers of its histograms.
     #[must_use]
-    pub fn throughput(&self) -> Option<f64> {
-        (self.measured_us > 0).then(|| self.measured.acquired() as f64 / (self.measured_us as f64 / 1e6))
+    pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
+        let numbers = |measure: Measure| {
+            let samples = self.histograms.get(&measure);
+            match measure {
+                Measure::Wait => Latency::of_waits(samples, self.histograms.get(&Measure::Unserved)),
+                _ => Latency::of(samples?),
+            }
+        };
+        Measure::all().into_iter().filter_map(|measure| Some((measure, numbers(measure)?))).collect()
     }
 
-    /// Notifications caused by a release, per release; `None` when nothing was released.
+    /// How tables and messages call it: strategy and contenders.
     #[must_use]
-    pub fn fan_out(&self) -> Option<f64> {
-        self.per_release(self.measured.notifications.by_release())
+    pub fn name(&self) -> String {
+        let Self { spec, .. } = self;
+        format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
     }
 
-    /// Something of the measured phase per release; `None` when nothing was released, or not all was seen.
+    /// How many contenders had a session when the clock started.
     #[must_use]
-    pub fn per_release(&self, amount: u64) -> Option<f64> {
-        ratio(amount, self.measured.releases).filter(|_| self.measured.unseen == 0)
+    pub fn took_part(&self) -> u64 {
+        self.sessions.opened.min(self.spec.contenders as u64)
     }
 
-    /// Something of the measured phase per acquisition; `None` when nothing was acquired, or not all was seen.
+    /// The longest time for which nobody got a lock around any of its faults.
     #[must_use]
-    pub fn per_acquisition(&self, amount: u64) -> Option<f64> {
-        ratio(amount, self.measured.acquired()).filter(|_| self.measured.unseen == 0)
+    pub fn longest_gap_us(&self) -> Option<u64> {
+        self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
-    /// How many readers were inside at a time, on average over the measured phase and over all locks
-    /// together; `None` when nobody read.
+    /// The longest time from a fault's effect to the next acquisition; `None` when one was never followed by any.
     #[must_use]
-    pub fn mean_readers(&self) -> Option<f64> {
-        let measured = self.measured_us > 0 && self.measured.reads_acquired > 0;
-        measured.then(|| self.measured.read_held_us as f64 / self.measured_us as f64)
+    pub fn longest_recovery_us(&self) -> Option<u64> {
+        let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
+        recovered?.into_iter().max()
     }
 
-    /// How many more watches the servers had when the load had ended and all had released than before it. The
-    /// sessions are still open then, so what is left will stay for as long as they are. `None` when a server could
-    /// not be asked.
+    /// Faults whose effect was seen.
     #[must_use]
-    pub fn watches_left(&self) -> Option<u64> {
-        const KEY: &str = "zk_watch_count";
-        let left = |server: &ServerCounters| Some(server.after.get(KEY)? - server.before.get(KEY)?);
-        let left: Vec<i64> = self.servers.iter().map(left).collect::<Option<_>>()?;
-        u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
+    pub fn faults_proved(&self) -> usize {
+        self.faults.iter().filter(|fault| fault.proved).count()
     }
 
-    /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got
-    /// all. `None` when nothing was acquired.
+    /// Whether the servers counted what the client counted; `None` when they could not be asked.
     #[must_use]
-    pub fn fairness(&self) -> Option<f64> {
-        let shares: Vec<f64> = self.tallies.iter().map(|tally| tally.acquired as f64).collect();
-        let sum: f64 = shares.iter().sum();
-        let squares: f64 = shares.iter().map(|share| share * share).sum();
-        (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+    pub fn servers_agree(&self) -> Option<bool> {
+        all(self.accounting.iter().filter_map(|line| Some(line.client? == line.servers?)))
+    }
+
+    /// Whether the client counted what the cost model predicts; `None` where no model applies.
+    #[must_use]
+    pub fn cost_model_agrees(&self) -> Option<bool> {
+        all(self.accounting.iter().filter_map(|line| Some(line.client? == line.expected?)))
     }
 }
 
-fn ratio(amount: u64, per: u64) -> Option<f64> {
-    (per > 0).then(|| amount as f64 / per as f64)
+fn all(mut lines: impl Iterator<Item = bool>) -> Option<bool> {
+    let first = lines.next()?;
+    Some(lines.fold(first, |all, line| all && line))
 }
 
 /// What the tool watched of itself and of its host during the measured phase.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
     pub timer_lag_p99_us: u64,
@@ -248,6 +333,6 @@ pub struct Health {
     pub resident_bytes: Option<u64>,
     /// The longest time that the lock was free, somebody waited for it, and nobody got it; seen every 25 ms.
     pub standstill_us: u64,
-    /// Why the trial is invalid; `None` when generator and ensemble held up.
+    /// Why the trial is invalid; `None` when the generator held up.
     pub invalid: Option<String>,
 }

@@ -4,8 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::wire::TrialFile;
-use crate::record::FaultRecord;
+use crate::record::{FaultRecord, Trial};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -33,25 +32,23 @@ struct Row<'a> {
     acquisitions_per_s_after: Option<f64>,
 }
 
-/// Writes the rows of all trials.
-pub fn write(out: impl io::Write, trials: &[TrialFile]) -> csv::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
-    for trial in trials {
-        for fault in trial.broken.iter().flat_map(|broken| &broken.faults) {
-            csv.serialize(row(trial, fault))?;
-        }
+/// Writes the rows of a trial, after the header where that is not there yet.
+pub fn write(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
+    let mut csv = csv::WriterBuilder::new().has_headers(header).from_writer(out);
+    for fault in &trial.faults {
+        csv.serialize(row(trial, fault))?;
     }
     Ok(csv.flush()?)
 }
 
-fn row<'a>(trial: &'a TrialFile, fault: &'a FaultRecord) -> Row<'a> {
+fn row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> Row<'a> {
     let from = fault.asked_us;
     let to = fault.ended_us.or(fault.effective_us).unwrap_or(from);
     Row {
-        trial: trial.index,
-        label: &trial.label,
-        contenders: trial.contenders,
-        repetition: trial.repetition,
+        trial: trial.spec.index,
+        label: &trial.spec.strategy.label,
+        contenders: trial.spec.contenders,
+        repetition: trial.spec.repetition,
         number: fault.number,
         kind: &fault.kind,
         fault: &fault.label,
@@ -72,7 +69,7 @@ fn row<'a>(trial: &'a TrialFile, fault: &'a FaultRecord) -> Row<'a> {
 }
 
 /// Acquisitions per second over the whole seconds that lie between; `None` when none does.
-fn throughput(trial: &TrialFile, from: i64, to: i64) -> Option<f64> {
+fn throughput(trial: &Trial, from: i64, to: i64) -> Option<f64> {
     let whole = usize::try_from(trial.measured_us / 1_000_000).unwrap_or(usize::MAX);
     let between = |second: &usize| {
         let begin = i64::try_from(*second).unwrap_or(i64::MAX).saturating_mul(SECOND_US);

@@ -14,8 +14,8 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use super::wire::TrialFile;
-use crate::measure::Histogram;
+use crate::measure::{Histogram, Measure};
+use crate::record::Trial;
 
 const US_PER_MS: f64 = 1000.0;
 
@@ -33,10 +33,12 @@ pub struct Span {
 impl Span {
     /// The measured phase of a trial.
     #[must_use]
-    pub fn measured(trial: &TrialFile) -> Self {
-        let before = trial.phases.iter().take_while(|phase| phase.name != "measure");
-        let start = Duration::from_micros(before.map(|phase| phase.took_us).sum());
-        Self { began: trial.started_at, start, length: Duration::from_micros(trial.measured_us) }
+    pub fn measured(trial: &Trial) -> Self {
+        Self {
+            began: trial.started_at,
+            start: Duration::from_micros(trial.measured_from_us),
+            length: Duration::from_micros(trial.measured_us),
+        }
     }
 }
 
@@ -44,7 +46,7 @@ impl Span {
 pub fn write(
     mut out: impl io::Write,
     span: Span,
-    histograms: &BTreeMap<String, Histogram>,
+    histograms: &BTreeMap<Measure, Histogram>,
 ) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
@@ -54,7 +56,8 @@ pub fn write(
         .with_base_time(span.began)
         .with_max_value_divisor(US_PER_MS)
         .begin_log_with(&mut out, &mut serializer)?;
-    for (name, histogram) in histograms {
+    for (measure, histogram) in histograms.iter().filter(|(_, histogram)| !histogram.is_empty()) {
+        let name = &measure.name();
         let tag = Tag::new(name).ok_or_else(|| io::Error::other(format!("`{name}` cannot be a tag")))?;
         log.write_histogram(histogram, span.start, span.length, Some(tag)).map_err(io::Error::other)?;
     }
@@ -71,7 +74,7 @@ pub struct Broken {
 }
 
 /// Reads the histograms of a log, by their tag.
-pub fn read(log: &[u8]) -> Result<BTreeMap<String, Histogram>, Broken> {
+pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, Broken> {
     let mut histograms = BTreeMap::new();
     for entry in IntervalLogIterator::new(log) {
         let interval = match entry {
@@ -82,24 +85,25 @@ pub fn read(log: &[u8]) -> Result<BTreeMap<String, Histogram>, Broken> {
             }
         };
         let line = line_of(log, offset_of(log, &interval));
-        let (name, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
-        if histograms.insert(name.clone(), histogram).is_some() {
-            return Err(Broken { line, what: format!("a second histogram of `{name}`") });
+        let (measure, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
+        if histograms.insert(measure, histogram).is_some() {
+            return Err(Broken { line, what: format!("a second histogram of `{}`", measure.name()) });
         }
     }
     Ok(histograms)
 }
 
-fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(String, Histogram), String> {
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), String> {
     let tag = interval.tag().ok_or("a histogram without a tag")?;
-    let name = tag.as_str().to_owned();
+    let name = tag.as_str();
+    let measure = Measure::try_from(name.to_owned())?;
     let bytes = STANDARD
         .decode(interval.encoded_histogram())
         .map_err(|error| format!("the histogram of `{name}` is not base64 ({error})"))?;
     let histogram = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| format!("the histogram of `{name}` cannot be decoded ({error})"))?;
-    Ok((name, histogram))
+    Ok((measure, histogram))
 }
 
 fn line_of(log: &[u8], offset: usize) -> usize {
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
     use crate::measure::{HIGHEST_US, Measure, new_histogram};
 
-    fn log(histograms: &BTreeMap<String, Histogram>) -> Vec<u8> {
+    fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
         let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));
         let mut log = Vec::new();
         write(&mut log, Span { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_line_has_tag_start_length_and_maximum_in_milliseconds() {
-        let text = String::from_utf8(log(&BTreeMap::from([("wait".into(), of(&[1_500]))]))).unwrap();
+        let text = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1_500]))]))).unwrap();
         assert!(text.contains("#[StartTime: 0.000 (seconds since epoch)]\n"), "{text}");
         assert!(text.contains("\nTag=wait,1.030,2.000,1.500,H"), "{text}");
     }
@@ -142,7 +146,7 @@ mod tests {
     fn a_line_that_is_none_is_told_by_its_number() {
         assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
         let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
-        let line = String::from_utf8(log(&BTreeMap::from([("wait".into(), of(&[1]))]))).unwrap();
+        let line = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1]))]))).unwrap();
         let payload = line.trim_end().rsplit(',').next().unwrap();
         let broken = read(format!("{twice}{payload}\n{twice}{payload}\n").as_bytes()).unwrap_err();
         assert_eq!(broken, Broken { line: 2, what: "a second histogram of `wait`".into() });
@@ -160,13 +164,13 @@ mod tests {
             )
         ) {
             let histograms: BTreeMap<_, _> =
-                samples.iter().map(|(measure, values)| (Measure::all()[*measure].name(), of(values))).collect();
+                samples.iter().map(|(measure, values)| (Measure::all()[*measure], of(values))).collect();
             prop_assert_eq!(read(&log(&histograms)).unwrap(), histograms);
         }
 
         #[test]
         fn a_damaged_log_is_an_error_or_a_log_but_never_a_panic(at in 0..400_usize, byte in any::<u8>()) {
-            let mut log = log(&BTreeMap::from([("wait".into(), of(&[1, 20, 300, 4_000]))]));
+            let mut log = log(&BTreeMap::from([(Measure::Wait, of(&[1, 20, 300, 4_000]))]));
             let at = at % log.len();
             log[at] = byte;
             let _ = read(&log);

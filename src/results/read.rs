@@ -10,21 +10,21 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
-use super::wire::{
-    RunFile, SCHEMA_VERSION, StoredCounts, StoredNotifications, StoredRun, TrialFile, VerdictWord,
-};
-use super::{hlog, layout};
+use super::{digest, hlog, layout};
 use crate::error::Error;
+use crate::record::Trial;
 
 /// Reads a run directory, histograms included.
 ///
 /// # Errors
-/// [`Error::Usage`] when the directory is no run, is not whole, is of another version, or contradicts itself;
+/// [`Error::Usage`] when the directory is no run, is not whole, is of another version, was changed, or contradicts itself;
 /// [`Error::Environment`] when a file cannot be read.
 pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let run = read_run(dir)?;
     let trials = trial_numbers(dir, run.trials)?;
+    unchanged(dir, &run)?;
     let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
     Ok(StoredRun { run, trials })
 }
@@ -32,7 +32,9 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
 fn read_run(dir: &Path) -> Result<RunFile, Error> {
     let path = dir.join(layout::RUN);
     if path.is_file() {
-        return read_json(&path);
+        let bytes = read_bytes(&path)?;
+        let run: RunFile = of_this_version(&path, &bytes)?;
+        return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
     }
     let dir_shown = dir.display();
     Err(Error::usage(if !dir.is_dir() {
@@ -46,6 +48,34 @@ fn read_run(dir: &Path) -> Result<RunFile, Error> {
     } else {
         format!("{dir_shown} is not a run directory: it has no {}", layout::RUN)
     }))
+}
+
+/// Whether that is the digest of `run.json`, which lies in it.
+fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let blank = |(head, tail): (&str, &str)| [head, digest::BLANK, tail].concat();
+    digest.len() == digest::BLANK.len()
+        && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest::of(blank.as_bytes()) == digest)
+}
+
+/// What is drawn or copied for people, and may be deleted to save space. What is there must still be as it was.
+const CAN_BE_MISSING: [&str; 3] = ["charts/", "server-logs/", "summary.md"];
+
+fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
+    for (name, digest) in &run.files {
+        let path = dir.join(name);
+        match digest::of_file(&path) {
+            Ok(now) if now == *digest => {}
+            Ok(_) => return Err(changed(&path)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) {
+                    return Err(unreadable(&path, &error));
+                }
+            }
+            Err(error) => return Err(unreadable(&path, &error)),
+        }
+    }
+    Ok(())
 }
 
 /// The numbers of the trials that are there, in order: as many as the run counts. A trial that could not
@@ -68,38 +98,44 @@ fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-fn read_trial(dir: &Path, index: usize) -> Result<TrialFile, Error> {
+fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     let json = layout::trial_json(dir, index);
-    let mut trial: TrialFile = read_json(&json)?;
+    let mut file: TrialFile<'static> = of_this_version(&json, &read_bytes(&json)?)?;
     let path = layout::trial_hlog(dir, index);
     let log = read_bytes(&path)?;
+    let trial = file.trial.to_mut();
     trial.histograms = hlog::read(&log)
         .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
-    if trial.index != index {
-        return Err(broken(&json, &format!("holds trial {}", trial.index)));
+    if trial.spec.index != index {
+        return Err(broken(&json, &format!("holds trial {}", trial.spec.index)));
     }
-    match contradictions(&trial).into_iter().next() {
+    match contradictions(&file).into_iter().next() {
         Some(what) => Err(broken(&json, &format!("contradicts itself: {what}"))),
-        None => Ok(trial),
+        None => Ok(file.trial.into_owned()),
     }
 }
 
 #[derive(Deserialize)]
 struct Versioned {
     schema_version: u32,
+    tool_version: Option<String>,
+    tool_commit: Option<String>,
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let bytes = read_bytes(path)?;
-    let Versioned { schema_version } = parse(path, &bytes)?;
+fn of_this_version<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+    let Versioned { schema_version, tool_version, tool_commit } = parse(path, bytes)?;
     if schema_version != SCHEMA_VERSION {
+        let writer = tool_version.map_or_else(String::new, |version| {
+            let commit = tool_commit.map_or_else(String::new, |commit| format!(" of commit {commit}"));
+            format!(": {version}{commit}")
+        });
         return Err(Error::usage(format!(
             "{}: schema version {schema_version}, but this program reads version {SCHEMA_VERSION}; use the \
-             version of the program that wrote it",
+             version of the program that wrote it{writer}",
             path.display()
         )));
     }
-    parse(path, &bytes)
+    parse(path, bytes)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
@@ -126,14 +162,19 @@ fn broken(path: &Path, what: &str) -> Error {
     ))
 }
 
+fn changed(path: &Path) -> Error {
+    broken(path, "is not as it was written: its digest in run.json is another")
+}
+
 /// Numbers of one trial that cannot both be true, each pair as a sentence: the sign of a file that was changed or
-/// damaged.
-fn contradictions(trial: &TrialFile) -> Vec<String> {
-    let mut found = in_counts("measured", &trial.measured);
-    found.extend(in_counts("whole", &trial.whole));
-    found.extend(in_spans(trial));
-    found.extend(in_histograms(trial));
-    found.extend(in_judgement(trial));
+/// damaged, and its digest with it.
+fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
+    let mut found = in_spans(&file.trial);
+    found.extend(in_histograms(file));
+    found.extend(in_violations(&file.trial));
+    if file.derived != file.trial.derived() {
+        found.push("`derived` does not follow from the counts".to_owned());
+    }
     found
 }
 
@@ -142,32 +183,12 @@ fn same(what: &str, said: u64, found: u64) -> Option<String> {
     (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
 }
 
-fn in_counts(span: &str, counts: &StoredCounts) -> Vec<String> {
-    let StoredNotifications { by_release_useful: useful, by_release_spurious: spurious, .. } =
-        counts.notifications;
-    let notifications = &counts.notifications;
-    let kinds = [
-        notifications.node_created,
-        notifications.node_deleted,
-        notifications.data_changed,
-        notifications.children_changed,
-    ];
-    [
-        same(&format!("{span} requests"), counts.requests_total, counts.requests.values().sum()),
-        same(&format!("{span} notifications"), notifications.total, kinds.iter().sum()),
-        same(&format!("{span} notifications by release"), notifications.by_release, useful + spurious),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
 /// The measured phase is a part of the trial, and all that a contender acquired was acquired by one.
-fn in_spans(trial: &TrialFile) -> Vec<String> {
+fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
     let pairs = [
-        ("requests", part.requests_total, whole.requests_total),
-        ("notifications", part.notifications.total, whole.notifications.total),
+        ("requests", part.requests.total(), whole.requests.total()),
+        ("notifications", part.notifications.total(), whole.notifications.total()),
         ("acquisitions", part.acquired(), whole.acquired()),
         ("releases", part.releases, whole.releases),
     ];
@@ -179,25 +200,24 @@ fn in_spans(trial: &TrialFile) -> Vec<String> {
 }
 
 /// The JSON and the `.hlog` were written from the same histograms.
-fn in_histograms(trial: &TrialFile) -> Vec<String> {
-    let names = trial.latencies.keys().chain(trial.histograms.keys());
-    let differ = |name: &String| {
-        let said = trial.latencies.get(name).map_or(0, |latency| latency.count);
-        let found = trial.histograms.get(name).map_or(0, |histogram| histogram.len());
-        same(&format!("samples of `{name}` (JSON and .hlog)"), said, found)
+fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
+    let found = file.trial.latencies();
+    let names = file.latencies.keys().chain(found.keys()).collect::<std::collections::BTreeSet<_>>();
+    let differ = |measure: &&crate::measure::Measure| {
+        let [said, found] = [&file.latencies, &found].map(|all| all.get(measure));
+        (said != found).then(|| format!("`{}`: the JSON and the .hlog have other numbers", measure.name()))
     };
-    names.filter_map(differ).collect()
+    names.iter().filter_map(differ).collect()
 }
 
-fn in_judgement(trial: &TrialFile) -> Vec<String> {
+/// Several inside at once were either violations, or excused.
+fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
     let more = (detailed > trial.violation_count)
         .then(|| format!("{detailed} violations in detail, but {} counted", trial.violation_count));
-    let held = (trial.exclusion.verdict == VerdictWord::Held && trial.violation_count > 0)
-        .then(|| format!("held, but {} violations counted", trial.violation_count));
-    let valid = (trial.health.valid != trial.health.invalid.is_none())
-        .then(|| "valid and invalid at once".to_owned());
-    [more, held, valid].into_iter().flatten().collect()
+    let none = trial.violation_count > 0 && trial.most_inside < 2;
+    let alone = none.then(|| format!("{} violations, but never two inside", trial.violation_count));
+    [more, alone].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -222,15 +242,15 @@ mod tests {
     #[test]
     fn another_version_is_refused_before_anything_else_is_looked_at() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(layout::RUN), r#"{"schema_version": 2, "future": true}"#).unwrap();
+        fs::write(dir.path().join(layout::RUN), r#"{"schema_version": 3, "future": true}"#).unwrap();
         let told = told(dir.path());
-        assert!(told.contains("run.json: schema version 2, but this program reads version 1"), "{told}");
+        assert!(told.contains("run.json: schema version 3, but this program reads version 2"), "{told}");
     }
 
     #[test]
     fn text_that_is_no_json_is_told_with_line_and_column() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(layout::RUN), "{\n  \"schema_version\": 1,\n").unwrap();
+        fs::write(dir.path().join(layout::RUN), "{\n  \"schema_version\": 2,\n").unwrap();
         let told = told(dir.path());
         assert!(told.contains("run.json: EOF while parsing"), "{told}");
         assert!(told.contains("line 3 column 0") || told.contains("line 2 column"), "{told}");

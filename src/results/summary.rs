@@ -6,19 +6,18 @@
 use std::fmt::Display;
 use std::io;
 
-use super::wire::{
-    Derived, Latency, StoredBroken, StoredCounts, StoredHealth, StoredNotifications, TrialFile,
-};
-use crate::measure::{Measure, Outcome, RequestKind};
+use super::files::TrialFile;
+use crate::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
+use crate::record::{Derived, Health, Trial};
 
-/// Writes the rows of all trials.
-pub fn write(out: impl io::Write, trials: &[TrialFile]) -> csv::Result<()> {
+/// Writes the row of a trial, after the header where that is not there yet.
+pub fn write(out: impl io::Write, trial: &TrialFile<'_>, header: bool) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(columns.iter().map(|column| &column.name))?;
-    for trial in trials {
-        csv.write_record(columns.iter().map(|column| (column.cell)(trial).unwrap_or_default()))?;
+    if header {
+        csv.write_record(columns.iter().map(|column| &column.name))?;
     }
+    csv.write_record(columns.iter().map(|column| (column.cell)(trial).unwrap_or_default()))?;
     Ok(csv.flush()?)
 }
 
@@ -33,7 +32,7 @@ struct Column {
     /// Its name in the header.
     name: String,
     /// Its cell in the row of a trial.
-    cell: Box<dyn Fn(&TrialFile) -> Cell>,
+    cell: Box<dyn Fn(&TrialFile<'_>) -> Cell>,
 }
 
 /// Every column, in the order of the file.
@@ -54,66 +53,79 @@ fn columns() -> Vec<Column> {
     .collect()
 }
 
-fn column(name: impl Into<String>, cell: impl Fn(&TrialFile) -> Cell + 'static) -> Column {
+fn column(name: impl Into<String>, cell: impl Fn(&TrialFile<'_>) -> Cell + 'static) -> Column {
     Column { name: name.into(), cell: Box::new(cell) }
 }
 
 /// A column whose value is always there.
-fn known<T: Display>(name: impl Into<String>, value: impl Fn(&TrialFile) -> T + 'static) -> Column {
+fn known<T: Display>(name: impl Into<String>, value: impl Fn(&TrialFile<'_>) -> T + 'static) -> Column {
     column(name, move |trial| Some(value(trial).to_string()))
 }
 
 /// A column whose value may be missing.
-fn maybe<T: Display>(name: impl Into<String>, value: impl Fn(&TrialFile) -> Option<T> + 'static) -> Column {
+fn maybe<T: Display>(
+    name: impl Into<String>,
+    value: impl Fn(&TrialFile<'_>) -> Option<T> + 'static,
+) -> Column {
     column(name, move |trial| value(trial).map(|value| value.to_string()))
 }
 
 fn identity() -> Vec<Column> {
     vec![
-        known("trial", |t| t.index),
-        known("strategy", |t| t.strategy.clone()),
-        known("label", |t| t.label.clone()),
+        known("trial", |t| t.trial.spec.index),
+        known("strategy", |t| t.trial.spec.strategy.name.clone()),
+        known("label", |t| t.trial.spec.strategy.label.clone()),
         known("params", |t| {
-            t.params.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
+            let params = t.trial.spec.strategy.params.iter();
+            params.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
         }),
-        known("load", |t| t.load.clone()),
-        known("contenders", |t| t.contenders),
-        known("locks", |t| t.locks),
-        known("repetition", |t| t.repetition),
-        known("started_at", |t| humantime::format_rfc3339_micros(t.started_at)),
-        known("measured_us", |t| t.measured_us),
+        known("load", |t| t.trial.spec.load.name()),
+        known("contenders", |t| t.trial.spec.contenders),
+        known("took_part", |t| t.trial.took_part()),
+        known("locks", |t| t.trial.spec.locks),
+        known("repetition", |t| t.trial.spec.repetition),
+        known("started_at", |t| humantime::format_rfc3339_micros(t.trial.started_at)),
+        known("measured_us", |t| t.trial.measured_us),
     ]
 }
 
 fn judgement() -> Vec<Column> {
     vec![
-        known("exclusion", |t| crate::verdict::Verdict::from(&t.exclusion).word()),
-        known("completeness", |t| if t.completeness.complete { "complete" } else { "partial" }),
-        known("valid", |t| t.health.valid),
-        known("servers_agree", |t| yes_no_unknown(t.servers_agree())),
-        known("cost_model_agrees", |t| yes_no_unknown(t.cost_model_agrees())),
-        known("violations", |t| t.violation_count),
-        maybe("most_inside", |t| t.most_inside),
-        known("errors", |t| t.errors.values().sum::<u64>()),
+        known("verdict", |t| t.trial.judged.verdict.word()),
+        known("exclusion", |t| t.trial.judged.exclusion.word()),
+        maybe("progress", |t| Some(t.trial.judged.progress.as_ref()?.word())),
+        maybe("order", |t| Some(t.trial.judged.order.as_ref()?.word())),
+        maybe("accounting", |t| Some(t.trial.judged.accounting.as_ref()?.word())),
+        known("completeness", |t| if t.trial.cut_short.is_none() { "complete" } else { "partial" }),
+        known("valid", |t| t.trial.health.invalid.is_none()),
+        known("servers_agree", |t| yes_no_unknown(t.trial.servers_agree())),
+        known("cost_model_agrees", |t| yes_no_unknown(t.trial.cost_model_agrees())),
+        known("violations", |t| t.trial.violation_count),
+        known("most_inside", |t| t.trial.most_inside),
+        known("errors", |t| t.trial.errors.values().sum::<u64>()),
     ]
 }
 
 fn broken() -> Vec<Column> {
-    let of: [Of<StoredBroken, Option<u64>>; 7] = [
-        ("faults", |b| u64::try_from(b.faults.len()).ok()),
-        ("faults_proved", |b| u64::try_from(b.proved()).ok()),
-        ("longest_gap_us", StoredBroken::longest_gap_us),
-        ("longest_recovery_us", StoredBroken::longest_recovery_us),
-        ("stuck", |b| u64::try_from(b.stuck.len()).ok()),
-        ("orphans", |b| b.orphans),
-        ("stale_writes", |b| Some(b.fencing.stale)),
+    let of: [Of<Trial, Option<u64>>; 8] = [
+        ("faults", |t| u64::try_from(t.faults.len()).ok()),
+        ("faults_proved", |t| u64::try_from(t.faults_proved()).ok()),
+        ("longest_gap_us", Trial::longest_gap_us),
+        ("longest_recovery_us", Trial::longest_recovery_us),
+        ("stuck", |t| u64::try_from(t.stuck.len()).ok()),
+        ("orphans", |t| t.orphans),
+        ("stale_writes", |t| Some(t.fencing.stale)),
+        ("stale_writes_rejected", |t| Some(t.fencing.stale_rejected)),
     ];
-    let columns = of.into_iter().map(|(name, value)| maybe(name, move |t| value(t.broken.as_ref()?)));
+    // Without a fault nobody looked.
+    let under_faults = |value: fn(&Trial) -> Option<u64>| {
+        move |t: &TrialFile<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
+    };
+    let columns = of.into_iter().map(|(name, value)| maybe(name, under_faults(value)));
     let rest = [
-        maybe("stale_writes_rejected", |t| Some(t.broken.as_ref()?.fencing.stale_rejected)),
-        known("zombies", |t| t.excused.zombies),
-        known("uncertain", |t| t.excused.uncertain),
-        known("longest_unsafe_us", |t| t.excused.longest_unsafe_us),
+        known("zombies", |t| t.trial.excused.zombies),
+        known("uncertain", |t| t.trial.excused.uncertain),
+        known("longest_unsafe_us", |t| t.trial.excused.longest_unsafe_us),
     ];
     columns.chain(rest).collect()
 }
@@ -142,23 +154,24 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<StoredCounts, u64>; 8] = [
+    let columns: [Of<Counts, u64>; 9] = [
         ("releases", |c| c.releases),
         ("overtaken", |c| c.overtaken),
         ("reads_acquired", |c| c.reads_acquired),
         ("read_held_us", |c| c.read_held_us),
-        ("requests", |c| c.requests_total),
+        ("requests", |c| c.requests.total()),
+        ("unseen", |c| c.unseen),
         ("names_returned", |c| c.names_returned),
         ("bytes_sent", |c| c.bytes_sent),
         ("bytes_received", |c| c.bytes_received),
     ];
-    columns.into_iter().map(|(name, value)| known(name, move |t| value(&t.measured))).collect()
+    columns.into_iter().map(|(name, value)| known(name, move |t| value(&t.trial.measured))).collect()
 }
 
 fn notifications() -> Vec<Column> {
-    let columns: [Of<StoredNotifications, u64>; 12] = [
-        ("notifications", |n| n.total),
-        ("notifications_by_release", |n| n.by_release),
+    let columns: [Of<Notifications, u64>; 12] = [
+        ("notifications", Notifications::total),
+        ("notifications_by_release", Notifications::by_release),
         ("notifications_by_release_useful", |n| n.by_release_useful),
         ("notifications_by_release_spurious", |n| n.by_release_spurious),
         ("notifications_to_releaser", |n| n.to_releaser),
@@ -170,16 +183,19 @@ fn notifications() -> Vec<Column> {
         ("notifications_data_changed", |n| n.data_changed),
         ("notifications_children_changed", |n| n.children_changed),
     ];
-    columns.into_iter().map(|(name, value)| known(name, move |t| value(&t.measured.notifications))).collect()
+    columns
+        .into_iter()
+        .map(|(name, value)| known(name, move |t| value(&t.trial.measured.notifications)))
+        .collect()
 }
 
 fn by_name() -> Vec<Column> {
-    let outcomes = Outcome::ALL
-        .into_iter()
-        .map(|outcome| known(format!("outcome_{}", outcome.name()), move |t| t.measured.outcome(outcome)));
+    let outcomes = Outcome::ALL.into_iter().map(|outcome| {
+        known(format!("outcome_{}", outcome.name()), move |t| t.trial.measured.outcomes.get(outcome))
+    });
     let requests = RequestKind::ALL
         .into_iter()
-        .map(|kind| known(format!("requests_{}", kind.name()), move |t| t.measured.request(kind)));
+        .map(|kind| known(format!("requests_{}", kind.name()), move |t| t.trial.measured.requests.get(kind)));
     outcomes.chain(requests).collect()
 }
 
@@ -191,8 +207,8 @@ fn latencies() -> Vec<Column> {
 fn latency(measure: Measure) -> Vec<Column> {
     let name = measure.name();
     let count =
-        known(format!("{name}_count"), move |t| t.latency(measure).map_or(0, |latency| latency.count));
-    let mean = maybe(format!("{name}_mean_us"), move |t| Some(t.latency(measure)?.mean_us));
+        known(format!("{name}_count"), move |t| t.latencies.get(&measure).map_or(0, |latency| latency.count));
+    let mean = maybe(format!("{name}_mean_us"), move |t| Some(t.latencies.get(&measure)?.mean_us));
     let values: [Of<Latency, u64>; 6] = [
         ("min", |l| l.min_us),
         ("p50", |l| l.p50_us),
@@ -201,31 +217,33 @@ fn latency(measure: Measure) -> Vec<Column> {
         ("p999", |l| l.p999_us),
         ("max", |l| l.max_us),
     ];
-    let values = values
-        .into_iter()
-        .map(|(which, value)| maybe(format!("{name}_{which}_us"), move |t| t.latency(measure).map(value)));
-    [count, mean].into_iter().chain(values).collect()
+    let values = values.into_iter().map(|(which, value)| {
+        maybe(format!("{name}_{which}_us"), move |t| t.latencies.get(&measure).map(value))
+    });
+    let from = (measure == Measure::Wait)
+        .then(|| maybe("wait_at_least_from_us", |t| t.latencies.get(&Measure::Wait)?.at_least_from_us));
+    [count, mean].into_iter().chain(values).chain(from).collect()
 }
 
 fn health() -> Vec<Column> {
-    let columns: [Of<StoredHealth, Option<f64>>; 4] = [
+    let columns: [Of<Health, Option<f64>>; 4] = [
         ("lag_share", |h| h.lag_share),
         ("cpu_share", |h| Some(h.cpu_share)),
         ("host_idle_share", |h| h.host_idle_share),
         ("host_steal_share", |h| h.host_steal_share),
     ];
-    let shares = columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.health)));
+    let shares = columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.trial.health)));
     let rest = [
-        known("timer_lag_p99_us", |t| t.health.timer_lag_p99_us),
-        known("timer_lag_max_us", |t| t.health.timer_lag_max_us),
-        known("cpu_us", |t| t.health.cpu_us),
-        maybe("resident_bytes", |t| t.health.resident_bytes),
-        maybe("standstill_us", |t| t.health.standstill_us),
-        known("sessions_opened", |t| t.sessions.opened),
-        known("sessions_expired", |t| t.sessions.expired),
-        known("sessions_rejoined", |t| t.sessions.rejoined),
-        known("connect_us", |t| t.sessions.connect_us),
-        known("negotiated_timeout_us", |t| t.sessions.negotiated_timeout_us),
+        known("timer_lag_p99_us", |t| t.trial.health.timer_lag_p99_us),
+        known("timer_lag_max_us", |t| t.trial.health.timer_lag_max_us),
+        known("cpu_us", |t| t.trial.health.cpu_us),
+        maybe("resident_bytes", |t| t.trial.health.resident_bytes),
+        known("standstill_us", |t| t.trial.health.standstill_us),
+        known("sessions_opened", |t| t.trial.sessions.opened),
+        known("sessions_expired", |t| t.trial.sessions.expired),
+        known("sessions_rejoined", |t| t.trial.sessions.rejoined),
+        known("connect_us", |t| t.trial.sessions.connect_us),
+        known("negotiated_timeout_us", |t| t.trial.sessions.negotiated_timeout_us),
     ];
     shares.chain(rest).collect()
 }

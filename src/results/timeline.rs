@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::wire::TrialFile;
+use crate::record::Trial;
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -22,34 +22,39 @@ struct Row<'a> {
     notifications: u64,
 }
 
-/// Writes the rows of all trials.
-pub fn write(out: impl io::Write, trials: &[TrialFile]) -> csv::Result<()> {
+/// Writes the rows of a trial, after the header where that is not there yet.
+pub fn write(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
+    // Written by hand: a first trial without a second would leave the file without its header.
     let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(out);
-    csv.write_record([
-        "trial",
-        "strategy",
-        "label",
-        "contenders",
-        "repetition",
-        "second",
-        "length_us",
-        "acquisitions",
-        "requests",
-        "notifications",
-    ])?;
-    for row in trials.iter().flat_map(rows) {
+    if header {
+        csv.write_record(HEADER)?;
+    }
+    for row in rows(trial) {
         csv.serialize(row)?;
     }
     Ok(csv.flush()?)
 }
 
-fn rows(trial: &TrialFile) -> impl Iterator<Item = Row<'_>> {
+const HEADER: [&str; 10] = [
+    "trial",
+    "strategy",
+    "label",
+    "contenders",
+    "repetition",
+    "second",
+    "length_us",
+    "acquisitions",
+    "requests",
+    "notifications",
+];
+
+fn rows(trial: &Trial) -> impl Iterator<Item = Row<'_>> {
     trial.timeline.iter().enumerate().map(|(second, counts)| Row {
-        trial: trial.index,
-        strategy: &trial.strategy,
-        label: &trial.label,
-        contenders: trial.contenders,
-        repetition: trial.repetition,
+        trial: trial.spec.index,
+        strategy: &trial.spec.strategy.name,
+        label: &trial.spec.strategy.label,
+        contenders: trial.spec.contenders,
+        repetition: trial.spec.repetition,
         second,
         length_us: length_us(trial, second),
         acquisitions: counts.acquisitions,
@@ -60,7 +65,7 @@ fn rows(trial: &TrialFile) -> impl Iterator<Item = Row<'_>> {
 
 /// A second is a second, except the last: it ends with the measured phase. It is shorter, or longer where
 /// the recorder had no room for more rows and put the rest into it.
-fn length_us(trial: &TrialFile, second: usize) -> u64 {
+fn length_us(trial: &Trial, second: usize) -> u64 {
     if second + 1 < trial.timeline.len() {
         return SECOND_US;
     }

@@ -10,19 +10,18 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::files::{RunFile, SCHEMA_VERSION, TrialFile};
 use super::layout::cannot;
 use super::staging::Staging;
-use super::wire::{RunFile, TrialFile};
-use super::{faults, hlog, layout, summary, timeline};
+use super::{digest, faults, hlog, layout, summary, timeline};
 use crate::error::Error;
-use crate::record::{Run, Trial};
-use crate::verdict::Verdict;
+use crate::record::{Judged, Run, Trial};
 
 /// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
 #[derive(Debug)]
 pub struct RunWriter {
     staging: Staging,
-    trials: Vec<TrialFile>,
+    trials: usize,
 }
 
 impl RunWriter {
@@ -57,7 +56,7 @@ impl RunWriter {
     fn within(staging: Staging) -> Result<Self, Error> {
         let trials = staging.dir().join(layout::TRIALS);
         fs::create_dir(&trials).map_err(|e| cannot("create", &trials, &e))?;
-        Ok(Self { staging, trials: Vec::new() })
+        Ok(Self { staging, trials: 0 })
     }
 
     /// Where the files are written now.
@@ -72,35 +71,39 @@ impl RunWriter {
         self.dir().join(layout::SERVER_LOGS)
     }
 
-    /// Writes a trial's numbers and histograms at once, so that a crash later in the run does not lose them.
+    /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it.
     ///
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written.
     pub fn trial(&mut self, trial: &Trial) -> Result<(), Error> {
-        let mut stored = TrialFile::from(trial);
-        write_json(&layout::trial_json(self.dir(), trial.index), &stored)?;
-        write_file(&layout::trial_hlog(self.dir(), trial.index), |out| {
-            hlog::write(out, hlog::Span::measured(&stored), &stored.histograms)
+        let (dir, index, header) = (self.dir(), trial.spec.index, self.trials == 0);
+        let file = TrialFile::from(trial);
+        write_json(&layout::trial_json(dir, index), &file)?;
+        write_file(&layout::trial_hlog(dir, index), |out| {
+            hlog::write(out, hlog::Span::measured(trial), &trial.histograms)
         })?;
-        stored.histograms.clear(); // Written; nothing below needs them, and they are large.
-        self.trials.push(stored);
+        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &file, header))?;
+        append(&dir.join(layout::TIMELINE), |out| timeline::write(out, trial, header))?;
+        if !trial.faults.is_empty() {
+            let path = dir.join(layout::FAULTS);
+            let header = !path.exists();
+            append(&path, |out| faults::write(out, trial, header))?;
+        }
+        self.trials += 1;
         Ok(())
     }
 
-    /// Writes what is true of the run as a whole, with the verdict on it.
+    /// Writes what is true of the run as a whole, with what was judged of it.
     ///
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written.
-    pub fn seal(self, run: &Run, verdict: &Verdict) -> Result<SealedRun, Error> {
+    pub fn seal(self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         let Self { staging, trials } = self;
-        let dir = staging.dir();
-        write_file(&dir.join(layout::SUMMARY), |out| Ok(summary::write(out, &trials)?))?;
-        write_file(&dir.join(layout::TIMELINE), |out| Ok(timeline::write(out, &trials)?))?;
-        if trials.iter().any(|trial| trial.broken.is_some()) {
-            write_file(&dir.join(layout::FAULTS), |out| Ok(faults::write(out, &trials)?))?;
-        }
-        write_json(&dir.join(layout::RUN), &RunFile::new(run, verdict, trials.len()))?;
-        Ok(SealedRun { staging })
+        let (files, digest) = (std::collections::BTreeMap::new(), digest::BLANK.to_owned());
+        let run = RunFile { schema_version: SCHEMA_VERSION, run, judged, trials, files, digest };
+        let mut sealed = SealedRun { staging, run };
+        sealed.write_run()?;
+        Ok(sealed)
     }
 }
 
@@ -109,6 +112,7 @@ impl RunWriter {
 #[derive(Debug)]
 pub struct SealedRun {
     staging: Staging,
+    run: RunFile,
 }
 
 impl SealedRun {
@@ -118,12 +122,29 @@ impl SealedRun {
         self.staging.dir()
     }
 
-    /// Makes the directory durable and visible under its final name. Returns its path.
+    /// Makes the directory durable and visible under its final name, with the digests of all that is in it by now.
+    /// Returns its path.
     ///
     /// # Errors
     /// [`Error::Environment`] when the disk refuses.
-    pub fn publish(self) -> Result<PathBuf, Error> {
+    pub fn publish(mut self) -> Result<PathBuf, Error> {
+        self.write_run()?;
         self.staging.publish()
+    }
+
+    fn write_run(&mut self) -> Result<(), Error> {
+        let dir = self.staging.dir();
+        let path = dir.join(layout::RUN);
+        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
+        let mut text = serde_json::to_string_pretty(&self.run)
+            .map_err(|error| cannot("write", &path, &std::io::Error::other(error)))?;
+        text.push('\n');
+        let own = digest::of(text.as_bytes());
+        // Its place is the last one: a scenario's text may hold as many zeros.
+        let text = text
+            .rsplit_once(digest::BLANK)
+            .map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
+        fs::write(&path, text).map_err(|error| cannot("write", &path, &error))
     }
 }
 
@@ -144,6 +165,15 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+
+fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {
+    let written = File::options().create(true).append(true).open(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        rows(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|error| cannot("write", path, &error))
 }
 
 fn write_file(

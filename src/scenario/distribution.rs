@@ -4,30 +4,45 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand_distr::{Distribution as _, Exp, LogNormal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::as_us;
 
 /// The longest duration that is ever drawn from a distribution with a tail.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A distribution of durations.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// Always the same.
+    #[serde(rename = "fixed_us", with = "as_us")]
+    #[schemars(with = "u64")]
     Fixed(Duration),
     /// Evenly between the two.
     Uniform {
         /// Smallest.
+        #[serde(rename = "min_us", with = "as_us")]
+        #[schemars(with = "u64")]
         min: Duration,
         /// Largest.
+        #[serde(rename = "max_us", with = "as_us")]
+        #[schemars(with = "u64")]
         max: Duration,
     },
     /// Exponential.
     Exponential {
         /// Its mean.
+        #[serde(rename = "mean_us", with = "as_us")]
+        #[schemars(with = "u64")]
         mean: Duration,
     },
     /// Log-normal.
     LogNormal {
         /// Its median.
+        #[serde(rename = "median_us", with = "as_us")]
+        #[schemars(with = "u64")]
         median: Duration,
         /// Standard deviation of the logarithm; 0 makes it fixed.
         sigma: f64,

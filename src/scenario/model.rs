@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::distribution::Distribution;
 use crate::catalog::ParamValue;
 use crate::catalog::fault::FaultChoice;
+use crate::units::{as_us, as_us_if_any};
 
 /// Which ensemble a scenario runs against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +29,10 @@ pub enum EnsembleChoice {
 }
 
 /// One strategy as a scenario names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StrategyChoice {
     /// Its name in the catalog.
+    #[serde(rename = "strategy")]
     pub name: String,
     /// The parameters in force: the catalog's defaults, overridden by the scenario.
     pub params: BTreeMap<String, ParamValue>,
@@ -37,7 +42,8 @@ pub struct StrategyChoice {
 }
 
 /// How contenders arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Each contender again and again, with think time.
     Closed,
@@ -57,9 +63,12 @@ impl Load {
 }
 
 /// When the measured phase ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// After this time.
+    #[serde(rename = "after_us", with = "as_us")]
+    #[schemars(with = "u64")]
     After(Duration),
     /// When each contender has acquired so many times.
     Acquisitions(u64),
@@ -75,7 +84,8 @@ pub enum Order {
 }
 
 /// What a contender does when its lock has told it that nobody can know whether something was done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum InDoubt {
     /// It ends its session, and goes on with another one and a new lock object.
     #[default]
@@ -137,11 +147,12 @@ pub struct Scenario {
 }
 
 /// One trial, ready to run: all times already scaled.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialSpec {
     /// Position in the order of running, from 0.
     pub index: usize,
     /// The strategy.
+    #[serde(flatten)]
     pub strategy: StrategyChoice,
     /// How many contenders.
     pub contenders: usize,
@@ -162,18 +173,29 @@ pub struct TrialSpec {
     /// End of the measured phase.
     pub stop: Stop,
     /// Ramp-up.
+    #[serde(rename = "ramp_up_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub ramp_up: Duration,
     /// Warm-up.
+    #[serde(rename = "warm_up_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub warm_up: Duration,
     /// Session timeout asked for.
+    #[serde(rename = "session_timeout_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub session_timeout: Duration,
     /// Limit of an acquire.
+    #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
+    #[schemars(with = "Option<u64>")]
     pub acquire_timeout: Option<Duration>,
     /// How long a measured phase that acquisitions end goes on without any, beside all that takes its time by itself.
+    #[serde(rename = "give_up_after_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.
+    #[serde(rename = "fault_plan")]
     pub faults: Vec<FaultChoice>,
     /// How long it may take to settle once nothing is broken any more.
     pub settling: Settling,
@@ -183,11 +205,15 @@ pub struct TrialSpec {
 
 /// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
 /// says so; whoever runs a trial in which nothing is slow, or never settles, need not wait as long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
     /// How long a lock may go without an acquisition, or a contender wait while others are served.
+    #[serde(rename = "progress_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub progress: Duration,
     /// How long nodes of sessions that have been abandoned may stay.
+    #[serde(rename = "orphans_us", with = "as_us")]
+    #[schemars(with = "u64")]
     pub orphans: Duration,
 }
 

@@ -129,13 +129,13 @@ async fn trial(entry: Entry) -> Trial {
 }
 
 fn is_violated(trial: &Trial) -> bool {
-    matches!(trial.exclusion, Verdict::Violated(_))
+    matches!(trial.judged.verdict, Verdict::Violated(_))
 }
 
 #[tokio::test]
 async fn who_enters_early_is_seen_by_the_others_and_in_the_servers_logs() {
     let trial = trial(ENTERS_EARLY).await;
-    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.exclusion);
+    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.unwrap();
     assert!(order.overlaps > 0 && order.first.unwrap().contains("entered lock 0 while the node"));
     assert!(order.too_early > 0, "found itself the holder as of its own create: {}", order.checked_by_zxid);
@@ -146,7 +146,7 @@ async fn who_never_releases_leaves_all_stuck_behind_a_node_that_is_named() {
     // Given anybody hit, because nobody would be the holder for long, and no patience with who is stuck from then on
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
-    assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.exclusion);
+    assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
     let first = &trial.stuck[0];
     assert!(first.node.as_deref().is_some_and(|node| node.starts_with("n-")), "{first:?}");
     assert!(first.position.is_some_and(|before| before > 0), "{first:?}");
@@ -157,12 +157,17 @@ async fn who_never_releases_leaves_all_stuck_behind_a_node_that_is_named() {
 #[tokio::test]
 async fn who_deletes_the_next_ones_node_lets_two_in() {
     let trial = trial(RELEASES_TWICE).await;
-    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.exclusion);
+    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.judged.verdict);
 }
 
 #[tokio::test]
 async fn who_ignores_that_its_session_has_ended_enters_beside_another() {
     let trial = trial(IGNORES_EXPIRY).await;
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
-    assert!(trial.violation_count > 0 && is_violated(&trial), "{:?} {:?}", trial.exclusion, trial.excused);
+    assert!(
+        trial.violation_count > 0 && is_violated(&trial),
+        "{:?} {:?}",
+        trial.judged.verdict,
+        trial.excused
+    );
 }

@@ -52,7 +52,7 @@ async fn each_broken(strategies: &[&str], seconds: u32, faults: &[FaultChoice]) 
 }
 
 fn assert_kept(trial: &Trial) {
-    let name = &trial.label;
+    let name = &trial.spec.strategy.label;
     assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
     assert_eq!(trial.stuck, [], "{name}");
     assert_eq!(trial.orphans, Some(0), "{name}");
@@ -115,7 +115,7 @@ async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_
             assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
             assert_eq!(fencing.sound_rejected, 0, "{strategy}: {fencing:?}");
         }
-        assert_eq!(trial.exclusion, Verdict::Held, "{strategy}: expected, and counted");
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}: expected, and counted");
     }
 }
 
@@ -170,7 +170,7 @@ async fn a_fault_that_cannot_be_done_leaves_the_trial_unknown() {
     plan[0].contenders = 1;
     let trial = broken(&plan).await.remove(0);
     assert!(!trial.faults[0].proved && trial.faults[0].proof.contains("no contender 7"));
-    let Verdict::Unknown(why) = &trial.exclusion else { panic!("{:?}", trial.exclusion) };
+    let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
     assert!(why.iter().any(|why| why.contains("freeze any")), "{why:?}");
 }
 
@@ -184,5 +184,5 @@ async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
     assert!(!told.proved, "{told:?}");
     assert!(told.proof.starts_with("it never fired: the load was over after "), "{}", told.proof);
     assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
-    assert!(matches!(trial.exclusion, Verdict::Unknown(_)), "{:?}", trial.exclusion);
+    assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
 }

@@ -41,7 +41,12 @@ async fn run_stuck(plan: &[TrialSpec]) -> Vec<Trial> {
 fn complaint(trial: &Trial, what: &str) -> String {
     format!(
         "{}: {what}: {:?}, stuck {:?}, left {:?}, {:?}, {:?}",
-        trial.label, trial.exclusion, trial.stuck, trial.orphans, trial.faults, trial.errors
+        trial.spec.strategy.label,
+        trial.judged.verdict,
+        trial.stuck,
+        trial.orphans,
+        trial.faults,
+        trial.errors
     )
 }
 
@@ -49,7 +54,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
-    let is_right = is_proved && is_whole && trial.exclusion == Verdict::Held;
+    let is_right = is_proved && is_whole && trial.judged.verdict == Verdict::Held;
     (!is_right).then(|| complaint(trial, "did not go on"))
 }
 
@@ -63,13 +68,13 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
             (format!("{hit} itself, of an earlier turn"), format!("{hit}, which is not inside"));
         let says = if hit == format!("contender {}", one.contender) { itself } else { other };
         let first = blocker.split(' ').next().unwrap_or_default();
-        println!("{}: contender {} behind {blocker}", trial.label, one.contender);
+        println!("{}: contender {} behind {blocker}", trial.spec.strategy.label, one.contender);
         // In a race nobody has a node but who holds.
         let stands_behind = one.node.as_deref().map_or(first.ends_with("lock"), |node| node != first);
         let is_behind = one.position.is_none_or(|before| before > 0);
         blocker.contains(&says) && blocker.contains("session 0x") && stands_behind && is_behind
     });
-    let is_violated = matches!(&trial.exclusion, Verdict::Violated(why) if why[0].contains("stuck"));
+    let is_violated = matches!(&trial.judged.verdict, Verdict::Violated(why) if why[0].contains("stuck"));
     let is_left = trial.orphans.is_some_and(|left| left > 0);
     let is_right = is_violated && is_named && is_left && trial.stuck.len() >= 2;
     (!is_right).then(|| complaint(trial, "is not stuck as it should be"))
@@ -119,7 +124,12 @@ async fn the_client_librarys_own_lock_fails_and_deletes_what_it_had_made() {
 async fn a_contender_that_ends_its_session_instead_takes_the_node_with_it() {
     let trial = run(&[spec("predecessor-watch", CREATE_REPLY, "end-session")]).await.remove(0);
     assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)));
-    assert_eq!((trial.exclusion.clone(), trial.sessions.rejoined), (Verdict::Held, 1), "{:?}", trial.errors);
+    assert_eq!(
+        (trial.judged.verdict.clone(), trial.sessions.rejoined),
+        (Verdict::Held, 1),
+        "{:?}",
+        trial.errors
+    );
 }
 
 /// Locks whose release is not sent again, and the request by which they leave.

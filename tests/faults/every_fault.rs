@@ -77,8 +77,8 @@ async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
 }
 
 fn assert_kept(trial: &Trial) {
-    let [fault] = &trial.faults[..] else { panic!("{}: {:?}", trial.label, trial.faults) };
-    let name = format!("{} under {}", trial.label, fault.label);
+    let [fault] = &trial.faults[..] else { panic!("{}: {:?}", trial.spec.strategy.label, trial.faults) };
+    let name = format!("{} under {}", trial.spec.strategy.label, fault.label);
     println!(
         "{name}: {}; a new leader after {:?} us; nobody was served for {:?} us at most, {:?} us after its effect \
          somebody was; {:?}",
@@ -91,7 +91,7 @@ fn assert_kept(trial: &Trial) {
     let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
     assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
     assert!(order.checked_by_zxid > 0 && order.too_early == 0, "{name}: {order:?}");
-    assert!(matches!(trial.exclusion, Verdict::Held), "{name}: {:?}", trial.exclusion);
+    assert!(matches!(trial.judged.verdict, Verdict::Held), "{name}: {:?}", trial.judged.verdict);
     assert_eq!(trial.fencing.stale_rejected, trial.fencing.stale, "{name}: {:?}", trial.fencing);
 }
 

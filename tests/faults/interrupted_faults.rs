@@ -11,7 +11,7 @@ use zklockbench::catalog::fault::{Capability, Ends, FaultCard};
 use zklockbench::ensemble::{Links, Local, Processes, links_capability};
 use zklockbench::fault;
 use zklockbench::load::Event;
-use zklockbench::record::{Completeness, FaultRecord, Trial};
+use zklockbench::record::{Cause, FaultRecord, Trial};
 use zklockbench::scenario::TrialSpec;
 
 /// A trial in which that happens early and lasts longer than anybody waits.
@@ -41,7 +41,8 @@ fn needs_servers(capability: Capability) -> bool {
 /// What became of the only fault of a trial that was interrupted.
 fn undone(mut trial: Trial) -> FaultRecord {
     let fault = trial.faults.remove(0);
-    assert!(matches!(&trial.completeness, Completeness::Partial(why) if why == "interrupted"), "{fault:?}");
+    let cut = trial.cut_short.as_ref().map(|cut| cut.cause);
+    assert_eq!(cut, Some(Cause::Interrupted), "{fault:?}");
     assert!(fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     fault
 }

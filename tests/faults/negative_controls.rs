@@ -214,12 +214,12 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
     let told: Vec<String> = ways
         .iter()
         .zip(&trials)
-        .filter(|(way, trial)| match trial.exclusion {
+        .filter(|(way, trial)| match trial.judged.verdict {
             Verdict::Held => true,
             Verdict::Unknown(_) => shows(way) || is_found_without_a_hold(way),
             Verdict::Violated(_) => false,
         })
-        .map(|(way, trial)| format!("{way:?}: {:?}, {:?}", trial.exclusion, trial.evidence))
+        .map(|(way, trial)| format!("{way:?}: {:?}, {:?}", trial.judged.verdict, trial.evidence))
         .collect();
     assert!(told.is_empty(), "{strategy}:\n{}", told.join("\n"));
 }
@@ -264,13 +264,13 @@ async fn locks_that_exclude_are_held_on_servers_whose_logs_can_be_read_and_elsew
         let ways: Vec<Way> = ways().into_iter().filter(|way| way.locks == 1 && way.threads == 1).collect();
         for (way, trial) in ways.iter().zip(run_all(&strategy, None, &ways, "duration = \"3s\"").await) {
             let may_be_unknown = !way.reads_logs || !shows(way) && DO_NOT_TELL.contains(&name);
-            let is_right = match &trial.exclusion {
+            let is_right = match &trial.judged.verdict {
                 Verdict::Held => true,
                 Verdict::Unknown(_) => may_be_unknown,
                 Verdict::Violated(_) => false,
             };
             if !is_right {
-                told.push(format!("{name}: {way:?}: {:?}, {:?}", trial.exclusion, trial.evidence));
+                told.push(format!("{name}: {way:?}: {:?}, {:?}", trial.judged.verdict, trial.evidence));
             }
         }
     }

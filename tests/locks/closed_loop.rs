@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use zklockbench::measure::{Measure, Outcome};
-use zklockbench::record::Completeness;
 use zklockbench::verdict::Verdict;
 
 use crate::support::ensemble;
@@ -14,7 +13,7 @@ async fn no_lock_is_found_violated_with_both_holders_named() {
     let trial =
         trials::run_one("strategies = [\"no-lock\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"500ms\"\n")
             .await;
-    assert!(matches!(trial.exclusion, Verdict::Violated(_)), "{:?}", trial.exclusion);
+    assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged.verdict);
     let first = &trial.violations[0];
     assert_ne!(first.inside.contender, first.entered.contender);
     assert!(first.inside.entered_us <= first.entered.entered_us);
@@ -26,9 +25,9 @@ async fn every_lock_excludes_and_hands_over() {
     let lines = "strategies = [\"polling\", \"parent-watch\", \"predecessor-watch\", \"curator-mutex\"]\n\
                  contenders = 8\nhold = \"2ms\"\npoll_interval = \"10ms\"\nduration = \"1s\"\n";
     for trial in trials::run(lines).await {
-        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
-        assert_eq!(trial.completeness, Completeness::Complete, "{}", trial.label);
-        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{}", trial.spec.strategy.label);
+        assert_eq!(trial.cut_short, None, "{}", trial.spec.strategy.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         assert!(trial.measured.acquired() > 0 && !trial.histograms[&Measure::Handoff].is_empty());
     }
 }
@@ -40,9 +39,9 @@ async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
                  contenders = 20\nhold = \"50ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\n";
     for trial in trials::run(lines).await {
         // Then a release wakes all 19 others that watch the parent, or the one that watches this node
-        let fan_out = trial.fan_out().unwrap();
-        let expected = if trial.strategy == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
-        assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.label);
+        let fan_out = trial.derived().fan_out.unwrap();
+        let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
+        assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.spec.strategy.label);
     }
 }
 
@@ -51,7 +50,7 @@ async fn several_locks_are_held_at_once_and_each_excludes() {
     let trial = trials::run_one("strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
     )
     .await;
-    assert_eq!(trial.exclusion, Verdict::Held);
+    assert_eq!(trial.judged.verdict, Verdict::Held);
     // One lock held for 200 ms at a time allows 10 acquisitions in 2 s.
     assert!(trial.measured.acquired() > 12, "{}", trial.measured.acquired());
 }
@@ -64,7 +63,7 @@ async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
     .await;
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
-    assert_eq!(trial.exclusion, Verdict::Held);
+    assert_eq!(trial.judged.verdict, Verdict::Held);
 }
 
 #[tokio::test]
@@ -72,7 +71,7 @@ async fn a_drain_ends_a_herd_within_seconds() {
     let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
     )
     .await;
-    assert_eq!(trial.completeness, Completeness::Complete);
+    assert_eq!(trial.cut_short, None);
     let drain = trial.phases.iter().find(|phase| phase.name == "drain").unwrap();
     assert!(drain.took_us < 5_000_000, "{drain:?}");
     assert!(trial.measured.outcomes.get(Outcome::Acquired) > 0);
@@ -83,13 +82,18 @@ async fn readers_are_inside_together_and_never_beside_a_writer() {
     let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
                  \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
     for trial in trials::run(lines).await {
-        assert_eq!(trial.exclusion, Verdict::Held, "{}", trial.label);
-        assert!(trial.most_inside > 1, "{}: {}", trial.label, trial.most_inside);
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{}", trial.spec.strategy.label);
+        assert!(trial.most_inside > 1, "{}: {}", trial.spec.strategy.label, trial.most_inside);
         let reads = trial.measured.reads_acquired;
-        assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.label);
-        assert!(trial.mean_readers().unwrap() > 0.5, "{}: {:?}", trial.label, trial.mean_readers());
+        assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.spec.strategy.label);
+        assert!(
+            trial.derived().mean_readers.unwrap() > 0.5,
+            "{}: {:?}",
+            trial.spec.strategy.label,
+            trial.derived().mean_readers
+        );
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |samples| samples.len());
-        assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.label);
+        assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.spec.strategy.label);
         assert_eq!(samples(Measure::ReadWait) + samples(Measure::WriteWait), samples(Measure::Wait));
     }
 }
@@ -98,7 +102,7 @@ async fn readers_are_inside_together_and_never_beside_a_writer() {
 async fn a_mutex_takes_every_request_as_a_write() {
     let lines = "strategies = [\"curator-mutex\"]\ncontenders = 4\nread_ratio = 1\nhold = \"5ms\"\nduration = \"1s\"\n";
     let trial = trials::run_one(lines).await;
-    assert_eq!((trial.exclusion, trial.most_inside), (Verdict::Held, 1));
+    assert_eq!((trial.judged.verdict, trial.most_inside), (Verdict::Held, 1));
     assert_eq!(trial.measured.reads_acquired, trial.measured.acquired());
 }
 
@@ -115,7 +119,7 @@ async fn sessions_are_spread_evenly_over_the_servers() {
 }
 
 #[tokio::test]
-async fn a_trial_in_which_the_ensemble_stood_still_does_not_count() {
+async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() {
     // Given servers that nobody else uses
     let local = ensemble::start(3).await;
     let pids = local.pids();
@@ -135,12 +139,14 @@ async fn a_trial_in_which_the_ensemble_stood_still_does_not_count() {
         signal(rustix::process::Signal::CONT);
     };
     let (trial, ()) = tokio::join!(trial, pause);
-    // Then the time is known, and the trial is no sample of the lock's speed
-    let stood = trial.health.standstill_us;
-    assert!((1_500_000..4_000_000).contains(&stood), "{stood}");
-    let why = trial.health.invalid.unwrap();
-    assert!(why.contains("stood still"), "{why}");
-    assert_eq!(trial.exclusion, Verdict::Held);
+    // Then it stands in the results for how long nobody was served, and that the generator was fit to measure
+    let stood = trial.standstill.unwrap();
+    assert!((1_500_000..4_000_000).contains(&stood.lasted_us), "{stood:?}");
+    assert!((0..5_000_000).contains(&stood.began_us), "{stood:?}");
+    assert_eq!((trial.health.invalid, trial.cut_short), (None, None));
+    let wait = trial.histograms[&Measure::Wait].max();
+    assert!(wait > 1_500_000, "the longest wait was {wait} us");
+    assert_eq!(trial.judged.verdict, Verdict::Held);
 }
 
 #[tokio::test]
@@ -150,8 +156,8 @@ async fn a_holder_that_is_asked_to_let_go_leaves_long_before_its_time() {
         let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
         let lines = format!("{strategy}\ncontenders = 3\nhold = \"1h\"\nduration = \"3s\"\n");
         let trial = trials::run_one(&lines).await;
-        assert_eq!((trial.violation_count, trial.most_inside), (0, 1), "{}", trial.label);
-        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        assert_eq!((trial.violation_count, trial.most_inside), (0, 1), "{}", trial.spec.strategy.label);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         trial.measured.acquired()
     };
     // Then one holder is all that the others see, also where it would let go but nobody asks

@@ -29,7 +29,7 @@ fn judged(trial: &Trial) -> Judgement {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history.jsonl");
     write_trial(&path, trial, LockKind::Mutex).unwrap();
-    story::check(&path, false).unwrap_or_else(|error| panic!("{}: {error}", trial.label))
+    story::check(&path, false).unwrap_or_else(|error| panic!("{}: {error}", trial.spec.strategy.label))
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_history_in_which_contenders_go_on_when_in_doubt_makes_sense_and_says_
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
     let trial = trial("predecessor-watch", lost).await;
-    assert!(!trial.stuck.is_empty(), "{:?}", trial.exclusion);
+    assert!(!trial.stuck.is_empty(), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.clone().unwrap();
     assert!(order.checked_by_zxid > 0 && !order.is_broken(), "{order:?}");
     let judgement = judged(&trial);

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::results::wire::Derived;
 use zklockbench::zk::{admin, reactor};
 
 use crate::support::contender::{Contender, Waiting};
@@ -86,7 +85,7 @@ async fn results_tell_the_watches_left_by_the_servers_count() {
              acquisitions = 500\n"
         );
         let trial = trials::run_one_on(&local, &lines).await;
-        Derived::from(&trial).watches_left.unwrap()
+        trial.derived().watches_left.unwrap()
     };
     // Then exists leaves some sooner or later, each on a node that will never be there again, and getData none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
@@ -104,9 +103,9 @@ async fn a_trial_whose_servers_cannot_be_asked_tells_no_watches_left() {
     let local = ensemble::start(1).await;
     let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
     let mut trial = trials::run_one_on(&local, &lines).await;
-    assert_eq!(trial.watches_left(), Some(0));
+    assert_eq!(trial.derived().watches_left, Some(0.0));
     trial.servers[0].after.clear();
-    assert_eq!(trial.watches_left(), None);
+    assert_eq!(trial.derived().watches_left, None);
     trial.servers.clear();
-    assert_eq!(trial.watches_left(), None);
+    assert_eq!(trial.derived().watches_left, None);
 }

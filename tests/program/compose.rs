@@ -93,13 +93,12 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
     // When
     let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"500ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then no lock is violated, and the results say on what it ran; beside other tests the servers may stand still for so
-    // long that a trial is invalid
+    // Then no lock is violated, and the results say on what it ran; beside other tests the generator may be too slow
     let (code, said) = ended(&output);
     assert!(matches!(code, Some(0 | 4)), "{said}");
     let stored = bench.stored();
     let invalid = stored.trials.iter().any(|trial| trial.health.invalid.is_some());
-    let reasons = &stored.run.exclusion.reasons;
+    let reasons = stored.run.judged.verdict.reasons();
     assert!(code == Some(0) || invalid, "{reasons:?}");
     let ensemble = &stored.run.ensemble;
     assert_eq!((ensemble.kind.as_str(), ensemble.servers.len()), ("compose", 3));
@@ -124,17 +123,17 @@ fn servers_that_docker_kills_pauses_isolates_and_wipes_come_back_and_no_lock_bre
     let (code, said) = ended(&output);
     assert_eq!(code, Some(0), "{said}\n{}", stdout(&output));
     let stored = bench.stored();
-    let (trial, broken) = (&stored.trials[0], stored.trials[0].broken.as_ref().unwrap());
+    let trial = &stored.trials[0];
     // Then each was seen to take effect, and undone
-    let kinds: Vec<&str> = broken.faults.iter().map(|fault| fault.kind.as_str()).collect();
+    let kinds: Vec<&str> = trial.faults.iter().map(|fault| fault.kind.as_str()).collect();
     assert_eq!(kinds, ["kill", "pause", "isolate", "wipe"]);
-    for fault in &broken.faults {
+    for fault in &trial.faults {
         println!("{}: {} ({})", fault.label, fault.target, fault.proof);
         assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     }
     // And the locks held, also by what the servers wrote down
     assert_eq!(trial.violation_count, 0);
-    let order = broken.ensemble_order.as_ref().expect("the transaction logs were not read");
+    let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
     assert_no_volume_is_left(&before);

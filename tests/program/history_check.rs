@@ -143,25 +143,40 @@ fn the_trials_of_a_run_are_judged_again() {
 }
 
 #[test]
-fn a_verdict_that_its_own_evidence_contradicts_is_pointed_out() {
+fn a_verdict_that_its_own_evidence_contradicts_is_an_error() {
     let bench = Bench::new();
+    // Given a trial that was recorded as held, though it has one contender only
     let mut trial = records::trial(0);
-    trial.contenders = 1;
-    let (code, out, _) = bench.check(&run_dirs::publish(bench.dir.path(), &[trial]), &[]);
-    assert_eq!(code, Some(4), "{out}");
-    assert!(out.contains("! trial 0: recorded as held, now unknown"), "{out}");
+    trial.spec.contenders = 1;
+    let (code, out, err) = bench.check(&run_dirs::publish(bench.dir.path(), &[trial]), &[]);
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.contains("1 contender): recorded as held, now unknown"), "{out}");
+    assert!(err.contains("its verdicts do not follow from what it recorded"), "{err}");
 }
 
 #[test]
-fn a_run_that_lacks_evidence_is_not_judged_and_what_is_missing_is_named() {
+fn a_violated_run_of_which_the_violations_were_taken_out_never_passes() {
     let bench = Bench::new();
-    let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
+    let run = run_dirs::publish(bench.dir.path(), &[records::trial_with_a_violation(0)]);
+    // When somebody sets the count to 0, then its digest gives it away
     let path = run.join("trials/000.json");
-    let text = std::fs::read_to_string(&path).unwrap().replace("\"lost_while_held\"", "\"lost\"");
-    std::fs::write(&path, text).unwrap();
-    let (code, _, err) = bench.check(&run, &[]);
-    assert_eq!(code, Some(2));
-    assert!(err.contains("its file has no `measured.outcomes.lost_while_held`"), "{err}");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"violation_count\": 3", "\"violation_count\": 0")).unwrap();
+    let (code, out, err) = bench.check(&run, &[]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("trials/000.json: is not as it was written"), "{err}");
+}
+
+#[test]
+fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
+    let bench = Bench::new();
+    let mut trial = records::trial(0);
+    trial.excused.zombies = 147;
+    let run = run_dirs::publish(bench.dir.path(), &[trial]);
+    assert_eq!(bench.check(&run, &[]).0, Some(0));
+    let (code, out, _) = bench.check(&run, &["--strict"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.contains("147 entries beside a holder whose session was suspended or gone"), "{out}");
 }
 
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test history_check documentation`.

@@ -1,8 +1,10 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
-use zklockbench::check::{exclusion, least_evidence, of_run};
+use zklockbench::check::{judge, least_evidence, of_run};
 use zklockbench::measure::Outcome;
-use zklockbench::record::{Completeness, EnsembleOrder, Evidence, FaultRecord, Stuck, Trial};
+use zklockbench::record::{
+    Accounting, Cause, Counted, CutShort, EnsembleOrder, Evidence, FaultRecord, Judged, Parts, Stuck, Trial,
+};
 use zklockbench::verdict::Verdict;
 
 use crate::support::records;
@@ -13,20 +15,20 @@ const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders
 fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
     let mut trial = records::trial(0);
     change(&mut trial);
-    exclusion(&trial)
+    judge(&trial).verdict
 }
 
 /// The verdict on it with that evidence.
 fn with(evidence: Evidence) -> Verdict {
-    after(|trial| trial.evidence = Some(evidence))
+    after(|trial| trial.evidence = evidence)
 }
 
 fn violated(why: &str) -> Verdict {
-    Verdict::Violated(vec![format!("{NAME}: {why}")])
+    Verdict::Violated(vec![why.to_owned()])
 }
 
 fn unknown(why: &str) -> Verdict {
-    Verdict::Unknown(vec![format!("{NAME}: {why}")])
+    Verdict::Unknown(vec![why.to_owned()])
 }
 
 fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
@@ -55,12 +57,12 @@ fn a_trial_in_which_contenders_waited_for_each_other_and_nothing_happened_is_hel
 #[test]
 fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
     let mut trial = records::trial_with_a_violation(0);
-    trial.completeness = Completeness::Partial("interrupted".into());
+    trial.cut_short = records::interrupted();
     let told = "3 violations; the first: contender 2 (no node, in since 7 µs) entered lock 0 while contender 0 \
                 (node 4, in since -5 µs) was inside";
-    assert_eq!(exclusion(&trial), violated(told));
+    assert_eq!(judge(&trial).verdict, violated(told));
     trial.violations.clear();
-    assert_eq!(exclusion(&trial), violated("3 violations"));
+    assert_eq!(judge(&trial).verdict, violated("3 violations"));
 }
 
 #[test]
@@ -93,13 +95,19 @@ fn a_contender_that_never_got_the_lock_violates() {
         blocked_by: None,
         watches: Vec::new(),
     };
-    let verdict = after(|trial| trial.stuck = vec![stuck(7), stuck(1)]);
-    assert_eq!(verdict, violated("2 contenders are stuck, the first is 7"));
+    let verdict = after(|trial| {
+        trial.stuck = vec![stuck(7), stuck(1)];
+        trial.faults = vec![fault(true, "seen", None)];
+    });
+    assert_eq!(
+        verdict,
+        violated("2 contenders are stuck though nothing is broken any more; the first is contender 7")
+    );
 }
 
 #[test]
 fn a_trial_that_was_cut_short_leaves_it_unknown() {
-    let verdict = after(|trial| trial.completeness = Completeness::Partial("interrupted".into()));
+    let verdict = after(|trial| trial.cut_short = records::interrupted());
     assert_eq!(verdict, unknown("partial: interrupted"));
 }
 
@@ -116,16 +124,14 @@ fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_
 
 #[test]
 fn without_contention_there_was_nothing_to_exclude() {
-    let name = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 1 contender)";
-    let alone = Verdict::Unknown(vec![format!("{name}: one contender has nobody to exclude")]);
-    assert_eq!(after(|trial| trial.contenders = 1), alone);
+    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("one contender has nobody to exclude"));
     let unmet = unknown(
         "too little evidence: in 900 entries nobody was seen to be kept out; a longer hold, more contenders (than a semaphore \
          has leases, or with writers among the readers) or servers started for the run would show more",
     );
     assert_eq!(with(Evidence { entries: 900, ..Evidence::default() }), unmet);
     assert_eq!(with(Evidence::default()), unknown("nobody acquired the lock"));
-    let two = after(|trial| trial.contenders = 2);
+    let two = after(|trial| trial.spec.contenders = 2);
     assert_eq!(two, Verdict::Held);
 }
 
@@ -155,21 +161,21 @@ fn each_means_is_enough_by_itself_and_in_a_small_trial_half_of_those_that_could_
 
 #[test]
 fn a_holder_that_gave_up_its_node_before_it_left_violates() {
-    let verdict = after(|trial| trial.evidence.as_mut().unwrap().given_up_early = 3);
+    let verdict = after(|trial| trial.evidence.given_up_early = 3);
     assert_eq!(verdict, violated("3 holders had given up their own node before they released"));
 }
 
 #[test]
 fn of_a_run_the_trial_with_the_least_evidence_is_told() {
     let mut trials = [records::trial(0), records::trial(1)];
-    trials[1].evidence.as_mut().unwrap().seen_inside = 2;
+    trials[1].evidence.seen_inside = 2;
     for trial in &mut trials {
-        trial.exclusion = Verdict::Held;
+        trial.judged = records::held();
     }
     let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 entries could have been caught (2 by \
                 two seen inside together, 0 by the ensemble's transactions, 0 by its clock)";
     assert_eq!(least_evidence(&trials).as_deref(), Some(told));
-    trials[1].exclusion = Verdict::Unknown(vec![]);
+    trials[1].judged = records::judged(Verdict::Unknown(vec![]));
     assert!(least_evidence(&trials).unwrap().starts_with("trial 0"));
     assert_eq!(least_evidence(&[]), None);
 }
@@ -189,31 +195,96 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
         "1 overlaps are uncertain",
         lost,
     ];
-    assert_eq!(verdict, Verdict::Unknown(expected.map(|why| format!("{NAME}: {why}")).into()));
+    assert_eq!(verdict, Verdict::Unknown(expected.map(str::to_owned).into()));
+}
+
+/// A trial of one contender.
+fn alone(index: usize) -> Trial {
+    let mut trial = records::trial(index);
+    trial.spec.contenders = 1;
+    trial.judged = records::judged(Verdict::Unknown(vec!["alone".into()]));
+    trial
 }
 
 #[test]
 fn a_run_is_judged_by_its_trials_with_contention() {
-    let alone = |index| Trial {
-        contenders: 1,
-        exclusion: Verdict::Unknown(vec!["alone".into()]),
-        ..records::trial(index)
-    };
-    assert_eq!(of_run(&[alone(0), records::trial(1)], 2), Verdict::Held);
+    let verdict = |trials: &[Trial], planned| of_run(trials, planned).verdict;
+    assert_eq!(verdict(&[alone(0), records::trial(1)], 2), Verdict::Held);
     let broken = records::trial_with_a_violation(1);
-    let violated = of_run(&[records::trial(0), broken, alone(2)], 3);
-    assert_eq!(violated, Verdict::Violated(vec!["3 violations".into()]));
+    let violated = verdict(&[records::trial(0), broken, alone(2)], 3);
+    assert_eq!(
+        violated,
+        Verdict::Violated(vec![format!("{}: 3 violations", NAME.replace("trial 0", "trial 1"))])
+    );
     let nothing = Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()]);
-    assert_eq!(of_run(&[alone(0)], 1), nothing);
-    assert_eq!(of_run(&[], 0), nothing);
+    assert_eq!(verdict(&[alone(0)], 1), nothing);
+    assert_eq!(verdict(&[], 0), nothing);
 }
 
 #[test]
 fn a_run_with_trials_missing_or_invalid_is_unknown() {
     let told = Verdict::Unknown(vec!["2 of 3 trials did not run".into()]);
-    assert_eq!(of_run(&[records::trial(0)], 3), told);
+    assert_eq!(of_run(&[records::trial(0)], 3).verdict, told);
     let mut invalid = records::trial(0);
     invalid.health.invalid = Some("the generator was too slow".into());
     let told = Verdict::Unknown(vec![format!("{NAME}: invalid: the generator was too slow")]);
-    assert_eq!(of_run(&[invalid, records::trial(1)], 2), told);
+    assert_eq!(of_run(&[invalid, records::trial(1)], 2).verdict, told);
+}
+
+#[test]
+fn each_part_says_by_itself_what_it_is_and_one_sentence_says_why_the_whole_is() {
+    // Given a trial in which nobody was seen inside beside another, but the ensemble saw an entry too early
+    let mut trial = records::trial(0);
+    trial.ensemble_order =
+        Some(EnsembleOrder { overlaps: 1, first: Some("it".into()), checked: 9, ..EnsembleOrder::default() });
+    // When it is judged
+    let judged = judge(&trial);
+    // Then exclusion is held, the order is violated, and the verdict is the worse of both
+    let why = "1 by the servers' clock and 0 by their transactions entered too early; it";
+    assert_eq!(judged.exclusion, Verdict::Held);
+    assert_eq!(judged.order, Some(violated(why)));
+    assert_eq!((judged.verdict, judged.why.as_deref()), (violated(why), Some(why)));
+    // And nobody asked for progress, because nothing was broken
+    assert_eq!(judged.progress, None);
+}
+
+#[test]
+fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_alone() {
+    let line = |servers| Accounting { what: Counted::Writes, client: Some(542), expected: None, servers };
+    let mut trial = records::trial(0);
+    trial.accounting = vec![line(Some(544))];
+    let judged = judge(&trial);
+    let told = [
+        "writes: client 542, servers 544",
+        "the likely cause is what went wrong: 2 x create: connection loss",
+    ];
+    assert_eq!(judged.accounting, Some(Verdict::Unknown(told.map(str::to_owned).into())));
+    assert_eq!(judged.verdict, Verdict::Held);
+    trial.accounting = vec![line(Some(542))];
+    assert_eq!(judge(&trial).accounting, Some(Verdict::Held));
+    trial.accounting = vec![line(None)];
+    assert_eq!(judge(&trial).accounting, None, "nobody else counted");
+}
+
+#[test]
+fn a_trial_that_only_some_contenders_took_part_in_is_unknown() {
+    let why = "only 30 of 50 contenders took part: the others could not open a session";
+    let cut = CutShort { cause: Cause::TooFewSessions, why: why.into() };
+    assert_eq!(after(|trial| trial.cut_short = Some(cut)), unknown(&format!("partial: {why}")));
+}
+
+#[test]
+fn a_run_in_which_one_part_of_one_trial_is_violated_is_violated_and_names_the_trial() {
+    let mut early = records::trial(1);
+    early.judged = Judged::from(Parts {
+        exclusion: Verdict::Held,
+        progress: None,
+        order: Some(Verdict::Violated(vec!["too early".into()])),
+        accounting: None,
+    });
+    let judged = of_run(&[records::trial(0), early], 2);
+    let named = format!("{}: too early", NAME.replace("trial 0", "trial 1"));
+    assert_eq!(judged.exclusion, Verdict::Held);
+    assert_eq!(judged.why.as_deref(), Some(named.as_str()));
+    assert_eq!(judged.verdict, Verdict::Violated(vec![named]));
 }

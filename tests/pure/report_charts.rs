@@ -162,7 +162,7 @@ fn doubtful_and_violated_trials_are_marked_and_explained() {
     for repetition in &mut cell(&mut view, 0, 10).repetitions {
         repetition.invalid = Some("timer lag 40 ms".into());
     }
-    cell(&mut view, 1, 2).repetitions[0].violations = 7;
+    views::violate(&mut cell(&mut view, 1, 2).repetitions[0], 7);
     // When charts are drawn
     let (charts, _) = drawn(&view);
     // Then the caption says so, and the cross is there

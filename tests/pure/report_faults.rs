@@ -4,12 +4,11 @@ use crate::support::drawn::texts;
 use crate::support::records;
 use std::collections::BTreeMap;
 
-use crate::support::views::{FIVE, break_all, broken, cell, fault, view};
+use crate::support::views::{FIVE, break_all, broken, cell, fault, view, violate};
 use zklockbench::measure::Outcome;
 use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
 use zklockbench::report::view::{Fault, Order};
 use zklockbench::report::{Style, View, chart, markdown, terminal};
-use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
 use zklockbench::verdict::Verdict;
 
 const PLAIN: Style = Style { colour: false, width: None };
@@ -55,7 +54,7 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
         repetition.broken = Some(broken(&[fault("crash holder", us)]));
     }
     let repetition = &mut view.cells[0].repetitions[1];
-    repetition.violations = 2;
+    violate(repetition, 2);
     let bad = repetition.broken.as_mut().unwrap();
     bad.order = Some(Order { compared: 100, too_early: 2 });
     (bad.zombies, bad.longest_unsafe_us, bad.uncertain) = (3, 450_000, 4);
@@ -97,7 +96,7 @@ fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all(
     let mut view = one();
     for repetition in &mut view.cells[0].repetitions {
         repetition.broken = Some(broken(&[fault("crash holder", 10_000), fault("freeze waiter", 90_000)]));
-        repetition.violations = 1;
+        violate(repetition, 1);
     }
     // Then each fault has its own recovery, and the violations are those of both together
     let rows = rows(&view);
@@ -245,8 +244,7 @@ fn recorded() -> Trial {
 
 #[test]
 fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
-    let run = RunFile::new(&records::run(1), &Verdict::Held, 1);
-    let view = View::of(&StoredRun { run, trials: vec![TrialFile::from(&recorded())] });
+    let view = View::of(&records::stored(&records::run(1), &[recorded()]));
     let row = &rows(&view)[0];
     let figures = [
         "election",
@@ -290,7 +288,7 @@ fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() 
 fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
     let mut view = view(&["a", "b", "c", "d", "e"], &[4]);
     break_all(&mut view, &["kill leader"]);
-    cell(&mut view, 0, 4).repetitions[0].violations = 3;
+    violate(&mut cell(&mut view, 0, 4).repetitions[0], 3);
     cell(&mut view, 1, 4).repetitions[0].broken.as_mut().unwrap().stuck = vec!["contender 1".into()];
     for repetition in &mut cell(&mut view, 2, 4).repetitions {
         repetition.broken.as_mut().unwrap().faults[0].recovered_us = None;
@@ -346,9 +344,9 @@ fn however_many_faults_there_are_every_word_on_a_tile_stays_whole() {
         // Each repetition had one fault, but for the last, which had them all
         if repetition.number < 3 {
             repetition.broken.as_mut().unwrap().faults.retain(|fault| fault.label == *label);
-            repetition.violations = 123_456;
+            violate(repetition, 123_456);
         } else {
-            repetition.verdict = Verdict::Unknown(vec!["an overlap is uncertain".into()]);
+            repetition.judged = records::judged(Verdict::Unknown(vec!["an overlap is uncertain".into()]));
         }
     }
     // Then nothing is cut, neither on the tiles nor above them

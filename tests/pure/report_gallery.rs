@@ -89,9 +89,7 @@ fn invalid_partial_and_violated_trials() {
     views::cell(&mut view, 2, 100).repetitions[1].throughput = Some(90.0);
     for contenders in [2, 10, 100] {
         let repetitions = &mut views::cell(&mut view, 4, contenders).repetitions;
-        repetitions[0].violations = 1234;
-        repetitions[0].first_violation =
-            Some("contender 3 entered lock 0 while contender 1 was inside".into());
+        views::violate(&mut repetitions[0], 1234);
     }
     view.cells.retain(|cell| cell.strategy != 3 || cell.contenders < 100);
     view.remarks = vec!["The run was interrupted: 44 of 45 trials ran".into()];
@@ -125,7 +123,7 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
         repetition.per_second[10] = 0;
     }
     views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
-    views::cell(&mut view, 4, 50).repetitions[0].violations = 9;
+    views::violate(&mut views::cell(&mut view, 4, 50).repetitions[0], 9);
     insta::assert_snapshot!(gallery("bars", &view, ""));
 }
 
@@ -205,13 +203,13 @@ fn wrong(faults: usize) -> String {
         let Some(repetition) = cell.repetitions.get_mut(at % 6) else { continue };
         let broken = repetition.broken.as_mut().unwrap();
         match at % 5 {
-            0 => repetition.violations = 1_234,
+            0 => views::violate(repetition, 1_234),
             1 => broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into(); 17],
             2 => broken.faults[0].recovered_us = None,
             3 => broken.faults[0].unproved = Some("the server still answered".into()),
             _ => {
-                repetition.violations = 3;
                 broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into()];
+                views::violate(repetition, 3);
             }
         }
     }

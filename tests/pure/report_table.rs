@@ -1,7 +1,8 @@
 //! Tables: what a row says, what is said below, and how they look in a terminal and in Markdown.
 
-use crate::support::views;
 use crate::support::views::{FIVE, cell, line, samples, view};
+use crate::support::{records, views};
+use zklockbench::record::{Counted, Standstill};
 use zklockbench::report::{Style, View, accounting_table, markdown, terminal};
 use zklockbench::verdict::Verdict;
 
@@ -32,7 +33,7 @@ fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
         "exclusion held\nEvidence: in the trial with the least 40 of 60 entries could have been caught.\n";
     assert!(terminal(&view, Style::default()).contains(said));
     assert!(markdown(&view).contains("\nEvidence: in the trial"));
-    view.verdict = Verdict::Violated(vec!["two".into()]);
+    view.judged = records::judged(Verdict::Violated(vec!["two".into()]));
     assert!(!terminal(&view, Style::default()).contains("Evidence"));
 }
 
@@ -40,12 +41,13 @@ fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
 fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
     cell(&mut view, 0, 1).repetitions[2].partial = Some("interrupted".into());
-    cell(&mut view, 1, 1).repetitions[0].accounting = vec![line("reads", 100, Some(101), None)];
+    cell(&mut view, 1, 1).repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
     views::break_all(&mut view, &["crash holder", "kill leader"]);
     cell(&mut view, 0, 4).repetitions[1].invalid = Some("timer lag 40 ms".into());
-    cell(&mut view, 1, 4).repetitions[0].violations = 7;
+    let violated = &mut cell(&mut view, 1, 4).repetitions[0];
+    views::violate(violated, 7);
     view.remarks = vec!["The run was interrupted: 12 of 15 trials ran".into()];
-    view.verdict = Verdict::Violated(vec!["no-lock let two in".into()]);
+    view.judged = records::judged(Verdict::Violated(vec!["no-lock let two in".into()]));
     let page = [terminal(&view, PLAIN), accounting_table(&view, PLAIN), markdown(&view)].join("\n");
     insta::assert_snapshot!(page);
 }
@@ -100,11 +102,107 @@ fn a_violation_outweighs_all_and_its_first_instance_is_described() {
     let mut view = view(&["no-lock"], &[4]);
     let trial = &mut view.cells[0].repetitions[1];
     trial.violations = 12;
-    trial.first_violation = Some("contender 3 entered lock 0 while contender 1 was inside".into());
+    let why = "12 violations; the first: contender 3 entered lock 0 while contender 1 was inside";
+    trial.judged = records::judged(Verdict::Violated(vec![why.into()]));
     let shown = terminal(&view, PLAIN);
     assert_eq!(words(&shown, "no-lock  ").last(), Some(&"VIOLATED"));
     let note = "! violated: no-lock, 4 contenders: 12 violations; the first: contender 3 entered lock 0";
     assert!(shown.contains(note), "{shown}");
+}
+
+#[test]
+fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
+    // Given a trial in which contenders were stuck, or entered before the ensemble had deleted the node before
+    let mut view = view(&["no-lock"], &[4]);
+    view.cells[0].repetitions[1].judged =
+        records::judged(Verdict::Violated(vec!["1 contender is stuck".into()]));
+    // Then table and note say so, and neither of 0 violations
+    let shown = terminal(&view, PLAIN);
+    assert_eq!(words(&shown, "no-lock  ").last(), Some(&"VIOLATED"));
+    assert!(shown.contains("! violated: no-lock, 4 contenders: 1 contender is stuck\n"), "{shown}");
+}
+
+#[test]
+fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_bounds() {
+    // Given a hundred waits of a microsecond, and two that had not ended after four seconds, of which one timed out
+    let mut view = known();
+    let trial = &mut view.cells[0].repetitions[0];
+    (trial.acquired, trial.unserved, trial.timed_out) = (100, 2, 1);
+    trial.unserved_wait = Some(records::histogram(&[4_000_000, 4_000_000]));
+    // When the table is drawn
+    let shown = terminal(&view, PLAIN);
+    // Then half of all waits are known to be short, and a hundredth is known to be at least that long
+    let row = words(&shown, "predecessor-watch  ").join(" ");
+    assert!(row.starts_with("predecessor-watch 4 123 1 µs ≥ 4 s ≥ 4 s 2 "), "{row}");
+    let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 ended otherwise";
+    assert!(shown.contains(note), "{shown}");
+    assert!(shown.contains("≥: at least, because of these"), "{shown}");
+}
+
+#[test]
+fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once() {
+    // Given a starved contender: of 500 waits one is not served, and it lasts as long as the trial
+    let mut view = known();
+    let trial = &mut view.cells[0].repetitions[0];
+    trial.unserved = 1;
+    trial.unserved_wait = Some(records::histogram(&[10_000_000]));
+    let shown = terminal(&view, PLAIN);
+    let row = words(&shown, "predecessor-watch  ").join(" ");
+    assert!(row.contains("1 µs 1 µs ≥ 10 s 1 "), "{row}");
+}
+
+#[test]
+fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled() {
+    // Given two repetitions of few short waits, and one of many long ones
+    let mut view = view(&["polling"], &[4]);
+    for (one, (us, times)) in view.cells[0].repetitions.iter_mut().zip([(10, 5), (1_000, 500), (20, 5)]) {
+        one.wait = Some(records::histogram(&vec![us; times]));
+        one.handoff = None;
+    }
+    let row = words(&terminal(&view, PLAIN), "polling  ").join(" ");
+    assert!(row.contains(" 20 µs 20 µs 1 ms "), "{row}");
+}
+
+#[test]
+fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
+    use zklockbench::measure::RequestKind::{Create, Delete};
+    let mut view = view(&["polling"], &[4]);
+    let kinds =
+        [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];
+    for (one, kinds) in view.cells[0].repetitions.iter_mut().zip(kinds) {
+        one.requests = kinds.into();
+    }
+    assert_eq!(view.cells[0].requests(), [(Create, 1.0), (Delete, 2.0)]);
+    // And with an even number half of each of the two in the middle
+    view.cells[0].repetitions.truncate(2);
+    assert_eq!(view.cells[0].requests(), [(Create, 3.0), (Delete, 3.0)]);
+}
+
+#[test]
+fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetition_out() {
+    let mut view = view(&["polling"], &[4]);
+    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([10.0, 20.0, 30.0]) {
+        repetition.throughput = Some(throughput);
+    }
+    let signs = vec!["zk1:2181 was started anew".into()];
+    view.cells[0].repetitions[0].standstill = Some(Standstill { lasted_us: 1_500_000, began_us: 9, signs });
+    let shown = terminal(&view, PLAIN);
+    let row = words(&shown, "polling  ").join(" ");
+    assert!(
+        row.starts_with("polling 4 3 20 10-30") && row.contains(" 1.5 s ") && row.ends_with("held"),
+        "{row}"
+    );
+    let note = "! standstill: polling, 4 contenders, repetition 1: for 1.5 s the lock was free, somebody waited, and \
+                nobody got it: zk1:2181 was started anew";
+    assert!(shown.contains(note), "{shown}");
+}
+
+#[test]
+fn contenders_are_those_that_took_part() {
+    let mut view = view(&["polling"], &[50]);
+    view.cells[0].repetitions[1].took_part = 30;
+    let row = words(&terminal(&view, PLAIN), "polling  ").join(" ");
+    assert!(row.starts_with("polling 30 of 50 "), "{row}");
 }
 
 #[test]
@@ -116,7 +214,7 @@ fn a_single_contender_is_never_called_held() {
 #[test]
 fn counts_that_disagree_are_told_with_all_three_numbers() {
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, Some(101), None)];
+    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
     let shown = terminal(&view, PLAIN);
     let note = "predecessor-watch, 4 contenders: reads: client 100, cost model 101, servers -";
     assert!(shown.contains(&format!("! counts disagree: {note}")), "{shown}");
@@ -128,8 +226,8 @@ fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
     // Given two repetitions, of which the servers could only be asked in one
     let mut view = view(&["polling"], &[4]);
     view.cells[0].repetitions.truncate(2);
-    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, Some(100), Some(100))];
-    view.cells[0].repetitions[1].accounting = vec![line("reads", 50, Some(50), None)];
+    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(100), Some(100))];
+    view.cells[0].repetitions[1].accounting = vec![line(Counted::Reads, 50, Some(50), None)];
     // Then a sum of one would look like a disagreement, so there is none
     let table = accounting_table(&view, PLAIN);
     assert_eq!(words(&table, "reads"), ["polling", "4", "reads", "150", "150", "-", "yes"]);
@@ -140,11 +238,11 @@ fn the_terminal_shows_the_clients_counts_beside_the_servers() {
     // Given counts of all kinds, of which the servers saw one notification less
     let mut view = known();
     view.cells[0].repetitions[0].accounting = vec![
-        line("requests", 10, None, None),
-        line("reads", 100, None, Some(100)),
-        line("writes", 50, None, Some(50)),
-        line("notifications: node deleted", 7, None, Some(6)),
-        line("notifications: children changed", 1, None, Some(1)),
+        line(Counted::Requests, 10, None, None),
+        line(Counted::Reads, 100, None, Some(100)),
+        line(Counted::Writes, 50, None, Some(50)),
+        line(Counted::NodeDeleted, 7, None, Some(6)),
+        line(Counted::ChildrenChanged, 1, None, Some(1)),
     ];
     // Then the row has the sums of both, and they do not agree
     let shown = terminal(&view, PLAIN);
@@ -156,7 +254,7 @@ fn the_terminal_shows_the_clients_counts_beside_the_servers() {
 #[test]
 fn counters_that_could_not_be_read_are_said_to_be_missing() {
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![line("reads", 100, None, None)];
+    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, None, None)];
     let shown = terminal(&view, PLAIN);
     assert!(shown.contains("Nothing could be checked against the servers' own counters"), "{shown}");
 }
@@ -221,7 +319,7 @@ fn every_markdown_row_has_as_many_cells_as_headings() {
 #[test]
 fn an_empty_run_is_said_to_be_empty() {
     let mut view = views::empty();
-    view.verdict = Verdict::Unknown(vec!["0 of 15 trials ran".into()]);
+    view.judged = records::judged(Verdict::Unknown(vec!["0 of 15 trials ran".into()]));
     for shown in [terminal(&view, PLAIN), markdown(&view)] {
         assert!(shown.contains("herd-effect: unknown (0 of 15 trials ran)"), "{shown}");
         assert!(shown.contains("No trial ran"), "{shown}");

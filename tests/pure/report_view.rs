@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::support::records;
+use zklockbench::check;
 use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
-    ServerInfo, Tally, Trial, Violation,
+    Accounting, Counted, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters, ServerInfo,
+    Tally, Trial, Violation,
 };
 use zklockbench::report::View;
-use zklockbench::results::wire::{RunFile, StoredRun, TrialFile};
-use zklockbench::verdict::Verdict;
 
 fn run() -> Run {
     let server = |role: &str| ServerInfo {
@@ -20,7 +19,9 @@ fn run() -> Run {
     };
     Run {
         scenario: "demo".into(),
-        scenario_text: "strategies = [\"polling\", \"parent-watch\", \"curator-mutex\"]".into(),
+        strategies: ["polling", "parent-watch (while_holding=relist)", "curator-mutex"]
+            .map(str::to_owned)
+            .into(),
         seed: 7,
         host: HostInfo { cores: 2, ..HostInfo::default() },
         ensemble: EnsembleInfo {
@@ -43,26 +44,26 @@ fn trial(index: usize, label: &str, contenders: usize) -> Trial {
     measured.notifications.node_deleted = 50;
     let mut wait = new_histogram();
     (0..50).for_each(|_| wait.saturating_record(1_000));
+    let mut spec = records::spec(index);
+    spec.strategy.name = label.split(' ').next().unwrap_or_default().into();
+    spec.strategy.label = label.into();
+    spec.contenders = contenders;
     Trial {
-        strategy: label.split(' ').next().unwrap_or_default().into(),
-        label: label.into(),
-        contenders,
+        spec,
         histograms: [(Measure::Wait, wait)].into(),
         measured,
         whole: measured,
         timeline: vec![Second { acquisitions: 20, ..Second::default() }; 3],
-        tallies: vec![Tally { acquired: 25, longest_wait_us: 1_000 }; 2],
+        tallies: vec![Tally { acquired: 25, longest_wait_us: 1_000, unserved: 0 }; 2],
         errors: BTreeMap::new(),
-        accounting: vec![Accounting { what: "reads", client: Some(150), expected: None, servers: Some(150) }],
+        accounting: vec![Accounting {
+            what: Counted::Reads,
+            client: Some(150),
+            expected: None,
+            servers: Some(150),
+        }],
         health: Health::default(),
         ..records::trial(index)
-    }
-}
-
-fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
-    StoredRun {
-        run: RunFile::new(run, &Verdict::Held, trials.len()),
-        trials: trials.iter().map(TrialFile::from).collect(),
     }
 }
 
@@ -74,7 +75,7 @@ fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffle
         trial(2, "polling", 2),
         trial(3, "curator-mutex", 2),
     ];
-    let view = View::of(&stored(&run(), &shuffled));
+    let view = View::of(&records::stored(&run(), &shuffled));
     assert_eq!(view.strategies, ["polling", "parent-watch (while_holding=relist)", "curator-mutex"]);
     let cells: Vec<_> = view.cells.iter().map(|cell| (cell.strategy, cell.contenders)).collect();
     assert_eq!(cells, [(0, 2), (1, 2), (2, 2), (2, 10)]);
@@ -82,7 +83,7 @@ fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffle
 
 #[test]
 fn figures_are_those_of_the_stored_trial() {
-    let view = View::of(&stored(&run(), &[trial(0, "polling", 2)]));
+    let view = View::of(&records::stored(&run(), &[trial(0, "polling", 2)]));
     let repetition = &view.cells[0].repetitions[0];
     assert_eq!(repetition.throughput, Some(20.0));
     assert_eq!(repetition.fan_out, Some(1.0));
@@ -90,13 +91,13 @@ fn figures_are_those_of_the_stored_trial() {
     assert_eq!((repetition.overtaken, repetition.fairness), (Some(0.1), Some(1.0)));
     assert_eq!(repetition.wait.as_ref().map(|samples| samples.len()), Some(50));
     assert_eq!(repetition.handoff, None);
-    assert_eq!(repetition.accounting[0].agrees, Some(true));
+    assert_eq!(repetition.accounting[0].agrees(), Some(true));
 }
 
 #[test]
 fn the_last_second_is_left_out_when_it_was_cut_short() {
     // Given a measured phase of two and a half seconds
-    let view = View::of(&stored(&run(), &[trial(0, "polling", 2)]));
+    let view = View::of(&records::stored(&run(), &[trial(0, "polling", 2)]));
     assert_eq!(view.cells[0].repetitions[0].per_second, [20, 20]);
 }
 
@@ -104,7 +105,7 @@ fn the_last_second_is_left_out_when_it_was_cut_short() {
 fn nothing_acquired_is_not_measured_rather_than_zero() {
     let mut idle = trial(0, "polling", 2);
     (idle.measured, idle.histograms, idle.tallies) = (Counts::default(), BTreeMap::new(), Vec::new());
-    let view = View::of(&stored(&run(), &[idle]));
+    let view = View::of(&records::stored(&run(), &[idle]));
     let repetition = &view.cells[0].repetitions[0];
     assert_eq!((repetition.fan_out, repetition.requests_total(), repetition.fairness), (None, None, None));
     assert!(repetition.wait.is_none() && repetition.overtaken.is_none());
@@ -113,8 +114,8 @@ fn nothing_acquired_is_not_measured_rather_than_zero() {
 #[test]
 fn repetitions_of_one_combination_share_a_cell_in_order() {
     let mut second = trial(0, "polling", 2);
-    second.repetition = 2;
-    let view = View::of(&stored(&run(), &[second, trial(1, "polling", 2)]));
+    second.spec.repetition = 2;
+    let view = View::of(&records::stored(&run(), &[second, trial(1, "polling", 2)]));
     assert_eq!(view.cells.len(), 1);
     let numbers: Vec<u32> = view.cells[0].repetitions.iter().map(|one| one.number).collect();
     assert_eq!(numbers, [1, 2]);
@@ -122,7 +123,7 @@ fn repetitions_of_one_combination_share_a_cell_in_order() {
 
 #[test]
 fn the_place_says_servers_version_shared_host_data_and_seed() {
-    let line = View::of(&stored(&run(), &[trial(0, "polling", 2)])).place_line();
+    let line = View::of(&records::stored(&run(), &[trial(0, "polling", 2)])).place_line();
     for said in [
         "local ensemble, 3 servers (ZooKeeper 3.9.4)",
         "share one host and its 2 cores",
@@ -140,7 +141,7 @@ fn servers_that_tell_no_version_or_two_are_not_given_one() {
         for (server, version) in run.ensemble.servers.iter_mut().zip(versions) {
             (*version).clone_into(&mut server.version);
         }
-        View::of(&stored(&run, &[trial(0, "polling", 2)])).place_line()
+        View::of(&records::stored(&run, &[trial(0, "polling", 2)])).place_line()
     };
     let unknown = place(&["not known"; 3]);
     assert!(unknown.contains("3 servers (ZooKeeper's version not known)"), "{unknown}");
@@ -153,13 +154,13 @@ fn why_counts_of_servers_are_not_compared_is_told_once() {
     let silent = |trial: Trial| Trial {
         servers: vec![ServerCounters {
             address: "zk1:2181".into(),
-            role: "not known (`mntr` is not allowed there; do this)".into(),
+            silent: Some("`mntr` is not allowed there; do this".into()),
             ..ServerCounters::default()
         }],
         ..trial
     };
     let trials = [silent(trial(0, "polling", 2)), silent(trial(1, "polling", 10))];
-    let view = View::of(&stored(&run(), &trials));
+    let view = View::of(&records::stored(&run(), &trials));
     let expected =
         "not compared: the client's counts with those of zk1:2181: `mntr` is not allowed there; do this";
     assert_eq!(view.notes(), [expected]);
@@ -169,16 +170,17 @@ fn why_counts_of_servers_are_not_compared_is_told_once() {
 fn invalid_partial_and_violated_trials_keep_their_reasons() {
     let mut bad = trial(0, "polling", 2);
     bad.health.invalid = Some("timer lag".into());
-    bad.completeness = Completeness::Partial("interrupted".into());
+    bad.cut_short = records::interrupted();
     let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 5 };
     bad.violations = vec![Violation { lock: 0, inside: holder(1), entered: holder(3), at: 9 }];
     bad.violation_count = 4;
-    let view = View::of(&stored(&run(), &[bad]));
+    bad.judged = check::judge(&bad);
+    let view = View::of(&records::stored(&run(), &[bad]));
     assert_eq!(
         view.notes(),
         [
-            "violated: polling, 2 contenders: 4 violations; the first: \
-             contender 3 entered lock 0 while contender 1 was inside",
+            "violated: polling, 2 contenders: 4 violations; the first: contender 3 (no node, in since 5 µs) entered \
+             lock 0 while contender 1 (no node, in since 5 µs) was inside",
             "invalid: polling, 2 contenders, repetition 1: timer lag",
             "partial: polling, 2 contenders, repetition 1: interrupted",
         ]
@@ -187,13 +189,13 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
 
 #[test]
 fn a_run_that_was_cut_short_says_how_much_of_it_ran() {
-    let cut = Run { outcome: RunOutcome::Aborted("ensemble lost".into()), ..run() };
-    let view = View::of(&stored(&cut, &[trial(0, "polling", 2)]));
+    let cut = Run { outcome: RunOutcome::aborted("ensemble lost"), ..run() };
+    let view = View::of(&records::stored(&cut, &[trial(0, "polling", 2)]));
     assert_eq!(view.remarks, ["The run was cut short: ensemble lost; 1 of 6 trials ran"]);
 }
 
 #[test]
 fn a_run_without_trials_gives_an_empty_view() {
-    let view = View::of(&stored(&run(), &[]));
+    let view = View::of(&records::stored(&run(), &[]));
     assert!(view.cells.is_empty() && view.strategies.is_empty());
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use zklockbench::error::Error;
 use zklockbench::measure::{Measure, RequestKind};
-use zklockbench::record::{Completeness, RunOutcome};
-use zklockbench::results::wire::{RunEnding, RunFile, TrialFile, VerdictWord};
-use zklockbench::results::{self, RunWriter};
+use zklockbench::record::{RunEnding, RunOutcome};
+use zklockbench::results::{self, RunWriter, SCHEMA_VERSION};
 use zklockbench::verdict::Verdict;
 
 #[test]
@@ -22,8 +21,10 @@ fn a_run_that_was_published_is_read_back_as_it_was() {
 
     assert_eq!(dir, parent.path().join("quick-2026-11-21T08-45-08Z"));
     let read = results::read(&dir).unwrap();
-    assert_eq!(read.run, RunFile::new(&records::run(3), &Verdict::Held, 3));
-    assert_eq!(read.trials, trials.iter().map(TrialFile::from).collect::<Vec<_>>());
+    assert_eq!(read.run.run, records::run(3));
+    assert_eq!((read.run.schema_version, read.run.trials), (SCHEMA_VERSION, 3));
+    assert_eq!(read.run.judged, zklockbench::check::of_run(&trials, 3));
+    assert_eq!(read.trials, trials);
 }
 
 #[test]
@@ -35,9 +36,9 @@ fn the_histograms_come_back_whole() {
 
     assert_eq!(read.trials[0].histograms.len(), trial.histograms.len());
     for (measure, histogram) in &trial.histograms {
-        assert_eq!(read.trials[0].histogram(*measure), Some(histogram), "{measure:?}");
+        assert_eq!(read.trials[0].histograms.get(measure), Some(histogram), "{measure:?}");
     }
-    let latency = read.trials[0].latency(Measure::Request(RequestKind::Create)).unwrap();
+    let latency = read.trials[0].latencies()[&Measure::Request(RequestKind::Create)];
     assert_eq!((latency.count, latency.min_us), (2, 1));
 }
 
@@ -52,19 +53,18 @@ fn what_was_not_measured_is_null_and_never_zero() {
         assert!(text.contains(&format!("\"{field}\": null")), "{field}");
     }
     let trial = &results::read(&dir).unwrap().trials[0];
-    assert_eq!(trial.derived.throughput_per_s, None);
-    assert_eq!(trial.latency(Measure::Wait), None);
-    assert_eq!((trial.accounting_agrees(), trial.servers_agree()), (None, None));
-    assert_eq!(trial.exclusion.verdict, VerdictWord::Unknown);
+    assert_eq!(trial.derived().throughput_per_s, None);
+    assert_eq!(trial.latencies().get(&Measure::Wait), None);
+    assert_eq!((trial.cost_model_agrees(), trial.servers_agree()), (None, None));
+    assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)));
 }
 
 #[test]
 fn the_three_way_count_keeps_its_sides_apart() {
     // Given a trial in which the servers counted one write more than the client.
-    let trial = TrialFile::from(&records::trial(0));
+    let trial = records::trial(0);
     assert_eq!(trial.servers_agree(), Some(false));
     assert_eq!(trial.cost_model_agrees(), Some(true));
-    assert_eq!(trial.accounting_agrees(), Some(false));
 }
 
 #[test]
@@ -72,29 +72,29 @@ fn an_interrupted_run_is_published_too_and_says_so() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "cut").unwrap();
     let mut trial = records::trial(0);
-    trial.completeness = Completeness::Partial("interrupted".into());
+    trial.cut_short = records::interrupted();
     writer.trial(&trial).unwrap();
     let mut run = records::run(4);
-    run.outcome = RunOutcome::Interrupted;
+    run.outcome = RunOutcome::INTERRUPTED;
     let unknown = Verdict::Unknown(vec!["3 of 4 trials did not run".into()]);
 
-    let dir = writer.seal(&run, &unknown).unwrap().publish().unwrap();
+    let dir = writer.seal(run, records::judged(unknown.clone())).unwrap().publish().unwrap();
 
     let read = results::read(&dir).unwrap();
     assert_eq!(read.run.outcome.ending, RunEnding::Interrupted);
     assert_eq!((read.run.planned_trials, read.run.trials), (4, 1));
-    assert_eq!(Verdict::from(&read.run.exclusion), unknown);
-    assert_eq!(read.trials[0].completeness.why.as_deref(), Some("interrupted"));
+    assert_eq!(read.run.judged.verdict, unknown);
+    assert_eq!(read.trials[0].cut_short, records::interrupted());
 }
 
 #[test]
 fn a_run_aborted_before_its_first_trial_can_still_be_read() {
     let parent = tempfile::tempdir().unwrap();
     let mut run = records::run(4);
-    run.outcome = RunOutcome::Aborted("the ensemble was lost".into());
+    run.outcome = RunOutcome::aborted("the ensemble was lost");
     let writer = RunWriter::create(parent.path(), "aborted").unwrap();
 
-    let dir = writer.seal(&run, &Verdict::Unknown(Vec::new())).unwrap().publish().unwrap();
+    let dir = writer.seal(run, records::judged(Verdict::Unknown(Vec::new()))).unwrap().publish().unwrap();
 
     let read = results::read(&dir).unwrap();
     assert_eq!(read.run.outcome.why.as_deref(), Some("the ensemble was lost"));
@@ -105,7 +105,7 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
 fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
     let parent = tempfile::tempdir().unwrap();
     let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(2)]);
-    let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.index).collect();
+    let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
     assert_eq!(indices, [0, 2]);
 }
 
@@ -115,7 +115,7 @@ fn a_writer_that_is_dropped_leaves_nothing_whether_sealed_or_not() {
     let mut going = RunWriter::create(parent.path(), "going").unwrap();
     going.trial(&records::trial(0)).unwrap();
     let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
-    let sealed = sealed.seal(&records::run(0), &Verdict::Held).unwrap();
+    let sealed = sealed.seal(records::run(0), records::held()).unwrap();
 
     drop((going, sealed));
 
@@ -134,7 +134,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
     assert!(half.to_string().contains("is half of a run"), "{half}");
     assert!(!end.exists());
 
-    let sealed = writer.seal(&records::run(1), &Verdict::Held).unwrap();
+    let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
     // Whole now: charts are drawn from what is read here.
     assert_eq!(results::read(sealed.dir()).unwrap().trials.len(), 1);
@@ -153,7 +153,7 @@ fn server_logs_are_kept_in_a_folder_of_the_run() {
     fs::create_dir(writer.server_logs()).unwrap();
     fs::write(writer.server_logs().join("server-1.log"), "started").unwrap();
 
-    let dir = writer.seal(&records::run(0), &Verdict::Held).unwrap().publish().unwrap();
+    let dir = writer.seal(records::run(0), records::held()).unwrap().publish().unwrap();
 
     assert_eq!(fs::read_to_string(dir.join("server-logs/server-1.log")).unwrap(), "started");
 }

@@ -20,13 +20,17 @@ fn table(name: &str, trials: &[Trial]) -> Vec<Row> {
 }
 
 /// The columns that hold words; every other column holds numbers.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 14] = [
     "strategy",
     "label",
     "params",
     "load",
     "started_at",
+    "verdict",
     "exclusion",
+    "progress",
+    "order",
+    "accounting",
     "completeness",
     "valid",
     "servers_agree",

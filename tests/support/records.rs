@@ -3,16 +3,48 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use zklockbench::catalog::ParamValue;
 use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Completeness, EnsembleInfo, Evidence, Excused, FencingCounts, Health, Holder, HostInfo,
-    Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial, Violation,
+    Accounting, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Health, Holder,
+    HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial,
+    Violation,
 };
+use zklockbench::results::{RunFile, SCHEMA_VERSION, StoredRun};
+use zklockbench::scenario::{Distribution, InDoubt, Load, Settling, Stop, StrategyChoice, TrialSpec};
 use zklockbench::verdict::Verdict;
 
 /// `2026-11-21T08:45:08.123456Z`.
 pub fn began() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(1_795_250_708_123_456)
+}
+
+/// A judgement of which only the exclusion could be judged.
+pub fn judged(exclusion: Verdict) -> Judged {
+    Parts { exclusion, progress: None, order: None, accounting: None }.into()
+}
+
+/// Nothing to object to.
+pub fn held() -> Judged {
+    judged(Verdict::Held)
+}
+
+/// A run of these trials as it would be read, with nothing to object to.
+pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
+    let run = RunFile {
+        schema_version: SCHEMA_VERSION,
+        run: run.clone(),
+        judged: held(),
+        trials: trials.len(),
+        files: BTreeMap::new(),
+        digest: String::new(),
+    };
+    StoredRun { run, trials: trials.to_vec() }
+}
+
+/// That the user interrupted a trial.
+pub fn interrupted() -> Option<CutShort> {
+    Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() })
 }
 
 /// A run of so many planned trials that ended as planned.
@@ -42,7 +74,40 @@ pub fn run(planned_trials: usize) -> Run {
         },
         started_at: began(),
         ended_at: began() + Duration::from_secs(60),
-        outcome: RunOutcome::Complete,
+        outcome: RunOutcome::COMPLETE,
+        strategies: vec![LABEL.into()],
+    }
+}
+
+const LABEL: &str = "predecessor-watch (ttl = \"1s\", a=b)";
+
+/// What that trial was asked to do.
+pub fn spec(index: usize) -> TrialSpec {
+    TrialSpec {
+        index,
+        strategy: StrategyChoice {
+            name: "predecessor-watch".into(),
+            params: BTreeMap::from([("ttl".into(), ParamValue::Duration(Duration::from_secs(1)))]),
+            label: LABEL.into(),
+        },
+        contenders: 3,
+        repetition: 1,
+        locks: 1,
+        hold: Distribution::Fixed(Duration::from_millis(20)),
+        think: Distribution::Exponential { mean: Duration::from_millis(1) },
+        read_ratio: 0.0,
+        depth: 1,
+        load: Load::Closed,
+        stop: Stop::After(Duration::from_millis(2_500)),
+        ramp_up: Duration::ZERO,
+        warm_up: Duration::ZERO,
+        session_timeout: Duration::from_secs(10),
+        acquire_timeout: Some(Duration::from_secs(3)),
+        give_up_after: Duration::from_secs(60),
+        in_doubt: InDoubt::EndSession,
+        faults: Vec::new(),
+        settling: Settling::of(Duration::from_secs(10)),
+        seed: u64::MAX,
     }
 }
 
@@ -53,15 +118,9 @@ pub fn trial(index: usize) -> Trial {
     whole.merge(&measured);
     let waits = [900, 1_000, 1_100, 5_000, 20_000, 1_234_567];
     Trial {
-        index,
-        strategy: "predecessor-watch".into(),
-        label: "predecessor-watch (ttl = \"1s\", a=b)".into(),
-        params: BTreeMap::from([("ttl".into(), "1s".into())]),
-        contenders: 3,
-        locks: 1,
-        repetition: 1,
-        load: "closed",
+        spec: spec(index),
         started_at: began(),
+        measured_from_us: 1_030_000,
         measured_us: 2_500_000,
         phases: vec![
             Phase { name: "connect".into(), took_us: 30_000 },
@@ -78,11 +137,12 @@ pub fn trial(index: usize) -> Trial {
         timeline: [3, 2, 1]
             .map(|acquisitions| Second { acquisitions, requests: 4, notifications: acquisitions - 1 })
             .into(),
-        tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567 }).into(),
+        tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567, unserved: 0 }).into(),
         most_inside: 1,
         excused: Excused::default(),
         ensemble_order: None,
-        evidence: Some(Evidence { entries: 6, waited: 5, seen_inside: 5, ..Evidence::default() }),
+        evidence: Evidence { entries: 6, waited: 5, seen_inside: 5, ..Evidence::default() },
+        standstill: None,
         fencing: FencingCounts::default(),
         faults: Vec::new(),
         history: Vec::new(),
@@ -102,6 +162,8 @@ pub fn trial(index: usize) -> Trial {
         servers: vec![ServerCounters {
             address: "zk1:2181".into(),
             role: "leader".into(),
+            version: Some("3.9.3".into()),
+            silent: None,
             before: BTreeMap::from([("zk_packets_received".into(), 10)]),
             after: BTreeMap::from([("zk_packets_received".into(), 34)]),
         }],
@@ -111,8 +173,8 @@ pub fn trial(index: usize) -> Trial {
             cpu_share: 1.0 / 3.0,
             ..Health::default()
         },
-        completeness: Completeness::Complete,
-        exclusion: Verdict::Held,
+        cut_short: None,
+        judged: held(),
     }
 }
 
@@ -126,8 +188,8 @@ pub fn trial_without_measurements(index: usize) -> Trial {
         tallies: vec![Tally::default(); 3],
         accounting: Vec::new(),
         health: Health::default(),
-        completeness: Completeness::Partial("interrupted".into()),
-        exclusion: Verdict::Unknown(vec!["partial: interrupted".into()]),
+        cut_short: interrupted(),
+        judged: judged(Verdict::Unknown(vec!["partial: interrupted".into()])),
         ..trial(index)
     }
 }
@@ -139,7 +201,8 @@ pub fn trial_with_a_violation(index: usize) -> Trial {
     Trial {
         violations: vec![Violation { lock: 0, inside, entered, at: 12_345 }],
         violation_count: 3,
-        exclusion: Verdict::Violated(vec!["3 violations".into()]),
+        most_inside: 2,
+        judged: judged(Verdict::Violated(vec!["3 violations".into()])),
         ..trial(index)
     }
 }
@@ -163,8 +226,8 @@ fn counts() -> Counts {
 
 fn accounting() -> Vec<Accounting> {
     vec![
-        Accounting { what: "reads", client: Some(12), expected: Some(12), servers: Some(12) },
-        Accounting { what: "writes", client: Some(12), expected: None, servers: Some(13) },
+        Accounting { what: Counted::Reads, client: Some(12), expected: Some(12), servers: Some(12) },
+        Accounting { what: Counted::Writes, client: Some(12), expected: None, servers: Some(13) },
     ]
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use zklockbench::check;
 use zklockbench::record::Trial;
 use zklockbench::results::RunWriter;
-use zklockbench::verdict::Verdict;
 
 use crate::support::records;
 
@@ -12,5 +12,6 @@ use crate::support::records;
 pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create_dated(parent, "quick", records::began()).unwrap();
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
-    writer.seal(&records::run(trials.len()), &Verdict::Held).unwrap().publish().unwrap()
+    let judged = check::of_run(trials, trials.len());
+    writer.seal(records::run(trials.len()), judged).unwrap().publish().unwrap()
 }

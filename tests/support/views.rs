@@ -2,8 +2,11 @@
 
 use zklockbench::measure::{Histogram, RequestKind, new_histogram};
 use zklockbench::report::View;
-use zklockbench::report::view::{AccountingLine, Broken, Cell, Fault, Repetition};
+use zklockbench::report::view::{Broken, Cell, Fault, Repetition};
+use zklockbench::results::record::{Accounting, Counted};
 use zklockbench::verdict::Verdict;
+
+use crate::support::records;
 
 /// Five strategies as the suite ships them.
 pub const FIVE: [&str; 5] = ["predecessor-watch", "parent-watch", "curator-mutex", "polling", "no-lock"];
@@ -27,7 +30,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View {
         strategies: strategies.iter().map(|&label| label.to_owned()).collect(),
         cells: pairs.map(cell).collect(),
         remarks: Vec::new(),
-        verdict: Verdict::Held,
+        judged: records::held(),
         evidence: None,
     }
 }
@@ -77,20 +80,19 @@ pub fn repetition(strategy: usize, contenders: usize, number: u32) -> Repetition
     measured.handoff = (contenders > 1).then(|| samples(handoff_us, 4000, number));
     measured.per_second =
         (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64).collect();
-    measured.verdict = Verdict::Held;
+    measured.judged = records::held();
+    measured.took_part = contenders as u64;
     measured.accounting = vec![
-        line("reads", 12_000, Some(12_000), Some(12_000)),
-        line("writes", 8_000, Some(8_000), Some(8_000)),
-        line("notifications: node deleted", 3_999, None, Some(3_999)),
+        line(Counted::Reads, 12_000, Some(12_000), Some(12_000)),
+        line(Counted::Writes, 8_000, Some(8_000), Some(8_000)),
+        line(Counted::NodeDeleted, 3_999, None, Some(3_999)),
     ];
     measured
 }
 
 /// One line of the three-way check.
-pub fn line(what: &str, client: u64, expected: Option<u64>, servers: Option<u64>) -> AccountingLine {
-    let known: Vec<u64> = [Some(client), expected, servers].into_iter().flatten().collect();
-    let agrees = (known.len() > 1).then(|| known.iter().all(|number| *number == client));
-    AccountingLine { what: what.into(), client: Some(client), expected, servers, agrees }
+pub fn line(what: Counted, client: u64, expected: Option<u64>, servers: Option<u64>) -> Accounting {
+    Accounting { what, client: Some(client), expected, servers }
 }
 
 fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
@@ -118,6 +120,12 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
         histogram.saturating_record((value as u64).max(1));
     }
     histogram
+}
+
+/// Has so many entries beside another found in a trial, and has it judged accordingly.
+pub fn violate(repetition: &mut Repetition, times: u64) {
+    repetition.violations = times;
+    repetition.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
 }
 
 /// A trial in which nothing was measured.

@@ -12,9 +12,9 @@ use super::output;
 use crate::check;
 use crate::check::history::{Checker, Ending, Judgement};
 use crate::error::{Error, Exit};
-use crate::record::Trial;
+use crate::record::{Judged, Trial};
 use crate::results::history::{HistoryReader, lines_at};
-use crate::results::{self, StoredRun, TrialFile};
+use crate::results::{self, StoredRun};
 use crate::verdict::Verdict;
 use shown::Shown;
 
@@ -87,28 +87,36 @@ fn read_through(path: &Path, strict: bool, stopped: impl Fn() -> bool) -> Result
     Ok(checker.conclude(Ending { cut_off_at: reader.cut_off_at(), strict }))
 }
 
-/// Judges a run and prints where the verdicts differ from those that it recorded.
+/// Judges a run by what was recorded of it, and prints what came of that.
 ///
 /// # Errors
-/// As [`execute`].
+/// As [`execute`]; and when what was recorded as the verdict is not what follows from the rest.
 fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
-    let StoredRun { run, trials: stored } = results::read(&args.path)?;
-    let trials: Vec<Trial> = stored.iter().map(again).collect::<Result<_, _>>()?;
-    let verdict = check::of_run(&trials, run.planned_trials);
-    let changed: Vec<String> = stored.iter().zip(&trials).filter_map(|(old, new)| change(old, new)).collect();
+    let StoredRun { run, mut trials } = results::read(&args.path)?;
+    let mut changed = Vec::new();
+    for trial in &mut trials {
+        let now = check::judge(trial);
+        let recorded = std::mem::replace(&mut trial.judged, now);
+        changed.extend(change(&trial.name(), &recorded, &trial.judged));
+    }
+    let judged = check::of_run(&trials, run.planned_trials);
+    changed.extend(change("the run", &run.judged, &judged));
+    let verdict =
+        if args.strict { judged.verdict.clone().and(zombies(&trials)) } else { judged.verdict.clone() };
     if args.json {
         output::json(&json!({
             "run": args.path.display().to_string(),
             "verdict": verdict.word(),
             "exit_code": exit(&verdict) as u8,
             "reasons": verdict.reasons(),
-            "recorded": run.exclusion,
+            "judged": judged,
+            "recorded": run.judged,
             "least_evidence": check::least_evidence(&trials),
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
         }))?;
     } else {
-        let count = |word| trials.iter().filter(|trial| trial.exclusion.word() == word).count();
+        let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
         let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
         let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
         let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
@@ -120,35 +128,38 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
             conclusion(&verdict)
         ))?;
     }
-    Ok(verdict)
+    if changed.is_empty() {
+        return Ok(verdict);
+    }
+    Err(Error::usage(format!(
+        "{}: its verdicts do not follow from what it recorded (above, after `!`): it was changed after the run, or another \
+         version of the program judged it",
+        args.path.display()
+    )))
 }
 
-fn again(stored: &TrialFile) -> Result<Trial, Error> {
-    let mut trial = stored.evidence().map_err(|missing| {
-        Error::usage(format!(
-            "trial {} can't be judged again: its file has no {missing}, because an older version wrote it; its \
-             verdict was `{}`",
-            stored.index,
-            Verdict::from(&stored.exclusion).word()
-        ))
-    })?;
-    trial.exclusion = check::exclusion(&trial);
-    Ok(trial)
+/// With `--strict` a contender that believes that it holds what the ensemble has given to another violates, too.
+fn zombies(trials: &[Trial]) -> Verdict {
+    let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
+        let zombies = trial.excused.zombies;
+        format!("{}: {zombies} entries beside a holder whose session was suspended or gone", trial.name())
+    });
+    Verdict::violated_if(found.collect())
 }
 
-fn change(old: &TrialFile, new: &Trial) -> Option<String> {
-    let (old, again) = (Verdict::from(&old.exclusion), &new.exclusion);
-    (old.word() != again.word())
-        .then(|| format!("trial {}: recorded as {}, now {}", new.index, old.word(), again.word()))
+fn change(what: &str, recorded: &Judged, now: &Judged) -> Option<String> {
+    let (recorded, now) = (recorded.verdict.word(), now.verdict.word());
+    (recorded != now).then(|| format!("{what}: recorded as {recorded}, now {now}"))
 }
 
 fn machine(trial: &Trial) -> serde_json::Value {
     json!({
-        "index": trial.index,
-        "label": trial.label,
-        "contenders": trial.contenders,
-        "verdict": trial.exclusion.word(),
-        "reasons": trial.exclusion.reasons(),
+        "index": trial.spec.index,
+        "label": trial.spec.strategy.label,
+        "contenders": trial.spec.contenders,
+        "verdict": trial.judged.verdict.word(),
+        "reasons": trial.judged.verdict.reasons(),
+        "judged": trial.judged,
         "evidence": trial.evidence,
     })
 }

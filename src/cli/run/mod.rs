@@ -18,12 +18,12 @@ use super::scenario_file::ScenarioFile;
 use crate::catalog::Holders;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
-use crate::load::{self, Environment, LOST, TOP, Workspace, run_trial};
+use crate::load::{self, Environment, TOP, Workspace, run_trial};
 use crate::record::history::LockKind;
-use crate::record::{Completeness, EnsembleInfo, Run, RunOutcome, Trial};
+use crate::record::{Cause, EnsembleInfo, Judged, Run, RunEnding, RunOutcome, Trial};
 use crate::report::{self, Style, View};
 use crate::results::history::write_trial;
-use crate::results::{self, RunWriter, StoredRun, layout, tidy};
+use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
 use crate::zk::{Access, Target, keep_awake};
@@ -150,32 +150,29 @@ impl Session {
     async fn trials(&mut self, environment: &Environment, stop: &CancellationToken) -> RunOutcome {
         for spec in self.plan.trials.clone() {
             if stop.is_cancelled() {
-                return RunOutcome::Interrupted;
+                return RunOutcome::INTERRUPTED;
             }
             let Some(entry) = lock::find(&spec.strategy.name) else {
-                return RunOutcome::Aborted(format!("no strategy `{}`", spec.strategy.name));
+                return RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name));
             };
             self.progress.trial_begins(&spec);
             let progress = self.progress.clone();
             let sink = move |event: load::Event<'_>| progress.event(&event);
             let mut trial = match run_trial(environment, &spec, entry, stop, &sink).await {
                 Ok(trial) => trial,
-                Err(error) => return RunOutcome::Aborted(self.why(&error.to_string())),
+                Err(error) => return RunOutcome::aborted(self.why(&error.to_string())),
             };
-            trial.exclusion = check::exclusion(&trial);
+            trial.judged = check::judge(&trial);
             self.progress.trial_ended(&trial);
-            let cut_short = trial.completeness.clone();
+            let cut_short = trial.cut_short.clone();
             if let Err(error) = self.keep(trial) {
-                return RunOutcome::Aborted(error.to_string());
+                return RunOutcome::aborted(error.to_string());
             }
-            match cut_short {
-                Completeness::Partial(why) if why.starts_with(LOST) => {
-                    return RunOutcome::Aborted(self.why(&why));
-                }
-                _ => {}
+            if let Some(lost) = cut_short.filter(|cut| cut.cause == Cause::EnsembleLost) {
+                return RunOutcome::aborted(self.why(&lost.why));
             }
         }
-        if stop.is_cancelled() { RunOutcome::Interrupted } else { RunOutcome::Complete }
+        if stop.is_cancelled() { RunOutcome::INTERRUPTED } else { RunOutcome::COMPLETE }
     }
 
     /// Says, too, when a server of our own has ended.
@@ -196,15 +193,15 @@ impl Session {
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {
-        let kind = match lock::find(&trial.strategy).map(|entry| entry.card.guarantees.holders) {
+        let strategy = &trial.spec.strategy;
+        let kind = match lock::find(&strategy.name).map(|entry| entry.card.guarantees.holders) {
             Some(Holders::ReadersOrOneWriter) => LockKind::ReadWrite,
             Some(Holders::Leases(param)) => {
-                let leases = trial.params.get(param).and_then(|leases| leases.parse().ok());
-                LockKind::Semaphore(leases.unwrap_or(1))
+                LockKind::Semaphore(lock::count_of(&strategy.params, param, 1).try_into().unwrap_or(u32::MAX))
             }
             _ => LockKind::Mutex,
         };
-        write_trial(&layout::trial_history(self.writer.dir(), trial.index), trial, kind)
+        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.
@@ -212,7 +209,7 @@ impl Session {
         if self.world.is_fresh() {
             return;
         }
-        if matches!(outcome, RunOutcome::Aborted(_)) && !self.world.answers().await {
+        if outcome.ending == RunEnding::Aborted && !self.world.answers().await {
             output::note(&format!(
                 "warning: {} stays behind on the ensemble, which does not answer; remove it later with: \
                  zklockbench clean --connect {} --run-id {}",
@@ -234,26 +231,27 @@ impl Session {
         if self.trials.is_empty() {
             return Err(nothing(measured.outcome));
         }
-        let (run, verdict) = (self.record(&measured), self.verdict());
+        let (run, judged) = (self.record(&measured), self.judge());
         let Self { args, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        let sealed = writer.seal(&run, &verdict)?;
+        let exit = exit(measured.outcome.ending, &judged.verdict);
+        let sealed = writer.seal(run, judged)?;
         let stored = results::read(sealed.dir())?;
         let view = View::of(&stored);
         draw(&view, sealed.dir());
         let path = sealed.publish()?;
-        let exit = exit(&measured.outcome, &verdict);
         print(&args, &stored, &view, &path, exit)?;
-        if let RunOutcome::Aborted(why) = &measured.outcome {
+        if measured.outcome.ending == RunEnding::Aborted {
             return Err(Error::environment(format!(
-                "{why}; what was measured till then is in {}",
+                "{}; what was measured till then is in {}",
+                measured.outcome.why.unwrap_or_default(),
                 path.display()
             )));
         }
         Ok(exit)
     }
 
-    fn verdict(&self) -> Verdict {
+    fn judge(&self) -> Judged {
         check::of_run(&self.trials, self.plan.trials.len())
     }
 
@@ -269,6 +267,7 @@ impl Session {
                 .filter(|commit| !commit.is_empty())
                 .map(str::to_owned),
             scenario: self.scenario().name.clone(),
+            strategies: self.scenario().strategies.iter().map(|strategy| strategy.label.clone()).collect(),
             scenario_text: self.file.text.clone(),
             overrides: self.file.overrides.clone(),
             seed: self.scenario().seed,
@@ -284,9 +283,9 @@ impl Session {
 }
 
 fn nothing(outcome: RunOutcome) -> Error {
-    match outcome {
-        RunOutcome::Aborted(why) => Error::Environment(why),
-        RunOutcome::Interrupted | RunOutcome::Complete => Error::Interrupted,
+    match outcome.ending {
+        RunEnding::Aborted => Error::Environment(outcome.why.unwrap_or_default()),
+        RunEnding::Interrupted | RunEnding::Complete => Error::Interrupted,
     }
 }
 
@@ -305,13 +304,13 @@ fn draw(view: &View, directory: &Path) {
     }
 }
 
-fn exit(outcome: &RunOutcome, verdict: &Verdict) -> Exit {
-    match (outcome, verdict) {
-        (RunOutcome::Interrupted, _) => Exit::Interrupted,
-        (RunOutcome::Aborted(_), _) => Exit::Environment,
-        (RunOutcome::Complete, Verdict::Violated(_)) => Exit::Violated,
-        (RunOutcome::Complete, Verdict::Unknown(_)) => Exit::Unknown,
-        (RunOutcome::Complete, Verdict::Held) => Exit::Held,
+fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
+    match (ending, verdict) {
+        (RunEnding::Interrupted, _) => Exit::Interrupted,
+        (RunEnding::Aborted, _) => Exit::Environment,
+        (RunEnding::Complete, Verdict::Violated(_)) => Exit::Violated,
+        (RunEnding::Complete, Verdict::Unknown(_)) => Exit::Unknown,
+        (RunEnding::Complete, Verdict::Held) => Exit::Held,
     }
 }
 
@@ -321,7 +320,7 @@ fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exi
             "results": path,
             "exit_code": exit as u8,
             "run": stored.run,
-            "trials": stored.trials,
+            "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
         }));
     }
     let colour = output::may_colour(&std::io::stdout());
@@ -352,10 +351,10 @@ mod tests {
     fn nothing_but_a_complete_run_that_held_is_green() {
         let unknown = || Verdict::Unknown(vec!["why".into()]);
         let violated = || Verdict::Violated(vec!["why".into()]);
-        assert_eq!(exit(&RunOutcome::Complete, &Verdict::Held), Exit::Held);
-        assert_eq!(exit(&RunOutcome::Complete, &violated()), Exit::Violated);
-        assert_eq!(exit(&RunOutcome::Complete, &unknown()), Exit::Unknown);
-        assert_eq!(exit(&RunOutcome::Interrupted, &unknown()), Exit::Interrupted);
-        assert_eq!(exit(&RunOutcome::Aborted(String::new()), &unknown()), Exit::Environment);
+        assert_eq!(exit(RunEnding::Complete, &Verdict::Held), Exit::Held);
+        assert_eq!(exit(RunEnding::Complete, &violated()), Exit::Violated);
+        assert_eq!(exit(RunEnding::Complete, &unknown()), Exit::Unknown);
+        assert_eq!(exit(RunEnding::Interrupted, &unknown()), Exit::Interrupted);
+        assert_eq!(exit(RunEnding::Aborted, &unknown()), Exit::Environment);
     }
 }

@@ -12,9 +12,10 @@ use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::load::Event;
 use crate::measure::Measure;
-use crate::record::{Completeness, Trial};
+use crate::record::{Standstill, Trial};
 use crate::scenario::{Plan, TrialSpec};
 use crate::units::{contenders, format_micros};
+use crate::verdict::Verdict;
 
 /// Shows how far a run is.
 #[derive(Clone)]
@@ -152,23 +153,27 @@ fn bar(expected: Duration) -> ProgressBar {
 }
 
 fn line(trial: &Trial, number: usize, of: usize) -> String {
-    let rate = trial.throughput().map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+    let rate = trial.derived().throughput_per_s;
+    let rate = rate.map_or_else(String::new, |rate| format!("{rate:.1} acquisitions/s, "));
     let wait = trial.histograms.get(&Measure::Wait);
     let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));
     let mut text = format!(
-        "[{number}/{of}] {}, {}, repetition {}: {rate} acquisitions/s, wait p50 {wait}",
-        trial.label,
-        contenders(trial.contenders),
-        trial.repetition
+        "[{number}/{of}] {}, {}, repetition {}: {rate}wait p50 {wait}",
+        trial.spec.strategy.label,
+        contenders(trial.spec.contenders),
+        trial.spec.repetition
     );
-    if trial.violation_count > 0 {
-        text += &format!(", {} VIOLATIONS", trial.violation_count);
+    if matches!(trial.judged.verdict, Verdict::Violated(_)) {
+        text += &format!(", VIOLATED: {}", trial.judged.why.as_deref().unwrap_or_default());
+    }
+    if let Some(Standstill { lasted_us, .. }) = &trial.standstill {
+        text += &format!(", stood still for {}", format_micros(*lasted_us));
     }
     if let Some(why) = &trial.health.invalid {
         text += &format!(", invalid: {why}");
     }
-    if let Completeness::Partial(why) = &trial.completeness {
-        text += &format!(", partial: {why}");
+    if let Some(cut) = &trial.cut_short {
+        text += &format!(", partial: {}", cut.why);
     }
     text
 }

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::load::{Environment, Event, run_trial};
 use crate::lock;
-use crate::record::Completeness;
 use crate::scenario::{Plan, parse};
 
 /// A round; two contenders on each of several locks keep the servers busier than one queue does.
@@ -42,9 +41,9 @@ pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Res
         let Some(entry) = lock::find(&spec.strategy.name) else { continue };
         let ignore = |_: Event<'_>| {};
         let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
-        match trial.completeness {
-            Completeness::Partial(why) if !stop.is_cancelled() => {
-                return Err(Error::environment(format!("while the servers were warmed up: {why}")));
+        match trial.cut_short {
+            Some(cut) if !stop.is_cancelled() => {
+                return Err(Error::environment(format!("while the servers were warmed up: {}", cut.why)));
             }
             _ => acquired += trial.measured.acquired(),
         }

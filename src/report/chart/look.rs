@@ -100,12 +100,12 @@ pub(super) struct Mark {
 impl Mark {
     /// The mark of a figure over all repetitions of a cell.
     pub fn of(cell: &Cell) -> Self {
-        Self { doubtful: !cell.is_sound(), violated: cell.violations() > 0 }
+        Self { doubtful: !cell.is_sound(), violated: cell.is_violated() }
     }
 
     /// The mark of one repetition's figure.
     pub fn of_one(repetition: &Repetition) -> Self {
-        Self { doubtful: !repetition.is_sound(), violated: repetition.violations > 0 }
+        Self { doubtful: !repetition.is_sound(), violated: repetition.is_violated() }
     }
 }
 
@@ -223,14 +223,14 @@ fn turn(strokes: &mut Vec<Vec<Point>>, part: usize, at: Point) {
 /// for.
 pub(super) fn caption_of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
     let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
-    let violated = by_strategy(&cells, |cell| cell.violations() > 0);
+    let violated = by_strategy(&cells, Cell::is_violated);
     if !violated.is_empty() {
-        said.push("Red cross: the lock let two contenders in at once.".to_owned());
+        said.push("Red cross: the lock broke a promise.".to_owned());
     }
     let mut caption = caption_of_doubts(view, said, shown);
     caption.extend(violated.iter().map(|(strategy, cells)| {
-        let count: u64 = cells.iter().map(|cell| cell.violations()).sum();
-        format!("Violated: {}: {count} violations", named(view, *strategy, cells))
+        let why = cells.iter().find_map(|cell| cell.why_violated()).unwrap_or_default();
+        format!("Violated: {}: {why}", named(view, *strategy, cells))
     }));
     caption
 }

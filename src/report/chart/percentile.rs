@@ -5,7 +5,7 @@ use super::look::{Mark, caption_of};
 use super::picture::Picture;
 use super::plot::{Marked, Series, draw_series};
 use super::sheet::Sheet;
-use crate::measure::{Histogram, Measure};
+use crate::measure::{self, Histogram, Measure};
 use crate::report::View;
 use crate::report::view::Cell;
 use crate::units;
@@ -21,7 +21,14 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
     let shown = |cell: &Cell| cell.contenders == contenders && cell.has_samples(measure);
-    let said = caption_of(view, vec![explain(measure)], shown);
+    let unserved = |cell: &Cell| cell.sum(|one| one.unserved);
+    let bound = view.cells.iter().any(|cell| shown(cell) && measure == Measure::Wait && unserved(cell) > 0);
+    let bound = bound.then(|| {
+        "Waits that were not served count as long as they lasted, so lines may be too low at their ends."
+            .to_owned()
+    });
+    let said = [explain(measure)].into_iter().chain(bound).collect::<Vec<_>>().join(" ");
+    let said = caption_of(view, vec![said], shown);
     let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
@@ -39,11 +46,11 @@ fn explain(measure: Measure) -> String {
         }
         _ => "Wait: from when the acquire should have started to its return.",
     };
-    format!("{what} Repetitions are merged; each line ends at the largest of its samples.")
+    format!("{what} The samples of all repetitions are pooled; each line ends at the largest of its samples.")
 }
 
 fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
-    let samples = cell.merged(measure)?;
+    let samples = cell.pooled(measure)?;
     let mark = Mark::of(cell);
     Some(Series {
         strategy: cell.strategy,
@@ -79,5 +86,5 @@ fn markers(samples: &Histogram, mark: Mark) -> Vec<Marked> {
 }
 
 fn value_at(samples: &Histogram, rarity: f64) -> f64 {
-    samples.value_at_quantile(1.0 - 1.0 / rarity).max(1) as f64
+    measure::value_at(samples, 1.0 - 1.0 / rarity).max(1) as f64
 }

@@ -1,16 +1,16 @@
 //! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
 use super::{Column, Grid, NOT_MEASURED, numbers, words};
-use crate::measure::{Histogram, Measure};
+use crate::measure::Measure;
 use crate::report::View;
 use crate::report::view::{
-    AccountingLine, AccountingRow, Cell, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures,
-    UnderFault, gap_word, recovery_word, verdict_word,
+    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures, UnderFault,
+    gap_word, recovery_word, verdict_word,
 };
 use crate::units::{format_micros, number};
 
 /// How many columns there are.
-const COUNT: usize = 18;
+const COUNT: usize = 20;
 
 /// Every column, from left to right.
 const COLUMNS: [Column; COUNT] = [
@@ -23,6 +23,8 @@ const COLUMNS: [Column; COUNT] = [
     numbers("wait p99", 0),
     numbers("wait max", 5),
     numbers("handoff p50", 3),
+    numbers("unserved", 1),
+    numbers("standstill", 1),
     numbers("fan-out", 0),
     numbers("requests/acq", 2),
     numbers("notifications/acq", 7),
@@ -46,25 +48,34 @@ impl Grid {
 pub(super) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
     let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
+    let unserved = view.cells.iter().any(|cell| cell.sum(|one| one.unserved) > 0);
+    let unserved = if unserved {
+        "unserved: waits that ended without the lock, or had not ended when the phase did; ≥: at least, because of these; "
+    } else {
+        ""
+    };
     format!(
-        "{figures}acq: acquisition; fan-out: notifications caused by a release, per release; -: not measured."
+        "{figures}acq: acquisition; {unserved}fan-out: notifications caused by a release, per release; -: not measured."
     )
 }
 
 /// One row: a text for each column.
 fn row(view: &View, cell: &Cell) -> [String; COUNT] {
-    let wait = cell.merged(Measure::Wait);
-    let handoff = cell.merged(Measure::Handoff);
+    let percentile = |measure, quantile| {
+        cell.percentile(measure, quantile).map_or_else(not_measured, |value| value.shown())
+    };
     [
         view.label(cell).to_owned(),
-        cell.contenders.to_string(),
+        contenders(cell),
         repetitions(cell),
         median(cell, |one| one.throughput),
         cell.spread(|one| one.throughput).map_or_else(not_measured, ends),
-        percentile(wait.as_ref(), 0.5),
-        percentile(wait.as_ref(), 0.99),
-        percentile(wait.as_ref(), 1.0),
-        percentile(handoff.as_ref(), 0.5),
+        percentile(Measure::Wait, 0.5),
+        percentile(Measure::Wait, 0.99),
+        cell.longest(Measure::Wait).map_or_else(not_measured, |value| value.shown()),
+        percentile(Measure::Handoff, 0.5),
+        unserved(cell),
+        standstill(cell),
         median(cell, |one| one.fan_out),
         median(cell, Repetition::requests_total),
         median(cell, |one| one.notifications),
@@ -97,11 +108,28 @@ fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> String {
     cell.median(figure).map_or_else(not_measured, number)
 }
 
-fn percentile(samples: Option<&Histogram>, quantile: f64) -> String {
-    samples.map_or_else(not_measured, |samples| {
-        // The histogram rounds up to its bucket's end, which may lie above the largest sample.
-        format_micros(samples.value_at_quantile(quantile).min(samples.max()))
-    })
+/// How many contenders there were, and of how many where some had no session.
+fn contenders(cell: &Cell) -> String {
+    let took_part = cell.took_part();
+    if took_part < cell.contenders as u64 {
+        format!("{took_part} of {}", cell.contenders)
+    } else {
+        cell.contenders.to_string()
+    }
+}
+
+/// Waits that were not served, in all repetitions.
+fn unserved(cell: &Cell) -> String {
+    match cell.sum(|one| one.unserved) {
+        0 => not_measured(),
+        some => some.to_string(),
+    }
+}
+
+/// The longest standstill that no lock explains.
+fn standstill(cell: &Cell) -> String {
+    let all = cell.repetitions.iter().filter_map(|one| one.standstill.as_ref());
+    all.map(|stood| stood.lasted_us).max().map_or_else(not_measured, format_micros)
 }
 
 /// The verdict in a word.
@@ -127,11 +155,11 @@ impl Grid {
             vec![
                 row.strategy,
                 row.contenders.to_string(),
-                row.line.what,
+                row.line.what.name().to_owned(),
                 counted(row.line.client),
                 counted(row.line.expected),
                 counted(row.line.servers),
-                agree(row.line.agrees).to_owned(),
+                agree(row.agrees).to_owned(),
             ]
         };
         let columns = vec![
@@ -150,7 +178,8 @@ impl Grid {
     pub(super) fn cross_check(view: &View) -> Self {
         let row = |check: CrossCheck| {
             let lines = [&check.reads, &check.writes, &check.notifications];
-            let agrees = lines.iter().filter_map(|line| line.as_ref()?.agrees).reduce(|all, one| all && one);
+            let agrees =
+                lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
             let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
             let contenders = check.contenders.to_string();
             vec![check.strategy, contenders, reads, writes, notifications, agree(agrees).to_owned()]
@@ -171,11 +200,8 @@ fn counted(value: Option<u64>) -> String {
     value.map_or_else(|| NOT_MEASURED.to_owned(), |number| number.to_string())
 }
 
-fn both(line: Option<&AccountingLine>) -> String {
-    line.map_or_else(
-        || NOT_MEASURED.to_owned(),
-        |line| format!("{} / {}", counted(line.client), counted(line.servers)),
-    )
+fn both(line: Option<&Compared>) -> String {
+    line.map_or_else(not_measured, |line| format!("{} / {}", line.client, line.servers))
 }
 
 fn agree(agrees: Option<bool>) -> &'static str {

@@ -73,13 +73,14 @@ impl Grid {
 
 /// The first line: what ran, and the verdict with its first reason.
 fn headline(view: &View) -> String {
-    let why = view.verdict.reasons().first().map_or_else(String::new, |why| format!(" ({why})"));
-    let what = if view.verdict == Verdict::Held { "exclusion held" } else { view.verdict.word() };
+    let why = view.judged.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    let held = view.judged.verdict == Verdict::Held;
+    let what = if held { "exclusion held" } else { view.judged.verdict.word() };
     format!("{}: {what}{why}", view.title)
 }
 
 /// What a verdict of held rests on; nothing where it is not known.
 fn evidence(view: &View) -> Option<String> {
-    let evidence = view.evidence.as_ref().filter(|_| view.verdict == Verdict::Held)?;
+    let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
     Some(format!("Evidence: {evidence}."))
 }

@@ -1,6 +1,7 @@
 //! Client, cost model and servers side by side.
 
-use super::{AccountingLine, Cell, View};
+use super::{Cell, View};
+use crate::results::record::{Accounting, Counted};
 
 /// One line of the three-way check of a cell: the sums over its repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +10,10 @@ pub struct AccountingRow {
     pub strategy: String,
     /// Contenders.
     pub contenders: usize,
-    /// The sums. They agree only if each repetition's numbers did.
-    pub line: AccountingLine,
+    /// The sums.
+    pub line: Accounting,
+    /// Whether the numbers of each repetition agree; `None` where only one of them counted.
+    pub agrees: Option<bool>,
 }
 
 /// What the client counted in one cell against what the servers did.
@@ -21,11 +24,22 @@ pub struct CrossCheck {
     /// Contenders.
     pub contenders: usize,
     /// Reads that succeeded.
-    pub reads: Option<AccountingLine>,
+    pub reads: Option<Compared>,
     /// Writes that succeeded.
-    pub writes: Option<AccountingLine>,
+    pub writes: Option<Compared>,
     /// Notifications of all kinds.
-    pub notifications: Option<AccountingLine>,
+    pub notifications: Option<Compared>,
+}
+
+/// Two counts of the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compared {
+    /// As the client counted.
+    pub client: u64,
+    /// As the servers counted.
+    pub servers: u64,
+    /// Whether they agree in each repetition.
+    pub agrees: bool,
 }
 
 impl View {
@@ -33,14 +47,13 @@ impl View {
     #[must_use]
     pub fn cross_checks(&self) -> Vec<CrossCheck> {
         let check = |cell: &Cell| {
-            let lines = sums(cell);
-            let of = |kind: &str| together(lines.iter().filter(|line| line.what.starts_with(kind)));
+            let of = |chosen: fn(Counted) -> bool| compared(cell, chosen);
             CrossCheck {
                 strategy: self.label(cell).to_owned(),
                 contenders: cell.contenders,
-                reads: of("reads"),
-                writes: of("writes"),
-                notifications: of("notifications: "),
+                reads: of(|what| what == Counted::Reads),
+                writes: of(|what| what == Counted::Writes),
+                notifications: of(Counted::is_event),
             }
         };
         let asked = |check: &CrossCheck| {
@@ -53,53 +66,49 @@ impl View {
     #[must_use]
     pub fn accounting(&self) -> Vec<AccountingRow> {
         let rows_of = |cell: &Cell| -> Vec<AccountingRow> {
-            let row = |line| AccountingRow {
+            let row = |what| AccountingRow {
                 strategy: self.label(cell).to_owned(),
                 contenders: cell.contenders,
-                line,
+                line: sum(cell, what),
+                agrees: lines(cell, what).filter_map(Accounting::agrees).reduce(|all, one| all && one),
             };
-            sums(cell).into_iter().map(row).collect()
+            whats(cell).into_iter().map(row).collect()
         };
         self.cells.iter().flat_map(rows_of).collect()
     }
 }
 
-fn sums(cell: &Cell) -> Vec<AccountingLine> {
-    let mut whats: Vec<&str> = Vec::new();
-    for line in cell.repetitions.iter().flat_map(|repetition| &repetition.accounting) {
-        if !whats.contains(&line.what.as_str()) {
-            whats.push(&line.what);
-        }
-    }
-    whats.into_iter().map(|what| sum(cell, what)).collect()
+/// What was counted, in the order of the table.
+fn whats(cell: &Cell) -> std::collections::BTreeSet<Counted> {
+    cell.repetitions.iter().flat_map(|one| &one.accounting).map(|line| line.what).collect()
+}
+
+fn lines(cell: &Cell, what: Counted) -> impl Iterator<Item = &Accounting> {
+    cell.repetitions.iter().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
 /// Adds up one line. A number that one repetition lacks is missing from the sum too: a part would look like
 /// a disagreement.
-fn sum(cell: &Cell, what: &str) -> AccountingLine {
-    let lines: Vec<&AccountingLine> =
-        cell.repetitions.iter().flat_map(|r| &r.accounting).filter(|line| line.what == what).collect();
-    let total = |number: fn(&AccountingLine) -> Option<u64>| lines.iter().map(|line| number(line)).sum();
-    AccountingLine {
-        what: what.to_owned(),
+fn sum(cell: &Cell, what: Counted) -> Accounting {
+    let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
+    Accounting {
+        what,
         client: total(|line| line.client),
         expected: total(|line| line.expected),
         servers: total(|line| line.servers),
-        agrees: lines.iter().filter_map(|line| line.agrees).reduce(|all, one| all && one),
     }
 }
 
-/// Several lines that the servers counted as one; none when they counted one of them not.
-fn together<'a>(lines: impl Iterator<Item = &'a AccountingLine> + Clone) -> Option<AccountingLine> {
-    let (client, servers) = (
-        lines.clone().map(|line| line.client).sum::<Option<u64>>()?,
-        lines.clone().map(|line| line.servers).sum::<Option<u64>>()?,
-    );
-    Some(AccountingLine {
-        what: lines.clone().next()?.what.clone(),
-        client: Some(client),
-        expected: None,
-        servers: Some(servers),
-        agrees: lines.filter_map(|line| line.agrees).reduce(|all, one| all && one),
+/// Several lines as one; `None` when the servers, or the client, did not count one of them.
+fn compared(cell: &Cell, chosen: fn(Counted) -> bool) -> Option<Compared> {
+    let chosen: Vec<&Accounting> =
+        whats(cell).into_iter().filter(|what| chosen(*what)).flat_map(|what| lines(cell, what)).collect();
+    let counts =
+        |number: fn(&Accounting) -> Option<u64>| chosen.iter().map(|line| number(line)).sum::<Option<u64>>();
+    (!chosen.is_empty()).then_some(())?;
+    Some(Compared {
+        client: counts(|line| line.client)?,
+        servers: counts(|line| line.servers)?,
+        agrees: chosen.iter().all(|line| line.client == line.servers),
     })
 }

@@ -1,6 +1,8 @@
 //! One strategy at one contender count, over all its repetitions, and all that a table or chart may say of each.
 
-use crate::measure::{Histogram, Measure, RequestKind};
+use crate::measure::{Histogram, Measure, RequestKind, pooled, value_at, with_unserved};
+use crate::results::record::{Accounting, Judged, Standstill};
+use crate::units::format_micros;
 use crate::verdict::Verdict;
 
 /// One strategy at one contender count.
@@ -44,6 +46,24 @@ impl Spread {
     }
 }
 
+/// A percentile in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percentile {
+    /// Its value.
+    pub us: f64,
+    /// Waits that were not served could make it longer: it is at least this.
+    pub at_least: bool,
+}
+
+impl Percentile {
+    /// As tables show it: `12 ms`, or `≥ 12 ms`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let text = format_micros(self.us.round() as u64);
+        if self.at_least { format!("≥ {text}") } else { text }
+    }
+}
+
 impl Cell {
     /// Whether at least one repetition is neither invalid nor partial.
     #[must_use]
@@ -72,34 +92,75 @@ impl Cell {
     /// Whether a repetition that counts has samples of that measure.
     #[must_use]
     pub fn has_samples(&self, measure: Measure) -> bool {
-        self.counting().any(|one| one.samples(measure).is_some_and(|samples| !samples.is_empty()))
+        self.counting().any(|one| one.all_samples(measure).is_some())
     }
 
-    /// All samples of the repetitions that count, in one histogram; `None` when there is no sample.
+    /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
+    /// as it is one in any of them. `None` when none has a sample.
     #[must_use]
-    pub fn merged(&self, measure: Measure) -> Option<Histogram> {
-        let mut samples = self.counting().filter_map(|repetition| repetition.samples(measure));
-        let mut all = samples.next()?.clone();
-        for more in samples {
-            // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest
-            // would still be a true sample.
-            let _ = all.add(more);
-        }
-        (!all.is_empty()).then_some(all)
+    pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
+        let each: Vec<Percentile> =
+            self.counting().filter_map(|repetition| repetition.percentile(measure, quantile)).collect();
+        let us = Spread::of(each.iter().map(|one| one.us))?.median;
+        Some(Percentile { us, at_least: each.iter().any(|one| one.at_least) })
     }
 
-    /// Requests per acquisition, kind by kind: for each kind the mean over the repetitions that count, so
-    /// that the kinds add up to the total.
+    /// The longest of all samples of the repetitions that count.
+    #[must_use]
+    pub fn longest(&self, measure: Measure) -> Option<Percentile> {
+        let each = self.counting().filter_map(|repetition| repetition.percentile(measure, 1.0));
+        each.max_by(|one, other| one.us.total_cmp(&other.us).then(one.at_least.cmp(&other.at_least)))
+    }
+
+    /// All samples of the repetitions that count, pooled in one histogram; waits that were not served among the others, as
+    /// long as they lasted. `None` when there is no sample.
+    #[must_use]
+    pub fn pooled(&self, measure: Measure) -> Option<Histogram> {
+        self.counting().filter_map(|repetition| repetition.all_samples(measure)).reduce(pooled)
+    }
+
+    /// Requests per acquisition, kind by kind, of the repetition with the median total (or of the two in the middle, half
+    /// of each), so that the kinds add up to the median that the table shows.
     #[must_use]
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
-        let counting: Vec<&Repetition> = self.counting().filter(|r| !r.requests.is_empty()).collect();
-        let mean = |kind: RequestKind| {
-            let all = counting.iter().flat_map(|repetition| &repetition.requests);
-            all.filter(|(other, _)| *other == kind).map(|(_, amount)| amount).sum::<f64>()
-                / counting.len() as f64
+        let mut counting: Vec<(f64, &Repetition)> =
+            self.counting().filter_map(|one| Some((one.requests_total()?, one))).collect();
+        counting.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let Some(last) = counting.len().checked_sub(1) else { return Vec::new() };
+        let middle = [counting[last / 2].1, counting[counting.len() / 2].1];
+        let amount = |kind: RequestKind| {
+            let of = |one: &Repetition| {
+                one.requests.iter().find(|(other, _)| *other == kind).map_or(0.0, |(_, n)| *n)
+            };
+            middle.into_iter().map(of).sum::<f64>() / 2.0
         };
-        let kinds = RequestKind::ALL.into_iter().map(|kind| (kind, mean(kind)));
+        let kinds = RequestKind::ALL.into_iter().map(|kind| (kind, amount(kind)));
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
+    }
+
+    /// Whether a promise was broken in any repetition.
+    #[must_use]
+    pub fn is_violated(&self) -> bool {
+        self.repetitions.iter().any(Repetition::is_violated)
+    }
+
+    /// Why: what was judged of the first repetition in which one was.
+    #[must_use]
+    pub fn why_violated(&self) -> Option<String> {
+        let first = self.repetitions.iter().find(|one| one.is_violated())?;
+        first.judged.why.clone()
+    }
+
+    /// Contenders, and how many of them took part in the repetition with the fewest.
+    #[must_use]
+    pub fn took_part(&self) -> u64 {
+        self.repetitions.iter().map(|one| one.took_part).min().unwrap_or(0)
+    }
+
+    /// A count over all repetitions.
+    #[must_use]
+    pub fn sum(&self, count: impl Fn(&Repetition) -> u64) -> u64 {
+        self.repetitions.iter().map(count).sum()
     }
 
     /// Acquisitions in each second: the median over the repetitions that count and lasted that long.
@@ -115,7 +176,7 @@ impl Cell {
     /// Violations found in all repetitions.
     #[must_use]
     pub fn violations(&self) -> u64 {
-        self.repetitions.iter().map(|repetition| repetition.violations).sum()
+        self.sum(|repetition| repetition.violations)
     }
 }
 
@@ -140,8 +201,18 @@ pub struct Repetition {
     pub fairness: Option<f64>,
     /// Readers inside at a time, on average.
     pub readers: Option<f64>,
-    /// Samples of the wait.
+    /// How many contenders had a session.
+    pub took_part: u64,
+    /// Locks acquired.
+    pub acquired: u64,
+    /// Acquires that timed out.
+    pub timed_out: u64,
+    /// Waits that ended without the lock, timed out or otherwise, or had not ended when the measured phase did.
+    pub unserved: u64,
+    /// Samples of the waits that were served.
     pub wait: Option<Histogram>,
+    /// Samples of those that were not: each lasted at least so long.
+    pub unserved_wait: Option<Histogram>,
     /// Samples of the handoff.
     pub handoff: Option<Histogram>,
     /// Acquisitions in each full second of the measured phase.
@@ -150,14 +221,14 @@ pub struct Repetition {
     pub invalid: Option<String>,
     /// Why the trial is partial: it was cut short.
     pub partial: Option<String>,
+    /// The longest standstill that the lock does not explain.
+    pub standstill: Option<Standstill>,
     /// Violations found.
     pub violations: u64,
-    /// The first violation in words.
-    pub first_violation: Option<String>,
-    /// Whether the lock excluded.
-    pub verdict: Verdict,
+    /// What was judged.
+    pub judged: Judged,
     /// Client, cost model and servers side by side.
-    pub accounting: Vec<AccountingLine>,
+    pub accounting: Vec<Accounting>,
     /// What was broken on purpose, and what followed; `None` when nothing was.
     pub broken: Option<Broken>,
 }
@@ -176,14 +247,19 @@ impl Repetition {
             overtaken: None,
             fairness: None,
             readers: None,
+            took_part: 0,
+            acquired: 0,
+            timed_out: 0,
+            unserved: 0,
             wait: None,
+            unserved_wait: None,
             handoff: None,
             per_second: Vec::new(),
             invalid: None,
             partial: None,
+            standstill: None,
             violations: 0,
-            first_violation: None,
-            verdict: Verdict::Unknown(Vec::new()),
+            judged: Judged::none_yet(),
             accounting: Vec::new(),
             broken: None,
         }
@@ -201,6 +277,31 @@ impl Repetition {
         (!self.requests.is_empty()).then(|| self.requests.iter().map(|(_, amount)| amount).sum())
     }
 
+    /// Whether a promise was broken.
+    #[must_use]
+    pub fn is_violated(&self) -> bool {
+        matches!(self.judged.verdict, Verdict::Violated(_))
+    }
+
+    /// All samples of a measure; waits that were not served among those that were.
+    #[must_use]
+    pub fn all_samples(&self, measure: Measure) -> Option<Histogram> {
+        let unserved = self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait);
+        with_unserved(self.samples(measure), unserved)
+    }
+
+    /// A percentile of a measure; `None` when there is no sample.
+    ///
+    /// A wait that was not served is longer than it is known to be, so it can only move a percentile that is not shorter
+    /// than what is known of it.
+    #[must_use]
+    pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
+        let us = value_at(&self.all_samples(measure)?, quantile);
+        let unserved = self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait);
+        let at_least = unserved.is_some_and(|unserved| !unserved.is_empty() && unserved.min() <= us);
+        Some(Percentile { us: us as f64, at_least })
+    }
+
     /// The samples of wait or handoff; `None` for every other measure.
     #[must_use]
     pub fn samples(&self, measure: Measure) -> Option<&Histogram> {
@@ -216,29 +317,13 @@ impl Repetition {
 /// nobody to exclude, so there is no verdict on it.
 #[must_use]
 pub fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
-    let verdict = trials.iter().map(|one| one.verdict.clone()).reduce(Verdict::and)?;
+    let verdict = trials.iter().map(|one| one.judged.verdict.clone()).reduce(Verdict::and)?;
     match verdict {
         Verdict::Violated(_) => Some("VIOLATED"),
-        _ if trials.iter().any(|one| one.violations > 0) => Some("VIOLATED"),
         _ if contenders < 2 => None,
         Verdict::Held if trials.iter().all(|one| one.is_sound()) => Some("held"),
         _ => Some("unknown"),
     }
-}
-
-/// One line of the three-way check of one trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccountingLine {
-    /// What is counted.
-    pub what: String,
-    /// As the client counted it.
-    pub client: Option<u64>,
-    /// As the cost model predicts it.
-    pub expected: Option<u64>,
-    /// As the servers counted it.
-    pub servers: Option<u64>,
-    /// Whether the numbers that are there agree; `None` when there is only one.
-    pub agrees: Option<bool>,
 }
 
 /// The faults of one trial and what followed.

@@ -8,11 +8,11 @@ mod faults;
 mod notes;
 mod stored;
 
-pub use accounting::{AccountingRow, CrossCheck};
-pub use cell::{AccountingLine, Broken, Cell, Fault, Order, Repetition, Spread, verdict_word};
+pub use accounting::{AccountingRow, Compared, CrossCheck};
+pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict_word};
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 
-use crate::verdict::Verdict;
+use crate::results::record::Judged;
 
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,8 @@ pub struct View {
     pub cells: Vec<Cell>,
     /// What must be said of the run as a whole, e.g. that it was cut short.
     pub remarks: Vec<String>,
-    /// The verdict on the run.
-    pub verdict: Verdict,
+    /// What was judged of the run.
+    pub judged: Judged,
     /// What the verdict rests on, in a sentence without a full stop; `None` where it did not hold, or nothing tells.
     pub evidence: Option<String>,
 }

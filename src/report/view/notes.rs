@@ -1,7 +1,8 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
 use super::{Broken, Cell, Fault, Repetition, View};
-use crate::units::contenders;
+use crate::measure::Measure;
+use crate::units::{contenders, format_micros};
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -15,21 +16,32 @@ impl View {
         notes
     }
 
-    /// One line for each cell in which the lock did not exclude, then one for each trial whose figures do not
-    /// count, with the reason.
+    /// One line for each cell in which a promise was broken, then one for each trial whose figures do not count, or in
+    /// which the lock stood still or contenders were not served, with the reason.
     fn marks(&self) -> Vec<String> {
-        let violations = self.cells.iter().filter_map(|cell| self.violations_of(cell));
+        let violated = self
+            .cells
+            .iter()
+            .filter_map(|cell| Some(format!("violated: {}: {}", self.name(cell), cell.why_violated()?)));
         let trials = self.cells.iter().flat_map(|cell| cell.repetitions.iter().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
-        violations.chain(doubts).collect()
+        let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
+        violated.chain(doubts).chain(unserved).collect()
     }
 
-    fn violations_of(&self, cell: &Cell) -> Option<String> {
-        let first = cell.repetitions.iter().find_map(|repetition| repetition.first_violation.clone());
-        let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
-        let count = cell.violations();
-        let noun = if count == 1 { "violation" } else { "violations" };
-        (count > 0).then(|| format!("violated: {}: {count} {noun}{first}", self.name(cell)))
+    /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
+    fn unserved_of(&self, cell: &Cell) -> Option<String> {
+        let (unserved, timed_out) = (cell.sum(|one| one.unserved), cell.sum(|one| one.timed_out));
+        let acquired = cell.sum(|one| one.acquired);
+        let told = timed_out > 0 || cell.percentile(Measure::Wait, 0.99).is_some_and(|p99| p99.at_least);
+        (unserved > 0 && told).then(|| {
+            format!(
+                "unserved: {}: {acquired} acquired, {timed_out} timed out, {} ended otherwise without the lock or had not \
+                 ended; ≥: at least, because of these",
+                self.name(cell),
+                unserved.saturating_sub(timed_out)
+            )
+        })
     }
 
     fn doubts_of(&self, cell: &Cell, repetition: &Repetition) -> Vec<String> {
@@ -39,18 +51,29 @@ impl View {
             repetition.invalid.iter().map(|why| format!("invalid: {name}, repetition {number}: {why}"));
         let partial =
             repetition.partial.iter().map(|why| format!("partial: {name}, repetition {number}: {why}"));
-        invalid.chain(partial).collect()
+        let stood = repetition.standstill.iter().map(|stood| {
+            let signs = match stood.signs.as_slice() {
+                [] => "nothing that was seen explains it".to_owned(),
+                signs => signs.join("; "),
+            };
+            let lasted = format_micros(stood.lasted_us);
+            format!(
+                "standstill: {name}, repetition {number}: for {lasted} the lock was free, somebody waited, and nobody got \
+                 it: {signs}"
+            )
+        });
+        invalid.chain(partial).chain(stood).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
         let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let rows = self.accounting().into_iter().filter(|row| row.line.agrees == Some(false));
+        let rows = self.accounting().into_iter().filter(|row| row.agrees == Some(false));
         rows.map(|row| {
             format!(
                 "counts disagree: {}, {}: {}: client {}, cost model {}, servers {}",
                 row.strategy,
                 contenders(row.contenders),
-                row.line.what,
+                row.line.what.name(),
                 shown(row.line.client),
                 shown(row.line.expected),
                 shown(row.line.servers)

@@ -1,135 +1,108 @@
 //! From the stored run to the view.
 
-use super::{AccountingLine, Broken, Cell, Fault, Order, Repetition, View};
-use crate::measure::{Measure, Outcome, RequestKind};
-use crate::results::wire::{
-    EnsembleInfo, EnsembleOrder, Evidence, FaultRecord, RunEnding, RunFile, StoredAccounting, StoredCounts,
-    StoredRun, Stuck, TrialFile, VerdictWord,
-};
+use super::{Broken, Cell, Fault, Order, Repetition, View};
+use crate::measure::{Counts, Measure, Outcome, RequestKind};
+use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, Stuck, Trial};
+use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, format_micros};
+use crate::verdict::Verdict;
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
     #[must_use]
     pub fn of(stored: &StoredRun) -> Self {
         let strategies = strategies(stored);
-        let mut trials: Vec<(usize, &TrialFile)> =
-            stored.trials.iter().filter_map(|trial| Some((position(&strategies, trial)?, trial))).collect();
-        trials.sort_by_key(|(strategy, trial)| (*strategy, trial.contenders, trial.repetition, trial.index));
+        let position =
+            |trial: &Trial| strategies.iter().position(|label| *label == trial.spec.strategy.label);
+        let mut trials: Vec<(usize, &Trial)> =
+            stored.trials.iter().filter_map(|trial| Some((position(trial)?, trial))).collect();
+        trials.sort_by_key(|(strategy, trial)| {
+            (*strategy, trial.spec.contenders, trial.spec.repetition, trial.spec.index)
+        });
         Self {
             title: stored.run.scenario.clone(),
-            place: place(&stored.run, stored.trials.first().map(|trial| trial.load.as_str())),
-            strategies,
+            place: place(&stored.run, stored.trials.first().map(|trial| trial.spec.load.name())),
             cells: cells(&trials),
+            strategies,
             remarks: remarks(&stored.run).into_iter().chain(not_compared(&stored.trials)).collect(),
-            verdict: (&stored.run.exclusion).into(),
+            judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
         }
     }
 }
 
 /// What the verdict rests on in the trial in which that is the least.
-fn evidence(trials: &[TrialFile]) -> Option<String> {
-    let held = trials.iter().filter(|trial| trial.exclusion.verdict == VerdictWord::Held);
-    let (trial, evidence) = Evidence::least(held.map(|trial| (trial, trial.evidence)))?;
-    let (label, contenders) = (&trial.label, contenders(trial.contenders));
-    Some(format!("in the trial with the least ({label}, {contenders}) {}", evidence.describe()))
+fn evidence(trials: &[Trial]) -> Option<String> {
+    let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
+    let trial = held.min_by_key(|trial| trial.evidence.catchable())?;
+    let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
+    Some(format!("in the trial with the least ({label}, {contenders}) {}", trial.evidence.describe()))
 }
 
-fn position(strategies: &[String], trial: &TrialFile) -> Option<usize> {
-    strategies.iter().position(|label| *label == trial.label)
-}
-
-/// The labels in the order in which the scenario names the strategies.
+/// The labels of the strategies that ran, in the order in which the scenario names them.
 ///
 /// The trials themselves ran shuffled; colours that followed them would change from run to run.
 fn strategies(stored: &StoredRun) -> Vec<String> {
-    let place = |name: &str| {
-        let text = &stored.run.scenario_text;
-        text.find(&format!("\"{name}\"")).or_else(|| text.find(name)).unwrap_or(usize::MAX)
-    };
-    let mut found: Vec<(usize, String)> =
-        stored.trials.iter().map(|trial| (place(&trial.strategy), trial.label.clone())).collect();
-    found.sort();
-    found.dedup();
-    found.into_iter().map(|(_, label)| label).collect()
+    let ran = |label: &&String| stored.trials.iter().any(|trial| trial.spec.strategy.label == **label);
+    stored.run.strategies.iter().filter(ran).cloned().collect()
 }
 
-fn cells(trials: &[(usize, &TrialFile)]) -> Vec<Cell> {
+fn cells(trials: &[(usize, &Trial)]) -> Vec<Cell> {
     let together =
-        |a: &(usize, &TrialFile), b: &(usize, &TrialFile)| a.0 == b.0 && a.1.contenders == b.1.contenders;
-    let cell = |same: &[(usize, &TrialFile)]| Cell {
+        |a: &(usize, &Trial), b: &(usize, &Trial)| a.0 == b.0 && a.1.spec.contenders == b.1.spec.contenders;
+    let cell = |same: &[(usize, &Trial)]| Cell {
         strategy: same[0].0,
-        contenders: same[0].1.contenders,
+        contenders: same[0].1.spec.contenders,
         repetitions: same.iter().map(|(_, trial)| repetition(trial)).collect(),
     };
     trials.chunk_by(together).map(cell).collect()
 }
 
-fn repetition(trial: &TrialFile) -> Repetition {
+fn repetition(trial: &Trial) -> Repetition {
+    let (derived, counts) = (trial.derived(), &trial.measured);
+    let unserved = trial.histograms.get(&Measure::Unserved);
     Repetition {
-        throughput: trial.derived.throughput_per_s,
-        fan_out: trial.derived.fan_out,
-        requests: requests(trial),
-        notifications: trial.derived.notifications_per_acquisition,
-        overtaken: per_acquisition(&trial.measured, trial.measured.overtaken),
-        fairness: trial.derived.fairness,
-        readers: trial.derived.mean_readers,
-        wait: trial.histogram(Measure::Wait).cloned(),
-        handoff: trial.histogram(Measure::Handoff).cloned(),
+        throughput: derived.throughput_per_s,
+        fan_out: derived.fan_out,
+        requests: requests(counts, derived.requests_per_acquisition.is_some()),
+        notifications: derived.notifications_per_acquisition,
+        overtaken: per_acquisition(counts, counts.overtaken),
+        fairness: derived.fairness,
+        readers: derived.mean_readers,
+        took_part: trial.took_part(),
+        acquired: counts.acquired(),
+        timed_out: counts.outcomes.get(Outcome::TimedOut),
+        unserved: unserved.map_or(0, |samples| samples.len()),
+        wait: trial.histograms.get(&Measure::Wait).cloned(),
+        unserved_wait: unserved.cloned(),
+        handoff: trial.histograms.get(&Measure::Handoff).cloned(),
         per_second: full_seconds(trial),
         invalid: trial.health.invalid.clone(),
-        partial: partial(trial),
+        partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
+        standstill: trial.standstill.clone(),
         violations: trial.violation_count,
-        first_violation: first_violation(trial),
-        verdict: (&trial.exclusion).into(),
-        accounting: trial.accounting.iter().map(accounting).collect(),
+        judged: trial.judged.clone(),
+        accounting: trial.accounting.clone(),
         broken: broken(trial),
-        ..Repetition::unmeasured(trial.index, trial.repetition)
+        ..Repetition::unmeasured(trial.spec.index, trial.spec.repetition)
     }
 }
 
 /// Requests per acquisition by kind; none when not all were seen.
-fn requests(trial: &TrialFile) -> Vec<(RequestKind, f64)> {
-    if trial.derived.requests_per_acquisition.is_none() {
-        return Vec::new();
-    }
-    let counts = &trial.measured;
-    let amount = |kind| Some((kind, per_acquisition(counts, counts.request(kind))?));
-    RequestKind::ALL.into_iter().filter_map(amount).filter(|(_, amount)| *amount > 0.0).collect()
+fn requests(counts: &Counts, all_seen: bool) -> Vec<(RequestKind, f64)> {
+    let amount = |(kind, amount)| Some((kind, per_acquisition(counts, amount)?));
+    let kinds = counts.requests.iter().filter(|_| all_seen).filter_map(amount);
+    kinds.filter(|(_, amount)| *amount > 0.0).collect()
 }
 
-fn per_acquisition(counts: &StoredCounts, amount: u64) -> Option<f64> {
+fn per_acquisition(counts: &Counts, amount: u64) -> Option<f64> {
     (counts.acquired() > 0).then(|| amount as f64 / counts.acquired() as f64)
 }
 
 /// The timeline without its last second where that was cut short: it would look like a collapse.
-fn full_seconds(trial: &TrialFile) -> Vec<u64> {
+fn full_seconds(trial: &Trial) -> Vec<u64> {
     let full = usize::try_from(trial.measured_us / 1_000_000).unwrap_or(usize::MAX);
     trial.timeline.iter().take(full).map(|second| second.acquisitions).collect()
-}
-
-fn partial(trial: &TrialFile) -> Option<String> {
-    let why = || trial.completeness.why.clone().unwrap_or_else(|| "cut short".to_owned());
-    (!trial.completeness.complete).then(why)
-}
-
-fn first_violation(trial: &TrialFile) -> Option<String> {
-    let first = trial.violations.first()?;
-    Some(format!(
-        "contender {} entered lock {} while contender {} was inside",
-        first.entered.contender, first.lock, first.inside.contender
-    ))
-}
-
-fn accounting(line: &StoredAccounting) -> AccountingLine {
-    AccountingLine {
-        what: line.what.clone(),
-        client: line.client,
-        expected: line.expected,
-        servers: line.servers,
-        agrees: line.agrees,
-    }
 }
 
 fn remarks(run: &RunFile) -> Vec<String> {
@@ -145,22 +118,21 @@ fn remarks(run: &RunFile) -> Vec<String> {
 }
 
 /// What was broken in a trial; `None` when nothing was.
-fn broken(trial: &TrialFile) -> Option<Broken> {
-    let stored = trial.broken.as_ref()?;
-    let outcome = |outcome| trial.whole.outcome(outcome);
-    Some(Broken {
-        faults: stored.faults.iter().map(fault).collect(),
-        order: stored.ensemble_order.as_ref().map(order),
+fn broken(trial: &Trial) -> Option<Broken> {
+    let outcome = |outcome| trial.whole.outcomes.get(outcome);
+    (!trial.faults.is_empty()).then(|| Broken {
+        faults: trial.faults.iter().map(fault).collect(),
+        order: trial.ensemble_order.as_ref().map(order),
         zombies: trial.excused.zombies,
         longest_unsafe_us: trial.excused.longest_unsafe_us,
         uncertain: trial.excused.uncertain,
-        stuck: stored.stuck.iter().map(stuck).collect(),
-        orphans: stored.orphans,
+        stuck: trial.stuck.iter().map(stuck).collect(),
+        orphans: trial.orphans,
         sessions_lost: trial.sessions.expired,
         holds_lost: outcome(Outcome::LostWhileHeld),
         waits_lost: outcome(Outcome::SessionExpired) + outcome(Outcome::ConnectionLost),
-        stale_writes: stored.fencing.stale,
-        stale_rejected: stored.fencing.stale_rejected,
+        stale_writes: trial.fencing.stale,
+        stale_rejected: trial.fencing.stale_rejected,
     })
 }
 
@@ -212,12 +184,11 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
 }
 
 /// Why the servers' counts are not beside the client's: one line for each server and reason.
-fn not_compared(trials: &[TrialFile]) -> Vec<String> {
+fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
-    let silent = servers.filter(|server| server.before.is_empty() || server.after.is_empty());
-    let mut lines: Vec<String> = silent
+    let mut lines: Vec<String> = servers
         .filter_map(|server| {
-            let why = server.role.strip_prefix("not known (")?.strip_suffix(')')?;
+            let why = server.silent.as_ref()?;
             Some(format!("not compared: the client's counts with those of {}: {why}", server.address))
         })
         .collect();

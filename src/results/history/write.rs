@@ -11,7 +11,7 @@ use super::wire::{EventLine, HeaderLine};
 use crate::catalog::Mode;
 use crate::error::Error;
 use crate::record::history::{Acquire, Event, Header, LockKind, Release, Step, What, Write};
-use crate::record::{Completeness, Deed, Moment, Trial};
+use crate::record::{Deed, Moment, Trial};
 
 /// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
 const KEPT_BACK_US: u64 = 1_000_000;
@@ -120,8 +120,8 @@ const PROCESS: &str = "run";
 /// # Errors
 /// When the disk refuses.
 pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
-    let names: Vec<String> = (0..trial.locks).map(|lock| format!("lock-{lock}")).collect();
-    let complete = Some(trial.completeness == Completeness::Complete);
+    let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();
+    let complete = Some(trial.cut_short.is_none());
     let locks: BTreeMap<String, LockKind> = names.iter().map(|name| (name.clone(), kind)).collect();
     let mut writer = HistoryWriter::create(path, &Header { complete, locks })?;
     let mut moments: Vec<&Moment> = trial.history.iter().collect();

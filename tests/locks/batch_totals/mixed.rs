@@ -14,7 +14,7 @@ use zklockbench::measure::RequestKind;
 use zklockbench::measure::RequestKind::{
     Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch,
 };
-use zklockbench::record::Trial;
+use zklockbench::record::{Counted, Trial};
 use zklockbench::scenario::TrialSpec;
 
 use crate::support::trials;
@@ -184,9 +184,13 @@ fn counted(trial: &Trial) -> Totals {
 }
 
 fn assert_servers_agree(trial: &Trial) {
-    for what in ["reads", "writes", "notifications: node deleted", "notifications: children changed"] {
+    for what in [Counted::Reads, Counted::Writes, Counted::NodeDeleted, Counted::ChildrenChanged] {
         let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
-        assert!(line.servers.is_some() && line.client == line.servers, "{}: {line:?}", trial.label);
+        assert!(
+            line.servers.is_some() && line.client == line.servers,
+            "{}: {line:?}",
+            trial.spec.strategy.label
+        );
     }
 }
 

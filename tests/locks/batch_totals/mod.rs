@@ -5,7 +5,7 @@ mod mixed;
 use futures_util::future::{join, join_all};
 use zklockbench::lock::{Entry, STRATEGIES};
 use zklockbench::measure::Measure;
-use zklockbench::record::Trial;
+use zklockbench::record::{Counted, Trial};
 use zklockbench::verdict::Verdict;
 
 use crate::support::trials;
@@ -39,14 +39,24 @@ fn assert_agreement(trial: &Trial) {
 
 fn assert_counts(trial: &Trial) {
     for line in &trial.accounting {
-        assert_ne!(line.agrees(), Some(false), "{} {}: {line:?}", trial.label, trial.contenders);
+        assert_ne!(
+            line.agrees(),
+            Some(false),
+            "{} {}: {line:?}",
+            trial.spec.strategy.label,
+            trial.spec.contenders
+        );
     }
-    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap().clone();
-    for what in ["requests", "reads", "writes", "notifications by release to waiters"] {
-        assert!(of(what).expected.is_some(), "{}: no expectation for {what}", trial.label);
+    let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap().clone();
+    for what in [Counted::Requests, Counted::Reads, Counted::Writes, Counted::ByReleaseToWaiters] {
+        assert!(of(what).expected.is_some(), "{}: no expectation for {what:?}", trial.spec.strategy.label);
     }
-    for what in ["reads", "writes", "notifications: node deleted", "notifications: children changed"] {
-        assert!(of(what).servers.is_some(), "{}: the servers did not tell {what}", trial.label);
+    for what in [Counted::Reads, Counted::Writes, Counted::NodeDeleted, Counted::ChildrenChanged] {
+        assert!(
+            of(what).servers.is_some(),
+            "{}: the servers did not tell {what:?}",
+            trial.spec.strategy.label
+        );
     }
 }
 
@@ -56,10 +66,10 @@ fn to_waiters(trial: &Trial) -> u64 {
 
 /// A poller sleeps for most of its wait, and in a batch nobody holds for as long, so that little could have been seen.
 fn assert_exclusion(trial: &Trial) {
-    match &trial.exclusion {
+    match &trial.judged.verdict {
         Verdict::Held => {}
-        Verdict::Unknown(_) if trial.strategy == "polling" => {}
-        other => panic!("{}: {other:?}", trial.label),
+        Verdict::Unknown(_) if trial.spec.strategy.name == "polling" => {}
+        other => panic!("{}: {other:?}", trial.spec.strategy.label),
     }
 }
 
@@ -72,7 +82,7 @@ async fn fifty_that_watch_their_predecessor_are_woken_forty_nine_times() {
     ];
     for trial in batches(strategies.map(str::to_owned), &[50]).await {
         assert_agreement(&trial);
-        assert_eq!(to_waiters(&trial), 49, "{}", trial.label);
+        assert_eq!(to_waiters(&trial), 49, "{}", trial.spec.strategy.label);
     }
 }
 
@@ -81,7 +91,7 @@ async fn fifty_that_watch_the_parent_are_woken_by_every_release_of_those_before_
     let strategies = ["\"parent-watch\"", "{ name = \"parent-watch\", while_holding = \"relist\" }"];
     for trial in batches(strategies.map(str::to_owned), &[50]).await {
         assert_agreement(&trial);
-        assert_eq!(to_waiters(&trial), 50 * 49 / 2, "{}", trial.label);
+        assert_eq!(to_waiters(&trial), 50 * 49 / 2, "{}", trial.spec.strategy.label);
     }
 }
 
@@ -110,25 +120,25 @@ async fn pollers_are_never_woken() {
 async fn of_pollers_with_jitter_all_but_the_looks_is_known() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
     assert_exclusion(&trial);
-    let of = |what: &str| trial.accounting.iter().find(|line| line.what == what).unwrap();
-    assert_eq!((of("requests").expected, of("reads").expected), (None, None));
-    assert_eq!((of("reads").agrees(), of("writes").agrees()), (Some(true), Some(true)));
+    let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap();
+    assert_eq!((of(Counted::Requests).expected, of(Counted::Reads).expected), (None, None));
+    assert_eq!((of(Counted::Reads).agrees(), of(Counted::Writes).agrees()), (Some(true), Some(true)));
     assert_eq!(trial.whole.notifications.total(), 0);
 }
 
 #[tokio::test]
 async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
     let trial = batch("\"crate-lock\"", 10).await;
-    let told = |what: &str| {
+    let told = |what: Counted| {
         let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
         (line.client, line.servers)
     };
-    assert_eq!(told("writes"), (Some(20), Some(20)));
+    assert_eq!(told(Counted::Writes), (Some(20), Some(20)));
     // Every one lists, and all but the first watch and list again.
-    assert_eq!(told("reads"), (None, Some(28)));
-    assert_eq!(told("notifications: node deleted"), (None, Some(9)));
-    assert_eq!(told("requests"), (None, None));
-    assert_eq!(trial.per_acquisition(1), None);
+    assert_eq!(told(Counted::Reads), (None, Some(28)));
+    assert_eq!(told(Counted::NodeDeleted), (None, Some(9)));
+    assert_eq!(told(Counted::Requests), (None, None));
+    assert_eq!(trial.derived().requests_per_acquisition, None);
 }
 
 #[tokio::test]
@@ -137,14 +147,14 @@ async fn servers_count_each_write_of_a_multi_and_so_does_the_client() {
     for strategy in ["ahead", "ticket", "baton"] {
         for trial in batches([format!("\"{strategy}\"")], &[1, 2, 3, 10, 50]).await {
             assert_counts(&trial);
-            let n = trial.contenders as u64;
+            let n = trial.spec.contenders as u64;
             let writes = Some(match strategy {
                 "ahead" => 2 * n,
                 "ticket" => 3 * n,
                 _ => 3 * n - n.min(2),
             });
-            let line = trial.accounting.iter().find(|line| line.what == "writes").unwrap();
-            assert_eq!((line.client, line.servers), (writes, writes), "{strategy} {}", trial.contenders);
+            let line = trial.accounting.iter().find(|line| line.what == Counted::Writes).unwrap();
+            assert_eq!((line.client, line.servers), (writes, writes), "{strategy} {}", trial.spec.contenders);
         }
     }
 }
@@ -168,9 +178,9 @@ async fn taken_three_times_a_turn_a_reentrant_lock_costs_and_counts_what_it_does
     for trial in join_all(each).await {
         // Then requests are those of five acquisitions, and only the outermost were timed and counted
         assert_agreement(&trial);
-        assert!(trial.errors.is_empty(), "{}: {:?}", trial.label, trial.errors);
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         let waits = trial.histograms[&Measure::Wait].len();
-        assert_eq!((trial.measured.acquired(), waits), (5, 5), "{}", trial.label);
+        assert_eq!((trial.measured.acquired(), waits), (5, 5), "{}", trial.spec.strategy.label);
     }
 }
 
@@ -179,7 +189,7 @@ async fn a_revocable_mutex_reads_its_own_node_and_hears_of_its_deletion() {
     let revocable = "{ name = \"curator-mutex\", revocation = \"allowed\" }".to_owned();
     for trial in batches([revocable], &[1, 2, 10]).await {
         assert_counts(&trial);
-        assert_eq!(trial.whole.notifications.to_releaser, trial.contenders as u64);
+        assert_eq!(trial.whole.notifications.to_releaser, trial.spec.contenders as u64);
     }
 }
 

@@ -143,7 +143,7 @@ async fn joined_at_once_no_order_of_the_members_deadlocks() {
     let text = "strategies = [{ name = \"atomic-multi\", order = \"rotated\" }]\ncontenders = 6\n\
                 hold = \"5ms\"\nduration = \"2s\"\n";
     let trial = trials::run_one(text).await;
-    assert_eq!(trial.exclusion, Verdict::Held);
+    assert_eq!(trial.judged.verdict, Verdict::Held);
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
     assert!(trial.measured.acquired() > 20, "{}", trial.measured.acquired());
 }

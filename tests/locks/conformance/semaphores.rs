@@ -91,7 +91,7 @@ async fn several_are_inside_together_but_never_more_than_there_are_leases() {
     let lines = "strategies = [{ name = \"curator-semaphore\", leases = 3 }]\ncontenders = 8\n\
                  hold = \"100ms\"\nduration = \"2s\"\n";
     let trial = trials::run_one(lines).await;
-    assert_eq!(trial.exclusion, Verdict::Held);
+    assert_eq!(trial.judged.verdict, Verdict::Held);
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
     // One at a time could have been inside 20 times.
     assert!(trial.measured.acquired() > 24, "{}", trial.measured.acquired());

@@ -58,7 +58,7 @@ fn curator_716_reproduced_with_java_a_thousand_threads_that_share_a_mutex_object
 }
 
 fn per_acquisition(trial: &Trial, amount: u64) -> f64 {
-    trial.per_acquisition(amount).unwrap()
+    amount as f64 / trial.measured.acquired() as f64
 }
 
 /// A closed loop of each of these sizes, warm when each has had a turn.
@@ -70,7 +70,7 @@ async fn assert_only_names_grow(lines: &str) {
         let median = |measure| trial.histograms[&measure].value_at_quantile(0.5) as f64 / 1_000.0;
         println!(
             "CURATOR-716, ours, {} sessions: {:.1} requests, {:.0} names, {:.0} bytes, handoff {:.2} ms, wait {:.1} ms",
-            trial.contenders,
+            trial.spec.contenders,
             per_acquisition(trial, counts.requests.total()),
             per_acquisition(trial, counts.names_returned),
             per_acquisition(trial, counts.bytes_sent + counts.bytes_received),
@@ -81,7 +81,7 @@ async fn assert_only_names_grow(lines: &str) {
         let requests = per_acquisition(trial, counts.requests.total());
         assert!((4.0..6.5).contains(&requests), "{requests}");
         // Each of its two lists shows all who wait
-        let names = per_acquisition(trial, counts.names_returned) / trial.contenders as f64;
+        let names = per_acquisition(trial, counts.names_returned) / trial.spec.contenders as f64;
         assert!((1.2..3.0).contains(&names), "{names}");
     }
 }

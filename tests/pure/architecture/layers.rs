@@ -28,7 +28,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("lock", &[WORDS, &["zk"]]),
     ("fault", &[WORDS, &["zk", "proxy", "ensemble"]]),
     // Layer 4: the record.
-    ("record", &[WORDS]),
+    ("record", &[WORDS, &["scenario"]]),
     // Layer 5: doing, judging.
     ("load", &[WORDS, &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record"]]),
     ("check", &[WORDS, &["record"]]),

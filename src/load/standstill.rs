@@ -1,0 +1,144 @@
+//! Standstills: a lock is free, somebody waits for it, and nobody gets it.
+//!
+//! Between a release and the next acquisition that is so for a moment in every lock. When it lasts for longer than the
+//! lock itself explains, it is a result like any other, and what it may be due to is looked for: servers that went away,
+//! a node of somebody else in the queue, versions that can forget a request.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::progress;
+use super::shared::Shared;
+use crate::clock::{self, Stamp};
+use crate::lock::longest_pause;
+use crate::record::{ServerCounters, Standstill};
+use crate::zk::Target;
+
+/// How closely a standstill is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
+const FREE_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Notes the longest standstill on the board, for as long as it is polled; and who stands first in the queue while it
+/// lasts, where that is nobody that the trial knows.
+pub async fn watch(shared: &Shared, target: &Target) {
+    let board = &shared.board;
+    let at_most = clock::micros(at_most(shared));
+    let mut since: Option<(Stamp, u64)> = None;
+    let mut looked_at = None;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let acquired = board.acquired.load(Ordering::Acquire);
+        let is_free = shared.scenes.iter().all(|scene| scene.inside() == 0) && shared.gauge.waiting() > 0;
+        let now = clock::now();
+        since = match since {
+            Some((began, before)) if is_free && before == acquired => {
+                let lasts = now.saturating_sub(began);
+                if board.standstill_us.fetch_max(lasts, Ordering::Relaxed) < lasts {
+                    board.standstill_began.store(began, Ordering::Relaxed);
+                }
+                if lasts > at_most && looked_at != Some(began) {
+                    looked_at = Some(began);
+                    if let Some(who) = progress::strangers_first(shared, target).await {
+                        board.strangers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(who);
+                    }
+                }
+                Some((began, before))
+            }
+            _ => is_free.then_some((now, acquired)),
+        };
+    }
+}
+
+/// The longest standstill, if the lock itself does not explain it. Not asked of locks that promise nothing, nor where
+/// something was broken on purpose: there the faults explain it.
+pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u64) -> Option<Standstill> {
+    let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
+    let explained = shared.has_faults() || Duration::from_micros(lasted_us) <= at_most(shared);
+    if explained || !shared.entry.card.guarantees.exclusive {
+        return None;
+    }
+    let began = shared.board.standstill_began.load(Ordering::Relaxed);
+    let strangers = shared.board.strangers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut signs: Vec<String> = strangers.iter().cloned().collect();
+    signs.extend(of_servers(servers));
+    if lost > 0 {
+        signs.push(format!("{lost} requests ended with a lost connection"));
+    }
+    if signs.is_empty() {
+        signs.extend(forgetful(servers));
+    }
+    let began_us = clock::signed_difference(began, begin);
+    Some(Standstill { lasted_us, began_us, signs })
+}
+
+fn at_most(shared: &Shared) -> Duration {
+    FREE_AT_MOST + 2 * longest_pause(&shared.spec.strategy.params)
+}
+
+/// Servers that went away during the trial.
+fn of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
+    let uptime = |counters: &std::collections::BTreeMap<String, i64>| counters.get("zk_uptime").copied();
+    servers.iter().filter_map(move |server| {
+        let address = &server.address;
+        if let Some(why) = &server.silent {
+            return Some(format!("{address} did not say how it is ({why})"));
+        }
+        let restarted = uptime(&server.after)? < uptime(&server.before)?;
+        restarted.then(|| format!("{address} was started anew"))
+    })
+}
+
+/// Servers of versions that can forget a request until the next one comes.
+fn forgetful(servers: &[ServerCounters]) -> Option<String> {
+    let versions: std::collections::BTreeSet<&str> = servers
+        .iter()
+        .filter_map(|server| server.version.as_deref())
+        .filter(|version| can_forget(version))
+        .collect();
+    let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
+    (!versions.is_empty()).then(|| {
+        format!("servers of {versions} can forget a request until the next one comes (ZOOKEEPER-4537)")
+    })
+}
+
+/// ZOOKEEPER-4537 was mended in 3.6.4, 3.7.2 and 3.8.1.
+fn can_forget(version: &str) -> bool {
+    let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    match numbers[..] {
+        [3, 6, patch] => patch < 4,
+        [3, 7, patch] => patch < 2,
+        [3, 8, patch] => patch < 1,
+        [3, minor, _] => minor < 6,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_versions_from_before_the_mend_can_forget_a_request() {
+        let forget = ["3.4.14", "3.6.3", "3.7.1", "3.8.0"];
+        assert!(forget.iter().all(|version| can_forget(version)));
+        let sound = ["3.6.4", "3.7.2", "3.8.1", "3.9.3", "4.0.0", "unknown"];
+        assert!(!sound.iter().any(|version| can_forget(version)));
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_is_a_sign_and_its_version_is_not_blamed_beside_it() {
+        let uptime = |value| [("zk_uptime".to_owned(), value)].into();
+        let server = |before, after| ServerCounters {
+            address: "zk1:2181".into(),
+            version: Some("3.8.0".into()),
+            before: uptime(before),
+            after: uptime(after),
+            ..ServerCounters::default()
+        };
+        assert_eq!(of_servers(&[server(100, 200)]).count(), 0);
+        let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
+        assert_eq!(signs, ["zk1:2181 was started anew"]);
+        assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
+    }
+}

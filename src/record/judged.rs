@@ -1,0 +1,54 @@
+//! What was judged of a trial or of a run: a verdict on each promise, and the one that they come to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Verdict;
+
+/// A verdict in its parts. Each says by itself why it is what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    /// What exclusion, progress and order come to. The counts have no say in it: where they disagree, figures are
+    /// doubtful, not the lock.
+    pub verdict: Verdict,
+    /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
+    pub why: Option<String>,
+    /// Whether nobody was inside who should not have been, as contenders saw it.
+    pub exclusion: Verdict,
+    /// Whether everybody who waited was served once nothing was broken any more; `None` where nothing was.
+    pub progress: Option<Verdict>,
+    /// Whether nobody entered too early, as the ensemble saw it; `None` where it could not be asked.
+    pub order: Option<Verdict>,
+    /// Whether client, cost model and servers count the same; `None` where only one of them counted.
+    pub accounting: Option<Verdict>,
+}
+
+/// Verdicts on each part, before they are put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// See [`Judged::exclusion`].
+    pub exclusion: Verdict,
+    /// See [`Judged::progress`].
+    pub progress: Option<Verdict>,
+    /// See [`Judged::order`].
+    pub order: Option<Verdict>,
+    /// See [`Judged::accounting`].
+    pub accounting: Option<Verdict>,
+}
+
+impl From<Parts> for Judged {
+    fn from(Parts { exclusion, progress, order, accounting }: Parts) -> Self {
+        let others = [&progress, &order].into_iter().flatten().cloned();
+        let verdict = others.fold(exclusion.clone(), Verdict::and);
+        Self { why: verdict.why(), verdict, exclusion, progress, order, accounting }
+    }
+}
+
+impl Judged {
+    /// Of a trial that nobody has judged yet.
+    #[must_use]
+    pub fn none_yet() -> Self {
+        let exclusion = Verdict::Unknown(vec!["not judged yet".into()]);
+        Parts { exclusion, progress: None, order: None, accounting: None }.into()
+    }
+}
