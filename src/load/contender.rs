@@ -95,7 +95,7 @@ impl Contender {
         let shared = &self.shared;
         let _permit = shared.opening.acquire().await;
         shared
-            .target
+            .target_of(self.id)
             .open_at(
                 self.id,
                 shared.spec.session_timeout,

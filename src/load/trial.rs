@@ -51,7 +51,7 @@ pub async fn run_trial(
     sink: Sink<'_>,
 ) -> Result<Trial, Error> {
     let root = environment.workspace.prepare(spec.index, spec.locks).await?;
-    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(), &root)
+    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(spec.contenders)?, &root)
         .with_history(environment.keeps_history)
         .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
@@ -231,8 +231,8 @@ impl<'a> Conductor<'a> {
         if unconnected > 0 {
             (self.sink)(Event::Warning(&format!("{unconnected} of {all} sessions could not be opened")));
         }
-        let proxies = self.environment.proxy.as_ref().map_or(&[][..], |proxy| proxy.addresses());
-        let _ = nodelay::apply(&[&self.environment.servers, proxies].concat());
+        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses()).unwrap_or_default();
+        let _ = nodelay::apply(&[&self.environment.servers[..], &proxies].concat());
         Ok(took)
     }
 
