@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::admission::KeptAway;
-use super::seen::{proof, until};
+use super::seen::{only_if, proof, until};
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Ends, FaultCard};
 
@@ -38,5 +38,8 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.admission(*contender)).collect());
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
-    Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept))
+    let admissions: Vec<_> = hit.iter().map(|contender| site.contenders.admission(*contender)).collect();
+    let are_out = move || !admissions.iter().any(|admission| admission.is_in());
+    let still = async move { only_if(are_out(), "one of them has come in") };
+    Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))
 }

@@ -1,10 +1,10 @@
 //! `freeze`: a contender stands still together with its session.
 
-use super::seen::stands_still;
+use super::seen::{only_if, stands_still};
 use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
-use crate::zk::gate::Gate;
+use crate::zk::gate::{Gate, Shut};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,31 +40,17 @@ const TRIES: u32 = 100;
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (hit, gates) = shut(choice, site, &mut draw).await?;
-    let passed = || -> u64 { gates.0.iter().map(|gate| gate.times_passed()).sum() };
-    let proof = if stands_still(passed, LOOKS_FOR).await {
+    let (hit, gates, shut) = shut(choice, site, &mut draw).await?;
+    let passed = move || -> u64 { gates.iter().map(|gate| gate.times_passed()).sum() };
+    let proof = if stands_still(&passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("it went on".into())
     };
+    let before = passed();
     let target = aim::name(&hit, &choice.target);
-    Ok(Active::until_dropped(target, proof, gates))
-}
-
-/// Gates that are shut as long as this lives, however it ends.
-struct Shut(Vec<Arc<Gate>>);
-
-impl Shut {
-    fn these(gates: Vec<Arc<Gate>>) -> Self {
-        gates.iter().for_each(|gate| gate.shut());
-        Self(gates)
-    }
-}
-
-impl Drop for Shut {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|gate| gate.open());
-    }
+    let stood = async move { only_if(passed() == before, "it has gone on") };
+    Ok(Active::until_dropped(target, proof, shut).still_if(stood))
 }
 
 /// Shuts the gates of those that the target names, and makes sure that they are still what it says.
@@ -72,10 +58,11 @@ async fn shut(
     choice: &FaultChoice,
     site: &Site<'_>,
     draw: &mut ChaCha8Rng,
-) -> Result<(Vec<usize>, Shut), String> {
+) -> Result<(Vec<usize>, Vec<Arc<Gate>>, Shut), String> {
     for _ in 0..TRIES {
         let hit = aim::contenders(&choice.target, site, draw).await?;
-        let gates = Shut::these(hit.iter().map(|contender| site.contenders.gate(*contender)).collect());
+        let gates: Vec<_> = hit.iter().map(|contender| site.contenders.gate(*contender)).collect();
+        let shut = Shut::these(&gates);
         tokio::time::sleep(SETTLES).await;
         let is_still = match choice.target {
             Target::Word("holder") => hit.iter().all(|one| site.contenders.inside().contains(one)),
@@ -83,7 +70,7 @@ async fn shut(
             _ => true,
         };
         if is_still {
-            return Ok((hit, gates));
+            return Ok((hit, gates, shut));
         }
     }
     Err(format!("{TRIES} times whoever was to stand still had done its part already; hold longer"))

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::outage::until_whole;
-use super::seen::{do_and_see, do_each, proof};
+use super::in_effect::Effect;
+use super::outage::{until_joined, until_whole};
+use super::seen::{all_still, do_and_see, do_each, proof};
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Capability, FaultCard};
-use crate::ensemble::eventually;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -41,13 +41,15 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let (processes, links) = (site.processes()?, site.links()?);
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    let isolate = |server| links.isolate(server);
+    let isolate = |server| site.begin(Effect::Off(server));
     let seen = do_and_see(&servers, isolate, TAKES_EFFECT, |server| links.is_isolated(server)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
+    let looked_at = servers.clone();
+    let still = async move { all_still(&looked_at, |server| links.is_isolated(server)).await };
     let healing = async move {
-        do_each(&servers, |server| links.rejoin(server)).await?;
-        eventually(TAKES_EFFECT, || links.all_reach()).await?;
-        until_whole(processes).await
+        do_each(&servers, |server| site.end(Effect::Off(server))).await?;
+        until_joined(site, TAKES_EFFECT).await?;
+        until_whole(site).await
     };
-    Ok(Active::until(name, proof(seen), healing))
+    Ok(Active::until(name, proof(seen), healing).still_if(still))
 }

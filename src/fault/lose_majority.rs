@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use super::outage::{How, take_down};
+use super::in_effect::How;
+use super::outage::take_down;
 use super::seen::proof;
 use super::{Active, Entry, Firing};
 use crate::catalog::fault::{FaultCard, Proof};

@@ -13,6 +13,7 @@ mod drop_reply;
 mod drop_request;
 mod expire;
 mod freeze;
+mod in_effect;
 mod isolate;
 mod kill;
 mod lose_majority;
@@ -41,6 +42,7 @@ use crate::catalog::fault::{FaultCard, FaultChoice, Proof};
 use crate::clock::Stamp;
 
 pub use admission::Admission;
+pub use in_effect::InEffect;
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use site::{Contenders, Doing, Site};
@@ -67,7 +69,7 @@ pub struct Firing<'a> {
     pub draw: ChaCha8Rng,
 }
 
-/// What undoes a fault, and sees that it is undone.
+/// What undoes a fault, and sees that it is undone; or what looks at it before.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
 /// A fault that has been done.
@@ -79,6 +81,8 @@ pub struct Active<'a> {
     pub proof: Proof,
     /// When its effect was seen, where that was before this was made.
     pub seen_at: Option<Stamp>,
+    /// Whether it is in effect still: a look just before it is undone.
+    pub still: Healing<'a>,
     /// What undoes it.
     pub healing: Healing<'a>,
 }
@@ -90,7 +94,13 @@ impl<'a> Active<'a> {
         proof: Proof,
         healing: impl Future<Output = Result<(), String>> + 'a,
     ) -> Self {
-        Self { target, proof, seen_at: None, healing: Box::pin(healing) }
+        let still = Box::pin(async { Ok(()) });
+        Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
+    }
+
+    /// The same, looked at so once more before it is undone.
+    pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
+        Self { still: Box::pin(look), ..self }
     }
 
     /// One that is in effect as long as this lives.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::seen::{do_and_see, do_each, proof};
+use super::in_effect::{Effect, How};
+use super::seen::{all_still, do_and_see, do_each, proof};
 use super::site::Site;
 use super::{Active, Firing, aim};
 use crate::catalog::fault::{Capability, Target};
@@ -14,17 +15,6 @@ use crate::ensemble::{Leader, Processes, eventually};
 const GOES_DOWN: Duration = Duration::from_secs(20);
 /// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
-
-/// How servers go down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// Killed.
-    Killed,
-    /// Asked to end.
-    Stopped,
-    /// Killed, and their data thrown away.
-    Wiped,
-}
 
 /// Takes the servers that the fault is aimed at down until it is healed.
 pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
@@ -39,27 +29,22 @@ pub async fn take_down<'a>(
     how: How,
     servers: Vec<usize>,
     target: &Target,
-    site: &Site<'a>,
+    site: &'a Site<'_>,
 ) -> Result<Active<'a>, String> {
     let processes = site.processes()?;
     let before = processes.leader_and_epoch().await.ok();
     let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
-    let fallen = see_down(how, &servers, processes).await;
+    let take_down = |server| site.begin_down(server, how);
+    let fallen = do_and_see(&servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await;
     let seen_at = fallen.is_ok().then(clock::now);
     let seen = match fallen {
-        Ok(seen) => see_consequences(seen, how, &servers, before, processes).await,
+        Ok(seen) => see_consequences(seen, how, &servers, before, site).await,
         why => why,
     };
-    let healing = bring_back(processes, servers);
-    Ok(Active { seen_at, ..Active::until(name, proof(seen), healing) })
-}
-
-async fn see_down(how: How, servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
-    let take_down = |server| match how {
-        How::Stopped => processes.stop(server),
-        How::Killed | How::Wiped => processes.kill(server),
-    };
-    do_and_see(servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await
+    let looked_at = servers.clone();
+    let still = async move { all_still(&looked_at, |server| processes.is_down(server)).await };
+    let healing = lift(site, servers.into_iter().map(Effect::Down).collect());
+    Ok(Active { seen_at, ..Active::until(name, proof(seen), healing).still_if(still) })
 }
 
 /// Throws the data away, where they are to go; where the leader fell, sees another one.
@@ -68,22 +53,19 @@ async fn see_consequences(
     how: How,
     servers: &[usize],
     before: Option<Leader>,
-    processes: &dyn Processes,
+    site: &Site<'_>,
 ) -> Result<String, String> {
+    let processes = site.processes()?;
     if how == How::Wiped {
         do_each(servers, |server| processes.wipe(server)).await?;
         seen += "; its data are gone";
     }
     let fell = before.filter(|leader| servers.contains(&leader.server));
-    if let Some(before) = fell.filter(|_| keeps_a_majority(processes, servers)) {
+    if let Some(before) = fell.filter(|_| site.in_effect.leaves_a_majority_of(processes.servers())) {
         seen += "; ";
         seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
     }
     Ok(seen)
-}
-
-fn keeps_a_majority(processes: &dyn Processes, down: &[usize]) -> bool {
-    2 * (processes.servers() - down.len()) > processes.servers()
 }
 
 /// A leader of a later election than that.
@@ -96,7 +78,7 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
 }
 
 /// The servers whose processes are there, be they held still, and those that are down.
-pub async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
+async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
     let (mut there, mut down) = (Vec::new(), Vec::new());
     for server in servers {
         if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
@@ -104,16 +86,27 @@ pub async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Ve
     (there, down)
 }
 
-/// Starts those of them again that are down, and waits until the ensemble is whole.
-pub async fn bring_back(processes: &dyn Processes, servers: Vec<usize>) -> Result<(), String> {
-    let (_, down) = there_and_down(&servers, processes).await;
-    do_each(&down, |server| processes.start(server)).await?;
-    until_whole(processes).await
+/// Undoes all of this, and waits until the ensemble is whole.
+pub async fn lift(site: &Site<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    do_each(&effects, |effect| site.end(effect)).await?;
+    until_whole(site).await
 }
 
-/// Waits until every server serves and is in step.
-pub async fn until_whole(processes: &dyn Processes) -> Result<(), String> {
-    eventually(COMES_BACK, || processes.whole()).await.map(drop)
+/// Waits until every server serves and is in step; or until a fault keeps it from that,
+/// whose healing then waits for it.
+pub async fn until_whole(site: &Site<'_>) -> Result<(), String> {
+    let processes = site.processes()?;
+    let whole = || async { if site.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
+    eventually(COMES_BACK, whole).await
+}
+
+/// Waits until everything gets everywhere; or until a fault keeps it from that.
+pub async fn until_joined(site: &Site<'_>, within: Duration) -> Result<(), String> {
+    let links = site.links()?;
+    let joined = || async {
+        if site.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+    };
+    eventually(within, joined).await
 }
 
 /// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
@@ -127,6 +120,7 @@ pub async fn undo_all(needs: Capability, site: &Site<'_>) -> Result<(), String> 
         return Ok(());
     }
     let processes = site.processes()?;
+    site.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { site.links()?.heal_all().await };
     // A server that was being ended when the fault was cut short may be there at one look and gone at the next.

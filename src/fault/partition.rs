@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::outage::until_whole;
-use super::seen::{do_and_see, do_each, proof};
+use super::in_effect::Effect;
+use super::outage::{until_joined, until_whole};
+use super::seen::{all_still, do_and_see, do_each, proof};
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Capability, FaultCard, FaultChoice};
 use crate::catalog::{Param, ParamKind, ParamValue};
-use crate::ensemble::eventually;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -53,15 +53,17 @@ async fn inject(Firing { choice, site, .. }: Firing<'_>) -> Result<Active<'_>, S
     let (processes, links) = (site.processes()?, site.links()?);
     let leader = aim::leader(processes).await?;
     let ways = ways(shape(choice), leader, processes.servers());
-    let cut = |(from, to)| links.cut(from, to);
+    let cut = |(from, to)| site.begin(Effect::Cut(from, to));
     let seen = do_and_see(&ways, cut, TAKES_EFFECT, |(from, to)| links.is_cut(from, to)).await;
     let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
+    let looked_at = ways.clone();
+    let still = async move { all_still(&looked_at, |(from, to)| links.is_cut(from, to)).await };
     let healing = async move {
-        do_each(&ways, |(from, to)| links.heal(from, to)).await?;
-        eventually(TAKES_EFFECT, || links.all_reach()).await?;
-        until_whole(processes).await
+        do_each(&ways, |(from, to)| site.end(Effect::Cut(from, to))).await?;
+        until_joined(site, TAKES_EFFECT).await?;
+        until_whole(site).await
     };
-    Ok(Active::until(format!("the network, leader {leader}"), proof(seen), healing))
+    Ok(Active::until(format!("the network, leader {leader}"), proof(seen), healing).still_if(still))
 }
 
 fn shape(choice: &FaultChoice) -> &str {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::outage::{there_and_down, until_whole};
-use super::seen::{do_and_see, do_each, proof};
+use super::in_effect::Effect;
+use super::outage::lift;
+use super::seen::{all_still, do_and_see, proof};
+use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::FaultCard;
 
@@ -37,14 +39,20 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let processes = site.processes()?;
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    let pause = |server| processes.pause(server);
-    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| processes.is_silent(server)).await;
+    let pause = |server| site.begin(Effect::Still(server));
+    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| stands(server, site)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
-    let healing = async move {
-        // One that was ended meanwhile has nothing to go on with; whether it is back is seen next.
-        let (there, _) = there_and_down(&servers, processes).await;
-        do_each(&there, |server| processes.resume(server)).await?;
-        until_whole(processes).await
-    };
-    Ok(Active::until(name, proof(seen), healing))
+    let looked_at = servers.clone();
+    let still = async move { all_still(&looked_at, |server| stands(server, site)).await };
+    let healing = lift(site, servers.into_iter().map(Effect::Still).collect());
+    Ok(Active::until(name, proof(seen), healing).still_if(still))
+}
+
+/// It stands still; or another fault holds it down, and it will stand still when that one ends.
+async fn stands(server: usize, site: &Site<'_>) -> Result<String, String> {
+    let processes = site.processes()?;
+    if site.in_effect.has(Effect::Down(server)) {
+        return Ok(format!("{}, by another fault", processes.is_down(server).await?));
+    }
+    processes.is_silent(server).await
 }

@@ -34,5 +34,6 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let gone = || hit.who.iter().all(|who| hit.proxy.connections(*who) == 0);
     let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
     let proof = proof(gone.map(|()| "no connection was left".to_owned()));
-    Ok(Active::until_dropped(hit.name, proof, guards))
+    let still = wire::nothing_passes(hit.proxy, hit.who);
+    Ok(Active::until_dropped(hit.name, proof, guards).still_if(still))
 }

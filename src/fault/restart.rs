@@ -1,7 +1,8 @@
 //! `restart`: a server is stopped in order, and is started again when the fault ends.
 
 use super::Entry;
-use super::outage::{How, take_targets_down};
+use super::in_effect::How;
+use super::outage::take_targets_down;
 use crate::catalog::fault::FaultCard;
 
 /// Description.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::outage::{bring_back, until_whole};
+use super::in_effect::{Effect, How};
+use super::outage::lift;
 use super::seen::proof;
+use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::clock::{self, Stamp};
-use crate::ensemble::{Processes, eventually};
+use crate::ensemble::eventually;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -40,24 +42,26 @@ async fn inject(Firing { site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let leader = aim::leader(processes).await?;
     let others = (1..=processes.servers()).filter(|server| *server != leader);
     let order: Vec<usize> = others.chain([leader]).collect();
-    let mut seen_at = None;
-    let seen = roll(&order, processes, &mut seen_at).await;
+    let (mut seen_at, mut down) = (None, Vec::new());
+    let seen = roll(&order, site, &mut down, &mut seen_at).await;
     // One that stayed down on the way is started, too.
-    let healing = bring_back(processes, order);
+    let healing = lift(site, down);
     Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
 }
 
 async fn roll(
     order: &[usize],
-    processes: &dyn Processes,
+    site: &Site<'_>,
+    down: &mut Vec<Effect>,
     seen_at: &mut Option<Stamp>,
 ) -> Result<String, String> {
+    let processes = site.processes()?;
     for server in order {
-        processes.stop(*server).await?;
+        down.push(Effect::Down(*server));
+        site.begin_down(*server, How::Stopped).await?;
         eventually(GOES_DOWN, || processes.is_down(*server)).await?;
         seen_at.get_or_insert_with(clock::now);
-        processes.start(*server).await?;
-        until_whole(processes).await?;
+        lift(site, std::mem::take(down)).await?;
     }
     let order: Vec<String> = order.iter().map(ToString::to_string).collect();
     Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))

@@ -41,6 +41,8 @@ pub struct Schedule<'a> {
 pub enum News<'a> {
     /// It has been done to that target, and its effect was seen or not.
     Done(&'a str, &'a Proof),
+    /// It was in effect no longer when it was to be undone, and why.
+    Lost(&'a str),
     /// It has been undone.
     Undone,
     /// It could not be undone, and why.
@@ -149,8 +151,20 @@ impl<'a> Shot<'a> {
             let left = Duration::from_micros(end.saturating_sub(clock::now()));
             schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;
         }
+        // Nothing waits for a look when all is to end at once.
+        if let Some(Err(why)) = schedule.interrupt.run_until_cancelled(active.still).await {
+            self.was_lost(schedule, &why);
+        }
         let healed = active.healing.await;
         self.ended(schedule, healed);
+    }
+
+    /// What was seen to take effect was in effect no longer when it was to be undone.
+    fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
+        if let Proof::Proved(seen) = &self.fired.proof {
+            (schedule.tell)(self.choice, News::Lost(why));
+            self.fired.proof = Proof::NotProved(format!("{seen}; but not until its end: {why}"));
+        }
     }
 
     fn failed(&mut self, schedule: &Schedule<'_>, why: String) {

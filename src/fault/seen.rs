@@ -5,6 +5,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+
 use crate::catalog::fault::Proof;
 use crate::ensemble::eventually;
 
@@ -18,6 +20,25 @@ pub fn proof(seen: Result<String, String>) -> Proof {
         Ok(how) => Proof::Proved(how),
         Err(why) => Proof::NotProved(why),
     }
+}
+
+/// Nothing, or why it is not so.
+///
+/// # Errors
+/// `otherwise`, when it is not.
+pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// Looks at each of these once more.
+///
+/// # Errors
+/// What the first one that is no longer so says.
+pub async fn all_still<T: Copy, F>(all: &[T], look: impl Fn(T) -> F) -> Result<(), String>
+where
+    F: Future<Output = Result<String, String>>,
+{
+    try_join_all(all.iter().map(|one| look(*one))).await.map(drop)
 }
 
 /// Does something to each of these, also after a failure.
@@ -62,12 +83,12 @@ where
 /// # Errors
 /// `otherwise`, when it was not within the time.
 pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), String> {
-    let look = || async { if is_so() { Ok(()) } else { Err(otherwise.to_owned()) } };
+    let look = || async { only_if(is_so(), otherwise) };
     eventually(within, look).await
 }
 
 /// Whether something that counts stands still for so long.
-pub async fn stands_still<T: PartialEq>(count: impl Fn() -> T, lasts: Duration) -> bool {
+pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
     tokio::time::sleep(SETTLES).await;
     let before = count();
     tokio::time::sleep(lasts).await;
@@ -95,7 +116,7 @@ mod tests {
     async fn what_counts_on_does_not_stand_still() {
         let count = std::cell::Cell::new(0);
         let moving = || count.replace(count.get() + 1);
-        assert!(!stands_still(moving, Duration::from_millis(1)).await);
-        assert!(stands_still(|| 7, Duration::from_millis(1)).await);
+        assert!(!stands_still(&moving, Duration::from_millis(1)).await);
+        assert!(stands_still(&|| 7, Duration::from_millis(1)).await);
     }
 }

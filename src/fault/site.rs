@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admission;
+use super::in_effect::{Effect, How, InEffect};
 use crate::clock::Stamp;
-use crate::ensemble::{Links, Processes};
+use crate::ensemble::{Done, Links, Processes};
 use crate::proxy::Proxy;
 use crate::zk::gate::Gate;
 use crate::zk::{SessionKey, Target};
@@ -61,6 +62,8 @@ pub struct Site<'a> {
     pub links: Option<&'a dyn Links>,
     /// What stands between contenders and servers.
     pub proxy: Option<&'a Proxy>,
+    /// What is done to the servers at this moment.
+    pub in_effect: InEffect,
 }
 
 impl<'a> Site<'a> {
@@ -86,5 +89,41 @@ impl<'a> Site<'a> {
     /// When nothing does.
     pub fn proxy(&self) -> Result<&'a Proxy, String> {
         self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
+    }
+
+    /// Does this, unless another fault has done it already. It is to be ended, also after a failure.
+    ///
+    /// # Errors
+    /// Why it could not be done.
+    pub async fn begin(&self, effect: Effect) -> Done {
+        self.in_effect.add(effect);
+        self.bring_about(effect, How::Killed).await
+    }
+
+    /// Takes a server down in that way, unless it is down already. It is to be ended, also after a failure.
+    ///
+    /// # Errors
+    /// Why it could not be done.
+    pub async fn begin_down(&self, server: usize, how: How) -> Done {
+        self.in_effect.add(Effect::Down(server));
+        self.bring_about(Effect::Down(server), how).await
+    }
+
+    /// Undoes this, unless another fault does it still.
+    ///
+    /// # Errors
+    /// Why it could not be undone.
+    pub async fn end(&self, effect: Effect) -> Done {
+        self.in_effect.take_away(effect);
+        self.bring_about(effect, How::Killed).await
+    }
+
+    async fn bring_about(&self, effect: Effect, how: How) -> Done {
+        match effect {
+            Effect::Down(server) | Effect::Still(server) => {
+                self.in_effect.make_of(server, how, self.processes()?).await
+            }
+            Effect::Off(_) | Effect::Cut(..) => self.in_effect.link(effect, self.links()?).await,
+        }
     }
 }

@@ -36,10 +36,11 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let hit = wire::aim_at(choice, site, &mut draw).await?;
     let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.stall(*who)).collect();
     let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| hit.proxy.passed(*who)).collect() };
-    let proof = if stands_still(passed, LOOKS_FOR).await {
+    let proof = if stands_still(&passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("something passed".into())
     };
-    Ok(Active::until_dropped(hit.name, proof, guards))
+    let still = wire::nothing_passes(hit.proxy, hit.who);
+    Ok(Active::until_dropped(hit.name, proof, guards).still_if(still))
 }

@@ -1,7 +1,8 @@
 //! `wipe`: a server ends, loses its data, and comes back empty.
 
 use super::Entry;
-use super::outage::{How, take_targets_down};
+use super::in_effect::How;
+use super::outage::take_targets_down;
 use crate::catalog::fault::FaultCard;
 
 /// Description.

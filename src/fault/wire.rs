@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::seen::proof;
+use super::seen::{only_if, proof};
 use super::site::Site;
 use super::{Active, Firing, aim};
 use crate::catalog::fault::{FaultChoice, Proof, Target};
@@ -36,24 +36,32 @@ pub async fn aim_at<'a>(
     if choice.target == Target::Word("all") {
         return Ok(Hit { proxy, who: vec![Who::All], name });
     }
-    let mut who = Vec::new();
-    for contender in hit {
-        who.push(Who::Session(aim::session(contender, site).await?.id()));
-    }
-    Ok(Hit { proxy, who, name })
+    // By contender: what hits a session ends with it, though the contender goes on with another.
+    Ok(Hit { proxy, who: hit.into_iter().map(Who::Client).collect(), name })
 }
 
 /// Sets something for each of them, until it is healed. Proved once connections of theirs pass by it: while servers are
 /// down there may be none.
 pub async fn set<'a>(hit: Hit<'a>, what: &str, setting: impl Fn(&Proxy, Who) -> Guard) -> Active<'a> {
     let guards: Vec<Guard> = hit.who.iter().map(|who| setting(hit.proxy, *who)).collect();
+    let refused = || hit.who.iter().all(|who| hit.proxy.in_force(*who).refused);
     let passing = || async {
+        if refused() {
+            return Ok(format!("{what}, once another fault lets a connection be made"));
+        }
         let connections: usize = hit.who.iter().map(|who| hit.proxy.connections(*who)).sum();
         let proof = || format!("{what} on {connections} connections");
         if connections > 0 { Ok(proof()) } else { Err("it had no connection".to_owned()) }
     };
     let seen = eventually(aim::PATIENCE, passing).await;
     Active::until_dropped(hit.name, proof(seen), guards)
+}
+
+/// From now until the look, nothing gets through.
+pub fn nothing_passes(proxy: &Proxy, who: Vec<Who>) -> impl Future<Output = Result<(), String>> {
+    let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
+    let before = passed();
+    async move { only_if(passed() == before, "something passed meanwhile") }
 }
 
 /// A parameter that is a time.
@@ -78,12 +86,12 @@ const WAITS_FOR: Duration = Duration::from_secs(30);
 /// Has the proxy lose one message of the contender's next request of that kind, and waits until it is lost.
 pub async fn lose(
     Firing { choice, site, mut draw }: Firing<'_>,
-    order: impl Fn(&Proxy, i64, &[RequestKind]) -> LostMessage,
+    order: impl Fn(&Proxy, Who, &[RequestKind]) -> LostMessage,
     tell: impl Fn(&Struck) -> String,
 ) -> Result<Active<'_>, String> {
     let hit = aim_at(choice, site, &mut draw).await?;
-    let [Who::Session(session)] = hit.who[..] else { return Err("it takes one contender".into()) };
-    let loss = order(hit.proxy, session, kinds(choice));
+    let [who @ Who::Client(_)] = hit.who[..] else { return Err("it takes one contender".into()) };
+    let loss = order(hit.proxy, who, kinds(choice));
     let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
         Ok(struck) => Proof::Proved(tell(&struck)),
         Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),

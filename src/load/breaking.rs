@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::catalog::fault::{Ends, FaultChoice, Proof};
 use crate::clock::{self, Stamp};
 use crate::ensemble::{Leader, Links, Processes};
-use crate::fault::{Admission, Contenders, Doing, Fired, News, Schedule, Site, find, run};
+use crate::fault::{Admission, Contenders, Doing, Fired, InEffect, News, Schedule, Site, find, run};
 use crate::record::FaultRecord;
 use crate::scenario::TrialSpec;
 use crate::zk::SessionKey;
@@ -113,6 +113,7 @@ pub async fn break_things(
         processes: environment.local.as_deref().map(|local| local as &dyn Processes),
         links: environment.local.as_deref().map(|local| local as &dyn Links),
         proxy: environment.proxy.as_deref(),
+        in_effect: InEffect::default(),
     };
     let spec = &shared.spec;
     let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
@@ -148,6 +149,9 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
         }
         News::Done(_, Proof::NotProved(why)) => {
             sink(Event::Note(&format!("fault `{label}`: no effect was seen: {why}")));
+        }
+        News::Lost(why) => {
+            sink(Event::Warning(&format!("fault `{label}` was not in effect until its end: {why}")));
         }
         News::Undone if is_healed => sink(Event::Note(&format!("fault `{label}` is undone"))),
         News::Undone => {}

@@ -95,7 +95,7 @@ impl Contender {
         let shared = &self.shared;
         let _permit = shared.opening.acquire().await;
         shared
-            .target
+            .target_of(self.id)
             .open_at(
                 self.id,
                 shared.spec.session_timeout,
@@ -389,17 +389,27 @@ impl Contender {
         if *failure == Failure::SessionExpired {
             self.recorder.expired();
         }
-        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        self.give_up_strategy();
         self.control.set_session(None);
         if let Some(session) = self.session.take() {
-            reactor::spawn_local(session.close(CLOSE_DEADLINE)).detach();
+            reactor::spawn_closing(session.close(CLOSE_DEADLINE));
+        }
+    }
+
+    /// Gives the lock object up for a new one, with all that it has started.
+    fn give_up_strategy(&mut self) {
+        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        if let Some(yard) = Yard::here() {
+            yard.end_errands();
         }
     }
 
     async fn leave(mut self) {
         if let Some(session) = self.session.take() {
             self.recorder.collect_arrivals(&session, true);
-            drop(self.strategy);
+            self.give_up_strategy();
+            // What has just been ended lets go of the session, which nobody else may have when it is closed.
+            reactor::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }
         // Sessions that were given up before may still be closing.

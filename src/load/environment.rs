@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use super::workspace::Workspace;
 use crate::ensemble::Started;
 use crate::ensemble::transactions::Lives;
+use crate::error::Error;
 use crate::proxy::Proxy;
 use crate::zk::Target;
 
@@ -36,11 +37,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// How contenders open their sessions: through what stands before the servers, if anything does.
-    pub(super) fn for_contenders(&self) -> Target {
-        let Some(proxy) = &self.proxy else { return self.target.clone() };
+    /// How contenders open their sessions: all in the same way; or each by what stands before the servers for it alone, so
+    /// that what a fault does to a contender's connections outlasts its session.
+    ///
+    /// # Errors
+    /// When the system has no port left for one of them.
+    pub(super) fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
+        let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
-        Target { connect: format!("{}{chroot}", proxy.connect()), access: self.target.access.clone() }
+        let target = |contender| {
+            let connect = format!("{}{chroot}", proxy.connect_for(contender)?);
+            Ok(Target { connect, access: self.target.access.clone() })
+        };
+        (0..contenders).map(target).collect()
     }
 
     /// What the servers' logs tell of the nodes below a path that was made since; nothing where they are not ours.

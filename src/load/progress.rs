@@ -245,7 +245,7 @@ mod tests {
         let parsed = parse("x.toml", &text, &lock::cards(), &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
         let spec = Plan::of(&parsed.scenario).trials[0].clone();
         let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
-        Shared::new(spec, *lock::find("baton").unwrap(), target, "/run")
+        Shared::new(spec, *lock::find("baton").unwrap(), vec![target], "/run")
     }
 
     #[tokio::test]

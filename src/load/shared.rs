@@ -90,8 +90,8 @@ pub struct Shared {
     pub spec: TrialSpec,
     /// Its strategy.
     pub entry: Entry,
-    /// Where sessions are opened.
-    pub target: Target,
+    /// Where sessions are opened: by each contender at its own, or by all at the only one.
+    targets: Vec<Target>,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
     /// How many may be inside one lock together: 1, or as many as a semaphore's leases suffice for. Readers do not count
@@ -126,7 +126,7 @@ const OPENING_AT_ONCE: usize = 64;
 impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
-    pub fn new(spec: TrialSpec, entry: Entry, target: Target, root: &str) -> Self {
+    pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
         let count = |param| usize::try_from(count_of(&spec.strategy.params, param, 1)).unwrap_or(usize::MAX);
         let places = match entry.card.guarantees.holders {
             Holders::One | Holders::ReadersOrOneWriter => 1,
@@ -141,7 +141,7 @@ impl Shared {
         Self {
             spec,
             entry,
-            target,
+            targets,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
             places,
             scenes,
@@ -187,6 +187,12 @@ impl Shared {
     #[must_use]
     pub fn scene_of(&self, contender: usize) -> usize {
         contender % self.scenes.len()
+    }
+
+    /// Where a contender opens its sessions.
+    #[must_use]
+    pub fn target_of(&self, contender: usize) -> &Target {
+        &self.targets[contender % self.targets.len()]
     }
 
     /// What a contender's lock object is built from.

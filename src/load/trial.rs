@@ -53,7 +53,7 @@ pub async fn run_trial(
     sink: Sink<'_>,
 ) -> Result<Trial, Error> {
     let root = environment.workspace.prepare(spec.index, spec.locks).await?;
-    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(), &root)
+    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(spec.contenders)?, &root)
         .with_history(environment.keeps_history)
         .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
@@ -236,8 +236,8 @@ impl<'a> Conductor<'a> {
             (self.sink)(Event::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
         }
-        let proxies = self.environment.proxy.as_ref().map_or(&[][..], |proxy| proxy.addresses());
-        let _ = nodelay::apply(&[&self.environment.servers, proxies].concat());
+        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses()).unwrap_or_default();
+        let _ = nodelay::apply(&[&self.environment.servers[..], &proxies].concat());
         Ok(took)
     }
 

@@ -34,8 +34,9 @@ Release: delete.
 Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
 A lost connection: the whole is tried again, 10 times at most, with pauses that grow by half a second; a release is
 not, and the session's end then takes the node.
-Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. Crash: the
-session's end frees the place.
+Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock deletes only
+a node that is known: given up after a create that went unanswered, an acquire leaves its node in the queue, until the
+next acquire of that session finds it again or the session ends. Crash: the session's end frees the place.
 
 Exclusion and progress: as predecessor-watch. Found again by the session's number, so a session can stand in a
 queue only once.

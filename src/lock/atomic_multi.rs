@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
-use super::creating::{MarkedName, created_or_found, make_containers};
+use super::creating::{MarkedName, created_or_found, make_from_leaf};
 use super::curator_multi::{MEMBERS, PARAMS, directories};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::catalog::{Guarantees, LockCard, Mode};
-use crate::zk::{Created, Failure, Op, Session, sequence_of};
+use crate::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
 
 /// As Curator's locks do.
 const RETRY: Retry = Retry::USUAL;
@@ -24,7 +24,8 @@ pub const ENTRY: Entry = Entry {
 Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
 uuid in all names; getChildren of every member in the same flush; the own node is the lowest everywhere -> held;
 else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired
--> getChildren of every member again. Missing directories are made as containers.
+-> getChildren of every member again. Missing directories are made, and stay: a container would be removed when it is
+empty, and its numbers, which are the fencing tokens, would begin anew.
 Release: one multi deletes all nodes.
 A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
 for by their uuid before others are created, after a lost release they may be found gone.
@@ -41,7 +42,9 @@ transaction; a circle of waits would need one that is earlier than itself.
 
 Where it breaks: a client that takes the same members one by one joins them at different times, and with it the
 circle is possible again. All members must be on one ensemble. Servers do not tell the czxid of a node that was
-created in a multi (ZOOKEEPER-4026), so a fencing token costs a look at the own node.",
+created in a multi (ZOOKEEPER-4026), so the fencing token is the number in the first member: it begins anew when
+somebody deletes that member, and falls once in 4 billion acquires, when the server's counter wraps. Who waits for
+whom is right across the wrap.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &PARAMS,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
@@ -103,7 +106,7 @@ impl AtomicMulti {
             ended => return ended,
         }
         for member in &self.members {
-            make_containers(session, member).await?;
+            make_from_leaf(session, member, NodeKind::Persistent).await?;
         }
         self.create(session, prefix).await
     }

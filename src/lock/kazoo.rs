@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rand::Rng;
 
 use super::creating::{make_from_leaf, node_named};
-use super::queue_node::{Standing, watch_data};
+use super::queue_node::{Standing, if_there, watch_data};
 use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
@@ -34,12 +34,14 @@ find a node with its own digits. Then getChildren, of which only names that end 
 count; the own node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or
 any change of the connection -> getChildren again. A lost connection, or the own node missing -> a pause that
 doubles from 0.1 s, then find the own node, or create another, and go on.
-Release: delete, once more if the connection was lost; a node that has gone already is no error.
+Release: delete, tried again as long as connections are lost, after pauses that double from 0.1 s; a node that has
+gone already is no error.
 
 Requests: 4 uncontended, 6 contended, 5 when timed out, 4 in vain without blocking. Fan-out of a release: 1; of a
 reconnection: everybody's. Order: first in, first out.
-Timed out or cancelled: one attempt to delete the node; the watch on the predecessor stays armed. kazoo swallows
-a failure of that attempt; here it is told, so that the session is ended and the node with it.
+Timed out or cancelled: one attempt to delete the node, which is looked for by its digits when the create went
+unanswered; the watch on the predecessor stays armed. kazoo swallows a failure of that attempt; here it is told, so
+that the session is ended and the node with it.
 Not blocking: the own node is not the lowest -> delete it and give up, without a watch.
 Taken again by the object that holds it: waits in growing pauses until its patience ends, without a request; not
 blocking, it gives up at once.
@@ -195,27 +197,48 @@ impl Kazoo {
     }
 
     /// Ends an acquire that has failed. An object that holds keeps its node.
+    ///
+    /// Source: kazoo, `Lock._best_effort_cleanup`.
     async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
-        match self.node.take_if(|_| !self.is_acquired) {
-            Some(node) => node.give_up(session, why).await,
-            None => why,
+        if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
+    }
+
+    /// Deletes the own node: the one that is known, or the one whose create went unanswered.
+    async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
+        if let Some(node) = self.node.take() {
+            return node.leave(session).await;
         }
+        if !self.is_create_tried {
+            return Ok(());
+        }
+        let names = if_there(session.get_children(&self.lock).await)?.unwrap_or_default();
+        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(()) };
+        if_there(session.delete(&format!("{}/{name}", self.lock)).await).map(drop)
     }
 }
 
-/// Deletes the own node, once more if the connection was lost.
+/// Deletes the own node, again and again as long as connections are lost.
 ///
-/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which tries once again.
+/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
 ///
 /// # Errors
-/// The second delete's failure, or the first one's if it was of another kind.
+/// A failure of another kind: the end of the session, after which the node goes by itself.
 pub(super) async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
-    let left = super::leave(session, held.clone()).await;
-    if left != Err(Failure::ConnectionLoss) {
-        return left;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = super::leave(session, held.clone()).await;
+        if left != Err(Failure::ConnectionLoss) {
+            return left;
+        }
+        reactor::sleep(next_pause(&mut pause)).await;
     }
-    reactor::sleep(jittered(FIRST_PAUSE)).await;
-    super::leave(session, held).await
+}
+
+/// The pause before the next try, about twice as long as the one before.
+fn next_pause(pause: &mut Duration) -> Duration {
+    let now = jittered(*pause);
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    now
 }
 
 /// Whether a name is in the queue: one of the patterns and ten digits at its end, a minus sign between them or
@@ -238,8 +261,7 @@ fn is_worth_another(why: &AcquireError) -> bool {
 ///
 /// Source: kazoo, `KazooRetry`.
 async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
-    let now = jittered(*pause);
-    *pause = (now * 2).min(LONGEST_PAUSE);
+    let now = next_pause(pause);
     if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
         return Err(AcquireError::TimedOut);
     }

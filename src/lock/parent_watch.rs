@@ -143,7 +143,7 @@ impl ParentWatch {
                 }
             }
         };
-        reactor::spawn_local(listing).detach();
+        reactor::spawn_errand(listing);
     }
 }
 

@@ -70,19 +70,13 @@ impl QueueNode {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Finds the own place among the names of a list, by number.
+    /// Finds the own place among the names of a list, by number, also where the server's counter has wrapped.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
     pub fn standing(&self, names: &[String]) -> Result<Standing, Failure> {
-        if !names.iter().any(|name| name == self.name()) {
-            return Err(Failure::OwnNodeMissing);
-        }
-        let before = names
-            .iter()
-            .filter_map(|name| sequence_of(name).map(|sequence| (sequence, name)))
-            .filter(|(sequence, _)| *sequence < self.sequence)
-            .max_by_key(|(sequence, _)| *sequence);
+        let before = self.others(names)?.into_iter().filter(|(distance, _)| *distance < 0);
+        let before = before.max_by_key(|(distance, _)| *distance);
         Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.clone())))
     }
 
@@ -253,6 +247,12 @@ mod tests {
         let list = names(&[i64::from(i32::MIN), i64::from(i32::MAX), i64::from(i32::MAX) - 1]);
         assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483647", "n-2147483646"]);
         assert_eq!(own.next_behind(&list).unwrap(), None);
+        assert_eq!(
+            own.standing(&list).unwrap(),
+            Standing::Behind("n-2147483647".into()),
+            "it is not the first"
+        );
+        assert_eq!(node(i64::from(i32::MAX) - 1).standing(&list).unwrap(), Standing::First);
         assert_eq!(own.number_at(-1), i64::from(i32::MAX));
         let own = node(i64::from(i32::MAX));
         assert_eq!(own.next_behind(&list).unwrap().unwrap(), "n--2147483648");

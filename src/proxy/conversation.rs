@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
         let table = Arc::new(Table::default());
-        let seat = table.join();
+        let seat = table.join(None);
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(7));
         assert_eq!(table.connections(Who::Session(7)), 1);
@@ -193,12 +193,12 @@ mod tests {
     #[test]
     fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
         let table = Arc::new(Table::default());
-        let seat = table.join();
+        let seat = table.join(None);
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm(7, Part::Reply, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
@@ -214,11 +214,11 @@ mod tests {
     #[test]
     fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
         let table = Arc::new(Table::default());
-        let seat = table.join();
+        let seat = table.join(None);
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, _told) = table.arm(7, Part::Reply, &[RequestKind::Create]);
+        let (_, _told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
         let found = conversation.replied(&refusal);
@@ -230,11 +230,11 @@ mod tests {
     #[test]
     fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
         let table = Arc::new(Table::default());
-        let seat = table.join();
+        let seat = table.join(None);
         let conversation = Conversation::new(&seat);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, told) = table.arm(7, Part::Request, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::Session(7), Part::Request, &[RequestKind::Create]);
         let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
         let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
         assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn without_a_connect_request_nothing_is_understood() {
         let table = Arc::new(Table::default());
-        let seat = table.join();
+        let seat = table.join(None);
         let conversation = Conversation::new(&seat);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));

@@ -1,14 +1,15 @@
 //! Where the proxy listens, the one thread on which it does its work, and each connection of a client, from its being
 //! accepted to its end.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 
 use super::conversation::Conversation;
@@ -19,14 +20,20 @@ use crate::error::Error;
 
 /// All contenders of a trial may connect at the same moment.
 const BACKLOG: i32 = 4096;
+/// Those that wait for one client: it has one connection, and perhaps one that it has given up.
+const BACKLOG_OF_ONE: i32 = 16;
 /// How long to wait when a connection cannot be accepted, for want of descriptors for example.
 const BREATH: Duration = Duration::from_millis(20);
 
 /// The listeners and their thread; dropped, they and all connections are gone.
 #[derive(Debug)]
 pub struct Listening {
-    /// `host:port` of each, in the order of the servers.
+    /// `host:port` of those for everybody, in the order of the servers.
     pub addresses: Vec<String>,
+    servers: Vec<Arc<str>>,
+    /// Those for one client alone.
+    own: Mutex<BTreeMap<usize, Vec<String>>>,
+    runtime: Handle,
     goes_on: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,19 +46,37 @@ impl Listening {
     pub fn start(servers: &[String], table: &Arc<Table>) -> Result<Self, Error> {
         servers.iter().try_for_each(|server| check(server))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
-        let mut addresses = Vec::new();
-        for server in servers {
-            let (listener, address) = listen(&runtime).map_err(cannot("listen on 127.0.0.1"))?;
-            runtime.spawn(accept(listener, Arc::from(server.as_str()), Arc::clone(table)));
-            addresses.push(address.to_string());
-        }
+        let handle = runtime.handle().clone();
+        let servers: Vec<Arc<str>> = servers.iter().map(|server| Arc::from(server.as_str())).collect();
+        let addresses = listen_before(&servers, None, &handle, table)?;
         let (goes_on, ends) = oneshot::channel::<()>();
         let work = move || {
             // The sender is never used: it is dropped.
             let _ = runtime.block_on(ends);
         };
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(work).map_err(cannot("start"))?;
-        Ok(Self { addresses, goes_on: Some(goes_on), thread: Some(thread) })
+        let own = Mutex::default();
+        Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
+    }
+
+    /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
+    ///
+    /// # Errors
+    /// Environment when the system has no port left.
+    pub fn addresses_for(&self, client: usize, table: &Arc<Table>) -> Result<Vec<String>, Error> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(addresses) = own.get(&client) {
+            return Ok(addresses.clone());
+        }
+        let addresses = listen_before(&self.servers, Some(client), &self.runtime, table)?;
+        own.insert(client, addresses.clone());
+        Ok(addresses)
+    }
+
+    /// Everything that is listened on.
+    pub fn all_addresses(&self) -> Vec<String> {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        self.addresses.iter().chain(own.values().flatten()).cloned().collect()
     }
 }
 
@@ -77,10 +102,33 @@ fn cannot(what: &str) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::environment(format!("the proxy before the servers cannot {what}: {error}"))
 }
 
-fn listen(runtime: &Runtime) -> std::io::Result<(TcpListener, SocketAddr)> {
+/// Listens before each of these servers, for that client or for everybody; returns where.
+fn listen_before(
+    servers: &[Arc<str>],
+    client: Option<usize>,
+    runtime: &Handle,
+    table: &Arc<Table>,
+) -> Result<Vec<String>, Error> {
+    let listen = |server: &Arc<str>| {
+        let (listener, address) =
+            listen(client, runtime).map_err(cannot("listen on the loopback interface"))?;
+        runtime.spawn(accept(listener, Arc::clone(server), client, Arc::clone(table)));
+        Ok(address.to_string())
+    };
+    servers.iter().map(listen).collect()
+}
+
+/// The address at which a client's listeners are. On Linux every address of 127.0.0.0/8 is this host's; each has all
+/// ports, so that thousands of listeners leave enough of them for connections.
+fn host_for(client: Option<usize>) -> Ipv4Addr {
+    let place = client.filter(|_| cfg!(target_os = "linux")).map_or(0, |client| client % (1 << 16));
+    Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + u32::try_from(place).unwrap_or(0))
+}
+
+fn listen(client: Option<usize>, runtime: &Handle) -> std::io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
-    socket.listen(BACKLOG)?;
+    socket.bind(&SocketAddr::from((host_for(client), 0)).into())?;
+    socket.listen(if client.is_some() { BACKLOG_OF_ONE } else { BACKLOG })?;
     socket.set_nonblocking(true)?;
     let _within = runtime.enter();
     let listener = TcpListener::from_std(socket.into())?;
@@ -88,18 +136,17 @@ fn listen(runtime: &Runtime) -> std::io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-async fn accept(listener: TcpListener, server: Arc<str>, table: Arc<Table>) {
+async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, table: Arc<Table>) {
     loop {
         match listener.accept().await {
-            Ok((client, _)) => drop(tokio::spawn(serve(client, server.clone(), table.clone()))),
+            Ok((client, _)) => drop(tokio::spawn(serve(client, server.clone(), table.join(of)))),
             Err(_) => tokio::time::sleep(BREATH).await,
         }
     }
 }
 
 /// Serves a client until one of the two sides or a setting ends it.
-pub async fn serve(client: TcpStream, server: Arc<str>, table: Arc<Table>) {
-    let seat = table.join();
+async fn serve(client: TcpStream, server: Arc<str>, seat: Seat) {
     if between(&client, &server, &seat).await == Err(Ending::Reset) {
         reset_at_close(&client);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use super::protocol::{Reply, Request};
+use super::setting::{Owner, Who};
 use crate::clock::{self, Stamp};
 use crate::measure::RequestKind;
 
@@ -43,7 +44,7 @@ impl Struck {
 /// One loss that is to be.
 #[derive(Debug)]
 struct Armed {
-    session: i64,
+    who: Who,
     part: Part,
     kinds: Vec<RequestKind>,
     /// The connection with the request that it has found.
@@ -60,19 +61,19 @@ impl Losses {
     pub fn arm(
         &mut self,
         number: u64,
-        session: i64,
+        who: Who,
         part: Part,
         kinds: &[RequestKind],
     ) -> watch::Receiver<Option<Struck>> {
         let (told, hears) = watch::channel(None);
-        self.0.insert(number, Armed { session, part, kinds: kinds.to_vec(), found_on: None, told });
+        self.0.insert(number, Armed { who, part, kinds: kinds.to_vec(), found_on: None, told });
         hears
     }
 
     /// The loss that such a request on that connection is for, if any is, and what is to be lost.
-    pub fn find(&mut self, connection: u64, session: i64, kind: RequestKind) -> Option<(u64, Part)> {
+    pub fn find(&mut self, connection: u64, owner: Owner, kind: RequestKind) -> Option<(u64, Part)> {
         let is_for = |armed: &Armed| {
-            armed.found_on.is_none() && armed.session == session && armed.kinds.contains(&kind)
+            armed.found_on.is_none() && armed.who.covers(owner) && armed.kinds.contains(&kind)
         };
         let (number, armed) = self.0.iter_mut().find(|(_, armed)| is_for(armed))?;
         armed.found_on = Some(connection);
@@ -117,6 +118,10 @@ mod tests {
 
     const CREATE: RequestKind = RequestKind::Create;
 
+    fn of(session: i64) -> Owner {
+        Owner { client: None, session: Some(session) }
+    }
+
     fn struck() -> Struck {
         let request = Request { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
         Struck::answered(request, Reply { xid: 1, zxid: 5, error: 0 })
@@ -125,11 +130,11 @@ mod tests {
     #[test]
     fn one_request_of_its_session_and_kind_is_found_and_no_second() {
         let mut losses = Losses::default();
-        let told = losses.arm(1, 10, Part::Reply, &[CREATE]);
-        assert_eq!(losses.find(1, 11, CREATE), None);
-        assert_eq!(losses.find(1, 10, RequestKind::Delete), None);
-        assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
-        assert_eq!(losses.find(1, 10, CREATE), None);
+        let told = losses.arm(1, Who::Session(10), Part::Reply, &[CREATE]);
+        assert_eq!(losses.find(1, of(11), CREATE), None);
+        assert_eq!(losses.find(1, of(10), RequestKind::Delete), None);
+        assert_eq!(losses.find(1, of(10), CREATE), Some((1, Part::Reply)));
+        assert_eq!(losses.find(1, of(10), CREATE), None);
         assert!(told.borrow().is_none());
         losses.strike(1, struck());
         assert_eq!(told.borrow().as_ref().map(|struck| struck.zxid), Some(5));
@@ -139,12 +144,12 @@ mod tests {
     #[test]
     fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
-        let _told = losses.arm(1, 10, Part::Reply, &[CREATE]);
-        assert_eq!(losses.find(1, 10, CREATE), Some((1, Part::Reply)));
+        let _told = losses.arm(1, Who::Session(10), Part::Reply, &[CREATE]);
+        assert_eq!(losses.find(1, of(10), CREATE), Some((1, Part::Reply)));
         losses.gone(2);
-        assert_eq!(losses.find(2, 10, CREATE), None);
+        assert_eq!(losses.find(2, of(10), CREATE), None);
         losses.gone(1);
-        assert_eq!(losses.find(2, 10, CREATE), Some((1, Part::Reply)));
+        assert_eq!(losses.find(2, of(10), CREATE), Some((1, Part::Reply)));
         losses.disarm(1);
         losses.strike(1, struck());
         assert_eq!(losses.len(), 0);

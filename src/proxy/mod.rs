@@ -1,9 +1,10 @@
 //! A TCP proxy between clients and the servers of an ensemble. It stands there from the start, so that a fault
 //! of a client's link is only a setting.
 //!
-//! It knows clients by their sessions: it reads the frames that pass, and changes none of them. What it does not
-//! understand (four-letter words, TLS) passes untouched; such a connection belongs to no session, so that only
-//! what is meant for [`Who::All`] reaches it.
+//! It knows clients by where they connect: each may have listeners of its own ([`Proxy::connect_for`]), so that what is
+//! set for a client holds from the first byte of whatever it opens next, a new session too. It knows sessions by
+//! reading the frames that pass, and changes none of them. What it does not understand (four-letter words, TLS) passes
+//! untouched; such a connection belongs to no session.
 //!
 //! All its work is done on one thread of its own. Its timers are late by about a millisecond, never early.
 //! Sockets between a proxy and its client are not those of a network: a server that is down shows as a reset
@@ -27,7 +28,7 @@ use tokio::sync::watch;
 
 pub use loss::Struck;
 pub use protocol::Request;
-pub use setting::{Delay, Who};
+pub use setting::{Delay, Settings, Who};
 
 use crate::error::Error;
 use crate::measure::RequestKind;
@@ -66,6 +67,21 @@ impl Proxy {
         self.addresses().join(",")
     }
 
+    /// A connect string for that client alone, by which it is known whatever session it has: [`Who::Client`]. The same
+    /// one each time.
+    ///
+    /// # Errors
+    /// Environment when the system has no port left.
+    pub fn connect_for(&self, client: usize) -> Result<String, Error> {
+        Ok(self.listening.addresses_for(client, &self.table)?.join(","))
+    }
+
+    /// Everything that this listens on, `host:port`.
+    #[must_use]
+    pub fn all_addresses(&self) -> Vec<String> {
+        self.listening.all_addresses()
+    }
+
     /// Closes listeners and connections, and waits until they are; dropping does the same.
     pub fn close(self) {}
 
@@ -88,8 +104,8 @@ impl Proxy {
         Guard::set(&self.table, who, Setting::Stall)
     }
 
-    /// Connections are reset, and new ones at once: everybody's as they are accepted, a session's once its connect
-    /// request has named it, which then does not reach the server.
+    /// Connections are reset, and new ones at once: everybody's and a client's as they are accepted, a session's once its
+    /// connect request has named it, which then does not reach the server.
     pub fn refuse(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Refuse)
     }
@@ -97,6 +113,12 @@ impl Proxy {
     /// The client reads slowly: what a server sends is taken off its hands so much later, and 16 KiB at a time.
     pub fn slow_reader(&self, who: Who, lag: Duration) -> Guard {
         Guard::set(&self.table, who, Setting::SlowReader(lag))
+    }
+
+    /// What all that is set together means for their next connection, before that has named a session.
+    #[must_use]
+    pub fn in_force(&self, who: Who) -> Settings {
+        self.table.in_force(who)
     }
 
     /// Resets connections; how many. Data under way are lost. It is done when they are no longer among
@@ -111,20 +133,20 @@ impl Proxy {
         self.table.end(who, Ending::Cut)
     }
 
-    /// Loses the reply to the session's next request of one of these kinds: the server carries it out, what it
+    /// Loses the reply to their next request of one of these kinds: the server carries it out, what it
     /// sends before the reply arrives, then the connection is cut. If the connection breaks for another reason
     /// first, the next such request is taken.
-    pub fn drop_reply(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, session, Part::Reply, kinds)
+    pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
+        LostMessage::arm(&self.table, who, Part::Reply, kinds)
     }
 
-    /// Loses the session's next request of one of these kinds: what was sent before it reaches the server, the
+    /// Loses their next request of one of these kinds: what was sent before it reaches the server, the
     /// request does not, and the connection is cut.
-    pub fn drop_request(&self, session: i64, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, session, Part::Request, kinds)
+    pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
+        LostMessage::arm(&self.table, who, Part::Request, kinds)
     }
 
-    /// Bytes passed on so far, to servers and to clients; a session's on all its connections.
+    /// Bytes passed on so far, to servers and to clients; a session's or a client's on all its connections.
     #[must_use]
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
@@ -179,8 +201,8 @@ pub struct LostMessage {
 }
 
 impl LostMessage {
-    fn arm(table: &Arc<Table>, session: i64, part: Part, kinds: &[RequestKind]) -> Self {
-        let (number, told) = table.arm(session, part, kinds);
+    fn arm(table: &Arc<Table>, who: Who, part: Part, kinds: &[RequestKind]) -> Self {
+        let (number, told) = table.arm(who, part, kinds);
         Self { table: Arc::clone(table), number, told }
     }
 

@@ -140,7 +140,8 @@ impl<'a> Pump<'a> {
         }
         let moves_again = self.settings.stalled && !orders.settings.stalled;
         self.settings = orders.settings;
-        self.reads_at = self.reads_at.filter(|_| self.settings.lag.is_some());
+        // A shorter lag than before lets it look sooner.
+        self.reads_at = self.reads_at.zip(self.settings.lag).map(|(at, lag)| at.min(Instant::now() + lag));
         self.queue.set(&self.settings, Instant::now());
         // A session is not taken up by a connection that its client has given up.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;

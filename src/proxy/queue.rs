@@ -22,6 +22,7 @@ struct Piece {
     bytes: Vec<u8>,
     marks: Vec<Mark>,
     sent: usize,
+    came: Instant,
     due: Instant,
 }
 
@@ -56,7 +57,7 @@ impl Queue {
         Self { pieces, bytes: 0, delays: Vec::new(), bandwidth: None, idle_from: now, number }
     }
 
-    /// Obeys changed settings. Once there is no delay any more, what waits is due.
+    /// Obeys changed settings. What waits is late by no more than the delays that are left.
     pub fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
         // Time in which nothing could move is not made up for.
@@ -67,8 +68,12 @@ impl Queue {
         let random =
             |delay: &Delay| Rng::with_seed(delay.seed.wrapping_add(Rng::with_seed(self.number).u64(..)));
         self.delays = settings.delays.iter().map(|delay| (*delay, random(delay))).collect();
-        if self.delays.is_empty() {
-            self.pieces.iter_mut().for_each(|piece| piece.due = piece.due.min(now));
+        let mut before = None;
+        for piece in &mut self.pieces {
+            // As if it had come under these delays only, but never later than it was to go anyway.
+            let due = (piece.came + late(&mut self.delays)).max(now);
+            piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
+            before = Some(piece.due);
         }
     }
 
@@ -92,11 +97,10 @@ impl Queue {
         if bytes.is_empty() {
             return;
         }
-        let late: Duration =
-            self.delays.iter_mut().map(|(delay, rng)| delay.latency + delay.extra.mul_f64(rng.f64())).sum();
         let before = self.pieces.back().map_or(now, |piece| piece.due);
+        let due = before.max(now + late(&mut self.delays));
         self.bytes += bytes.len();
-        self.pieces.push_back(Piece { bytes: bytes.to_vec(), marks, sent: 0, due: before.max(now + late) });
+        self.pieces.push_back(Piece { bytes: bytes.to_vec(), marks, sent: 0, came: now, due });
     }
 
     /// When the next part may go; `None` when nothing waits.
@@ -133,6 +137,11 @@ impl Queue {
         let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
         Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))
     }
+}
+
+/// By how much all delays together make the next piece late.
+fn late(delays: &mut [(Delay, Rng)]) -> Duration {
+    delays.iter_mut().map(|(delay, rng)| delay.latency + delay.extra.mul_f64(rng.f64())).sum()
 }
 
 #[cfg(test)]
@@ -204,6 +213,20 @@ mod tests {
         assert_eq!(queue.due(), Some(now + MS));
         queue.gone(1, now + MS);
         assert_eq!(queue.part().unwrap().bytes, b"b");
+    }
+
+    #[test]
+    fn when_one_of_two_delays_ends_what_waits_and_what_comes_is_late_by_the_other_alone() {
+        let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
+        let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
+        let (mut queue, now) = set(both);
+        queue.push(b"a", Vec::new(), now);
+        assert_eq!(queue.due(), Some(now + 1020 * MS));
+        queue.set(&short, now + MS);
+        assert_eq!(queue.due(), Some(now + 20 * MS));
+        queue.push(b"b", Vec::new(), now + 2 * MS);
+        queue.gone(1, now + 20 * MS);
+        assert_eq!(queue.due(), Some(now + 22 * MS));
     }
 
     #[test]

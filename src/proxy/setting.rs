@@ -11,17 +11,41 @@ const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 pub enum Who {
     /// Everybody's, also those of clients that have no session.
     All,
-    /// Those of the session with that number, however often it connects anew.
+    /// Those of the client that was given that number, whichever session it has: [`Proxy::connect_for`].
+    ///
+    /// [`Proxy::connect_for`]: super::Proxy::connect_for
+    Client(usize),
+    /// Those of the session with that number, however often it connects anew. A client whose session ends is no longer
+    /// meant by it.
     Session(i64),
 }
 
+/// Whose a connection is, as far as that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The client that the listener is for; known from the first byte on.
+    pub client: Option<usize>,
+    /// The session that it has named, or that it was granted.
+    pub session: Option<i64>,
+}
+
 impl Who {
-    /// Whether a connection of that session is meant; `None` for one whose session is not known.
+    /// The owner of a connection that these and nobody else would have.
+    pub(super) fn owner(self) -> Owner {
+        match self {
+            Self::All => Owner::default(),
+            Self::Client(client) => Owner { client: Some(client), session: None },
+            Self::Session(session) => Owner { client: None, session: Some(session) },
+        }
+    }
+
+    /// Whether a connection of that owner is meant.
     #[must_use]
-    pub fn covers(self, session: Option<i64>) -> bool {
+    pub fn covers(self, owner: Owner) -> bool {
         match self {
             Self::All => true,
-            Self::Session(meant) => session == Some(meant),
+            Self::Client(meant) => owner.client == Some(meant),
+            Self::Session(meant) => owner.session == Some(meant),
         }
     }
 }
@@ -141,8 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_meant_only_once_it_is_known() {
-        assert!(Who::All.covers(None) && Who::Session(1).covers(Some(1)));
-        assert!(!Who::Session(1).covers(None) && !Who::Session(1).covers(Some(2)));
+    fn a_session_is_meant_only_once_it_is_known_and_a_client_whatever_its_session_is() {
+        let owner = |client, session| Owner { client, session };
+        assert!(Who::All.covers(Owner::default()) && Who::Session(1).covers(owner(None, Some(1))));
+        assert!(!Who::Session(1).covers(owner(Some(1), None)));
+        assert!(!Who::Session(1).covers(owner(Some(1), Some(2))));
+        assert!(
+            [None, Some(1), Some(2)].iter().all(|session| Who::Client(3).covers(owner(Some(3), *session)))
+        );
+        assert!(!Who::Client(3).covers(owner(None, Some(3))) && !Who::Client(3).covers(owner(Some(4), None)));
     }
 }

@@ -7,16 +7,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::loss::{Losses, Part, Struck};
-use super::setting::{Ending, Orders, Setting, Settings, Who};
+use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
 use super::traffic::{Passed, Traffic};
 use crate::measure::RequestKind;
 
 /// One connection that is open.
 #[derive(Debug)]
 struct Connection {
-    session: Option<i64>,
+    owner: Owner,
     traffic: Arc<Traffic>,
     orders: watch::Sender<Orders>,
+}
+
+/// What has passed for one session, and which client has it.
+#[derive(Debug, Default)]
+struct OfSession {
+    client: Option<usize>,
+    traffic: Arc<Traffic>,
 }
 
 #[derive(Debug, Default)]
@@ -24,9 +31,9 @@ struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
     /// Those of sessions stay, because a session may connect again.
-    sessions: HashMap<i64, Arc<Traffic>>,
-    /// Of connections that are gone and whose session was never known.
-    nameless: Traffic,
+    sessions: HashMap<i64, OfSession>,
+    /// Of connections that are gone and whose session was never known, by client.
+    nameless: HashMap<Option<usize>, Traffic>,
     losses: Losses,
     numbers: u64,
 }
@@ -61,6 +68,11 @@ impl Table {
         }
     }
 
+    /// What is set for them at this moment.
+    pub fn in_force(&self, who: Who) -> Settings {
+        Settings::clone(&self.locked().orders_for(who.owner()).settings)
+    }
+
     /// Tells connections to end; how many were not told before.
     pub fn end(&self, who: Who, ending: Ending) -> usize {
         let inner = self.locked();
@@ -74,16 +86,11 @@ impl Table {
         told.count()
     }
 
-    /// Arms the loss of a session's request or of the reply to it.
-    pub fn arm(
-        &self,
-        session: i64,
-        part: Part,
-        kinds: &[RequestKind],
-    ) -> (u64, watch::Receiver<Option<Struck>>) {
+    /// Arms the loss of somebody's request or of the reply to it.
+    pub fn arm(&self, who: Who, part: Part, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
         let mut inner = self.locked();
         let number = inner.number();
-        let hears = inner.losses.arm(number, session, part, kinds);
+        let hears = inner.losses.arm(number, who, part, kinds);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
         (number, hears)
     }
@@ -103,12 +110,16 @@ impl Table {
     /// What has passed so far, also on connections that are gone.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = self.locked();
-        if let Who::Session(session) = who {
-            return inner.sessions.get(&session).map(|traffic| traffic.passed()).unwrap_or_default();
-        }
-        let nameless = inner.connections.values().filter(|connection| connection.session.is_none());
-        let sessions = nameless.map(|connection| &connection.traffic).chain(inner.sessions.values());
-        sessions.fold(inner.nameless.passed(), |all, traffic| {
+        let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic })| {
+            who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
+        });
+        // A connection that has named its session counts there.
+        let nameless = inner.covered(who).filter(|connection| connection.owner.session.is_none());
+        let nameless = nameless.map(|connection| &*connection.traffic);
+        let gone = inner.nameless.iter().filter_map(|(client, traffic)| {
+            who.covers(Owner { client: *client, session: None }).then_some(traffic)
+        });
+        sessions.chain(nameless).chain(gone).fold(Passed::default(), |all, traffic| {
             let Passed { to_server, to_client, zxid } = traffic.passed();
             Passed {
                 to_server: all.to_server + to_server,
@@ -118,13 +129,14 @@ impl Table {
         })
     }
 
-    /// Takes a new connection in.
-    pub fn join(self: &Arc<Self>) -> Seat {
+    /// Takes a new connection in, of that client if it is one's own.
+    pub fn join(self: &Arc<Self>, client: Option<usize>) -> Seat {
         let mut inner = self.locked();
         let number = inner.number();
-        let orders = watch::Sender::new(inner.orders_for(None));
+        let owner = Owner { client, session: None };
+        let orders = watch::Sender::new(inner.orders_for(owner));
         let (traffic, heard) = (Arc::<Traffic>::default(), orders.subscribe());
-        inner.connections.insert(number, Connection { session: None, traffic, orders });
+        inner.connections.insert(number, Connection { owner, traffic, orders });
         drop(inner);
         Seat { table: Arc::clone(self), number, heard }
     }
@@ -137,11 +149,11 @@ impl Inner {
     }
 
     fn covered(&self, who: Who) -> impl Iterator<Item = &Connection> {
-        self.connections.values().filter(move |connection| who.covers(connection.session))
+        self.connections.values().filter(move |connection| who.covers(connection.owner))
     }
 
-    fn orders_for(&self, session: Option<i64>) -> Orders {
-        let settings = self.settings.values().filter(|(who, _)| who.covers(session));
+    fn orders_for(&self, owner: Owner) -> Orders {
+        let settings = self.settings.values().filter(|(who, _)| who.covers(owner));
         let settings = Arc::new(Settings::of(settings.map(|(_, setting)| *setting)));
         Orders { settings, ending: None }
     }
@@ -151,7 +163,7 @@ impl Inner {
     }
 
     fn give(&self, connection: &Connection) {
-        let Orders { settings, .. } = self.orders_for(connection.session);
+        let Orders { settings, .. } = self.orders_for(connection.owner);
         connection.orders.send_if_modified(|orders| {
             let differs = orders.settings != settings;
             orders.settings = settings;
@@ -163,15 +175,20 @@ impl Inner {
     fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Traffic>> {
         let Self { connections, sessions, .. } = self;
         let connection = connections.get_mut(&number)?;
-        if connection.session == session {
+        if connection.owner.session == session {
             return Some(Arc::clone(&connection.traffic));
         }
-        let traffic =
-            session.map(|session| Arc::clone(sessions.entry(session).or_default())).unwrap_or_default();
-        if connection.session.is_none() {
+        let client = connection.owner.client;
+        let traffic = session.map(|session| {
+            let known =
+                sessions.entry(session).or_insert_with(|| OfSession { client, traffic: Arc::default() });
+            Arc::clone(&known.traffic)
+        });
+        let traffic = traffic.unwrap_or_default();
+        if connection.owner.session.is_none() {
             traffic.take_over(&connection.traffic);
         }
-        connection.session = session;
+        connection.owner.session = session;
         connection.traffic = Arc::clone(&traffic);
         self.give(&self.connections[&number]);
         Some(traffic)
@@ -210,8 +227,8 @@ impl Seat {
             return None;
         }
         let mut inner = self.table.locked();
-        let session = inner.connections.get(&self.number)?.session?;
-        inner.losses.find(self.number, session, kind)
+        let owner = inner.connections.get(&self.number)?.owner;
+        inner.losses.find(self.number, owner, kind)
     }
 
     /// Tells that the server has refused the request that a loss had found.
@@ -232,8 +249,9 @@ impl Drop for Seat {
         let mut inner = self.table.locked();
         inner.losses.gone(self.number);
         let Some(connection) = inner.connections.remove(&self.number) else { return };
-        if connection.session.is_none() {
-            inner.nameless.take_over(&connection.traffic);
+        let Owner { client, session } = connection.owner;
+        if session.is_none() {
+            inner.nameless.entry(client).or_default().take_over(&connection.traffic);
         }
     }
 }
@@ -252,10 +270,10 @@ mod tests {
     #[test]
     fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
         let table = Arc::new(Table::default());
-        let [one, other] = [table.join(), table.join()];
+        let [one, other] = [table.join(None), table.join(None)];
         one.identify(Some(1));
         let setting = table.set(ONE, Setting::Stall);
-        let again = table.join();
+        let again = table.join(None);
         assert_eq!([&one, &other, &again].map(|seat| settings(seat).stalled), [true, false, false]);
         again.identify(Some(1));
         assert!(settings(&again).stalled);
@@ -266,9 +284,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_for_a_client_holds_for_each_of_its_sessions_and_before_it_has_any() {
+        let table = Arc::new(Table::default());
+        let client = Who::Client(7);
+        let first = table.join(Some(7));
+        first.identify(Some(1));
+        let _setting = table.set(client, Setting::Refuse);
+        drop(first);
+        let next = table.join(Some(7));
+        assert!(settings(&next).refused, "before it has asked for its next session");
+        next.identify(Some(2));
+        assert!(settings(&next).refused);
+        assert!(!settings(&table.join(Some(8))).refused && !settings(&table.join(None)).refused);
+        assert_eq!((table.connections(client), table.connections(Who::Session(2))), (1, 1));
+    }
+
+    #[test]
+    fn bytes_of_all_its_sessions_count_for_a_client() {
+        let table = Arc::new(Table::default());
+        for session in [1, 2] {
+            let seat = table.join(Some(7));
+            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
+        }
+        table.join(Some(7)).identify(None).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
+        assert_eq!(table.passed(Who::Client(7)).to_server, 21);
+        assert_eq!(table.passed(Who::All).to_server, 121);
+    }
+
+    #[test]
     fn a_connection_is_ended_once() {
         let table = Arc::new(Table::default());
-        let seats = [table.join(), table.join()];
+        let seats = [table.join(None), table.join(None)];
         seats[0].identify(Some(1));
         assert_eq!(table.end(ONE, Ending::Reset), 1);
         assert_eq!(table.end(Who::All, Ending::Cut), 1);
@@ -281,12 +328,12 @@ mod tests {
     fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
         let table = Arc::new(Table::default());
         for _ in 0..2 {
-            let seat = table.join();
+            let seat = table.join(None);
             seat.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
             assert_eq!(table.passed(Who::All).to_server % 10, 3);
             seat.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
         }
-        let nameless = table.join();
+        let nameless = table.join(None);
         nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
         drop(nameless);
         assert_eq!(table.passed(ONE).to_server, 20);
@@ -296,9 +343,9 @@ mod tests {
     #[test]
     fn a_loss_is_found_by_its_sessions_request_alone() {
         let table = Arc::new(Table::default());
-        let seats = [table.join(), table.join()];
+        let seats = [table.join(None), table.join(None)];
         seats[0].identify(Some(1));
-        let (number, _told) = table.arm(1, Part::Reply, &[RequestKind::Create]);
+        let (number, _told) = table.arm(ONE, Part::Reply, &[RequestKind::Create]);
         assert_eq!(seats[1].loss_for(RequestKind::Create), None);
         assert_eq!(seats[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
         table.disarm(number);

@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const NOT_SERVING: &str = "not currently serving";
 /// What a server says to a word that it does not allow.
 pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
-/// The longest answer that is read; `mntr` of a busy server is about 100 kB.
-const LONGEST: u64 = 4 << 20;
+/// The longest answer that is read; `mntr` of a busy server is about 100 kB, `wchc` has a line for each watch.
+const LONGEST: usize = 16 << 20;
 
 /// The answer to `mntr`: everything that a server counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,7 +164,13 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
-        stream.take(LONGEST).read_to_end(&mut answer).await?;
+        stream.take(LONGEST as u64 + 1).read_to_end(&mut answer).await?;
+        if answer.len() > LONGEST {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the answer to `{word}` is longer than {} MiB (no ZooKeeper server?)", LONGEST >> 20),
+            ));
+        }
         Ok(String::from_utf8_lossy(&answer).into_owned())
     };
     tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
@@ -240,6 +246,23 @@ mod tests {
         drop(listener);
         let closed = ruok(&address, PATIENCE).await.unwrap_err();
         assert_eq!(closed.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_given_up_and_said_so() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let streaming = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            while stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
+            std::future::pending::<()>().await;
+        };
+        let answer = tokio::select! {
+            answer = ask(&address, "mntr", Duration::from_secs(60)) => answer,
+            () = streaming => unreachable!("it streams for ever"),
+        };
+        let told = answer.unwrap_err();
+        assert_eq!(told.to_string(), "the answer to `mntr` is longer than 16 MiB (no ZooKeeper server?)");
     }
 
     #[tokio::test]

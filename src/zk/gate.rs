@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -20,7 +20,8 @@ use crate::clock::{self, Stamp};
 /// A gate, as whoever shuts and opens it sees it.
 #[derive(Debug, Default)]
 pub struct Gate {
-    shut: AtomicBool,
+    /// How many keep it shut.
+    shut: AtomicUsize,
     shut_at: AtomicU64,
     opened_at: AtomicU64,
     opened: AtomicU64,
@@ -30,18 +31,28 @@ pub struct Gate {
 
 impl Gate {
     /// Nothing behind it runs from now on, but for what is running at this moment.
-    pub fn shut(&self) {
-        self.shut_at.store(clock::now(), Ordering::SeqCst);
-        self.shut.store(true, Ordering::SeqCst);
+    fn shut(&self) {
+        let _one_at_a_time = self.waiting();
+        if !self.is_shut() {
+            self.shut_at.store(clock::now(), Ordering::SeqCst);
+        }
+        self.shut.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// All behind it goes on.
-    pub fn open(&self) {
+    /// All behind it goes on, unless somebody else keeps it shut.
+    fn open(&self) {
+        let mut waiting = self.waiting();
+        if self.shut.load(Ordering::SeqCst) > 1 {
+            self.shut.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        // Said before anything behind it goes on and asks.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
-        self.shut.store(false, Ordering::SeqCst);
-        let waiting = std::mem::take(&mut *self.waiting());
-        waiting.into_iter().for_each(Waker::wake);
+        self.shut.store(0, Ordering::SeqCst);
+        let woken = std::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// How often it has been opened.
@@ -69,7 +80,7 @@ impl Gate {
 
     /// Whether to wait; the waker is then kept until the gate is opened.
     fn holds_up(&self, waker: &Waker) -> bool {
-        if !self.shut.load(Ordering::SeqCst) {
+        if !self.is_shut() {
             self.passed.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -79,7 +90,31 @@ impl Gate {
         }
         drop(waiting);
         // Opened meanwhile, it has not seen this waker.
-        self.shut.load(Ordering::SeqCst)
+        self.is_shut()
+    }
+
+    fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Gates that are shut as long as this lives, however it ends. One that others have shut, too, stays shut for them.
+#[derive(Debug)]
+#[must_use = "dropped, it opens the gates"]
+pub struct Shut(Vec<Arc<Gate>>);
+
+impl Shut {
+    /// Shuts these.
+    pub fn these<'a>(gates: impl IntoIterator<Item = &'a Arc<Gate>>) -> Self {
+        let gates: Vec<_> = gates.into_iter().cloned().collect();
+        gates.iter().for_each(|gate| gate.shut());
+        Self(gates)
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|gate| gate.open());
     }
 }
 
@@ -87,8 +122,13 @@ impl Gate {
 #[derive(Clone, Default)]
 pub struct Yard {
     gate: Arc<Gate>,
-    tasks: Rc<RefCell<Vec<Task<()>>>>,
+    /// Those of sessions, which outlive their contender until they are closed.
+    tasks: Tasks,
+    /// What the contender's lock has started, and what is of no use without it.
+    errands: Tasks,
 }
+
+type Tasks = Rc<RefCell<Vec<Task<()>>>>;
 
 thread_local! {
     /// The yard of whoever runs at this moment.
@@ -99,7 +139,7 @@ impl Yard {
     /// An empty yard behind that gate.
     #[must_use]
     pub fn behind(gate: Arc<Gate>) -> Self {
-        Self { gate, tasks: Rc::default() }
+        Self { gate, ..Self::default() }
     }
 
     /// The yard of whoever asks, if it has one.
@@ -113,25 +153,43 @@ impl Yard {
         Behind { yard: self.clone(), work: Box::pin(work) }
     }
 
-    /// Keeps a task that was started by what is behind the gate.
+    /// Keeps a session's task that was started by what is behind the gate.
     pub(super) fn keep(&self, task: Task<()>) {
-        let mut tasks = self.tasks.borrow_mut();
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(task);
+        add(&self.tasks, task);
+    }
+
+    /// Keeps what a contender's lock has started beside itself.
+    pub(super) fn keep_errand(&self, task: Task<()>) {
+        add(&self.errands, task);
     }
 
     /// Ends all tasks that were started behind the gate, in the middle of whatever they do.
     pub fn kill(&self) {
-        // Dropped outside of the borrow: a task that ends may start another.
-        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
-        drop(tasks);
+        self.end_errands();
+        drop(take(&self.tasks));
     }
 
-    /// Lets the tasks go on by themselves.
-    pub fn let_go(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
-        tasks.into_iter().for_each(Task::detach);
+    /// Ends what the contender's lock has started beside itself: it is given up, and a session that it still uses could
+    /// not be closed.
+    pub fn end_errands(&self) {
+        drop(take(&self.errands));
     }
+
+    /// Lets the sessions' tasks go on by themselves.
+    pub fn let_go(&self) {
+        take(&self.tasks).into_iter().for_each(Task::detach);
+    }
+}
+
+fn add(tasks: &Tasks, task: Task<()>) {
+    let mut tasks = tasks.borrow_mut();
+    tasks.retain(|task| !task.is_finished());
+    tasks.push(task);
+}
+
+/// What is dropped is dropped outside of the borrow: a task that ends may start another.
+fn take(tasks: &Tasks) -> Vec<Task<()>> {
+    std::mem::take(&mut *tasks.borrow_mut())
 }
 
 /// Something behind a gate.
@@ -180,12 +238,12 @@ mod tests {
                 reactor::yield_now().await;
             }
             // When it is shut
-            gate.shut();
+            let shut = Shut::these([&gate]);
             let before = counted.get();
             reactor::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
             // And opened, from anywhere
-            std::thread::spawn(move || gate.open()).join().unwrap();
+            std::thread::spawn(move || drop(shut)).join().unwrap();
             while counted.get() == before {
                 reactor::yield_now().await;
             }
@@ -214,5 +272,55 @@ mod tests {
             }
             assert!(Yard::here().is_none());
         });
+    }
+
+    #[test]
+    fn what_a_contender_has_started_ends_when_it_is_killed_or_gives_up_and_stands_behind_its_gate() {
+        let gate = Arc::new(Gate::default());
+        let yard = Yard::behind(Arc::clone(&gate));
+        reactor::block_on(async {
+            let counted = Rc::new(Cell::new(0));
+            let counting = |count: &Rc<Cell<u32>>| {
+                let count = Rc::clone(count);
+                async move {
+                    loop {
+                        count.set(count.get() + 1);
+                        reactor::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            };
+            // Given an errand that nobody waits for
+            yard.around(async { reactor::spawn_errand(counting(&counted)) }).await;
+            while counted.get() < 3 {
+                reactor::yield_now().await;
+            }
+            // When its contender stands still, so does it
+            let shut = Shut::these([&gate]);
+            let before = counted.get();
+            reactor::sleep(Duration::from_millis(30)).await;
+            assert_eq!(counted.get(), before);
+            drop(shut);
+            while counted.get() == before {
+                reactor::yield_now().await;
+            }
+            // When its contender is gone, it is never polled again
+            yard.kill();
+            let before = counted.get();
+            reactor::sleep(Duration::from_millis(30)).await;
+            assert_eq!((counted.get(), Rc::strong_count(&counted)), (before, 1));
+        });
+    }
+
+    #[test]
+    fn a_gate_that_two_have_shut_is_open_when_both_have_opened_it() {
+        let gate = Arc::new(Gate::default());
+        let [one, other] = [Shut::these([&gate]), Shut::these([&gate])];
+        let is_open = || !gate.holds_up(Waker::noop());
+        drop(one);
+        assert!(!is_open());
+        assert_eq!((gate.times_opened(), gate.shut_since(0)), (0, 0), "it has not been opened");
+        drop(other);
+        assert!(is_open());
+        assert_eq!(gate.times_opened(), 1);
     }
 }

@@ -59,13 +59,36 @@ impl spawns_core::Spawn for Spawner {
 }
 
 /// Starts something beside the caller, on the caller's thread. Dropped, the task is cancelled; detach it to
-/// let it go on.
+/// let it go on. What a contender starts is started by [`spawn_errand`], which ends with it.
 ///
 /// # Panics
 /// Outside of [`block_on`].
 #[allow(clippy::expect_used, reason = "whoever holds a session runs within `block_on`")]
 pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
     HERE.with_borrow(|here| here.as_ref().expect("within reactor::block_on").spawn(future))
+}
+
+/// Starts something that a contender's lock does beside itself: behind the contender's gate, and ended with the contender
+/// or its session.
+///
+/// # Panics
+/// Outside of [`block_on`].
+pub fn spawn_errand(errand: impl Future<Output = ()> + 'static) {
+    match Yard::here() {
+        Some(yard) => yard.keep_errand(spawn_local(yard.around(errand))),
+        None => spawn_local(errand).detach(),
+    }
+}
+
+/// Starts what ends a contender's session: behind its gate, and ended with the contender only if that is killed.
+///
+/// # Panics
+/// Outside of [`block_on`].
+pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
+    match Yard::here() {
+        Some(yard) => yard.keep(spawn_local(yard.around(closing))),
+        None => spawn_local(closing).detach(),
+    }
 }
 
 /// Sleeps.

@@ -186,3 +186,30 @@ async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
     assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
     assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
 }
+
+#[tokio::test]
+async fn what_a_holder_has_started_beside_itself_dies_with_it() {
+    // Given holders that go on listing beside their hold, as the article's class does
+    let lines = "strategies = [{ name = \"parent-watch\", while_holding = \"relist\" }]\ncontenders = 8\n\
+                 hold = \"50ms\"\nduration = \"12s\"\nsession_timeout = \"3s\"\n[[fault]]\nkind = \"crash\"\n\
+                 target = \"holder\"\nat = \"500ms\"\ntimes = 3\nevery = \"3500ms\"\n";
+    // When three of them die
+    let trial = broken(&trials::plan(lines)).await.remove(0);
+    // Then the trial goes on, and the lock with it
+    assert_kept(&trial);
+    assert_eq!(trial.faults.len(), 3);
+}
+
+#[tokio::test]
+async fn a_connection_fault_hits_its_contender_also_in_its_next_session() {
+    // Given a contender, alone, that is refused for five times as long as its session lasts without a connection
+    let refuse =
+        FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
+    let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 7, &[refuse]) }];
+    let trial = broken(&plan).await.remove(0);
+    // Then it gets no lock by another session either, until the fault is undone
+    assert_kept(&trial);
+    let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
+    assert!(gap > 9 * SECOND / 2, "it was served again after {gap:?}");
+    assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
+}

@@ -17,5 +17,6 @@ mod ensemble_links;
 mod every_fault;
 mod interrupted_faults;
 mod negative_controls;
+mod overlapping_faults;
 #[path = "../support/mod.rs"]
 mod support;

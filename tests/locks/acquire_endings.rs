@@ -8,8 +8,15 @@ use zklockbench::clock;
 use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
 use zklockbench::zk::{Session, reactor};
 
+use crate::support::contender::Contender;
 use crate::support::ensemble;
+use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{Scene, patience, scene};
+
+/// How the protocol numbers a create whose reply tells the node's stat, which is what the client library sends.
+const CREATE2: i32 = 15;
+/// And that of a container.
+const CREATE_CONTAINER: i32 = 19;
 
 /// Every lock that makes its contenders wait.
 fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
@@ -65,6 +72,68 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
             other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_secs(10)))).await.unwrap();
         other.release(&waiter, held).await.unwrap();
         assert_eq!(scene.nodes().await, 0, "{}", entry.card.name);
+    });
+}
+
+/// Gives an acquire up whose create went unanswered, before it has looked for what that has made. Returns the
+/// contender with its connection, its place, and how many nodes it has left.
+async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
+    let scene = scene(ensemble::shared()).await;
+    // Given a lock whose directory is there
+    let mut before = Contender::of(name, &scene).await;
+    let held = before.acquire(Mode::Write).await.unwrap();
+    before.release(held).await.unwrap();
+    let proxy = Proxy::before(ensemble::shared());
+    let mut one = Contender::by(&proxy.connect, name, &scene).await;
+    proxy.strike(Fate::ReplyLost, CREATE2, 1);
+    // When it is given up in the pause after the loss
+    let patience = patience(None);
+    patience.cancel.cancel();
+    let ended = one.lock.acquire(&one.session, Mode::Write, &patience).await;
+    assert_eq!(ended.unwrap_err(), AcquireError::Cancelled, "{name}");
+    assert!(proxy.has_struck(), "{name}: no create was lost");
+    let left = scene.nodes().await;
+    ((one, proxy), scene, left)
+}
+
+#[test]
+fn kazoo_deletes_the_node_of_a_create_that_went_unanswered_when_it_gives_up() {
+    reactor::block_on(async {
+        let (_one, _, left) = given_up_after_a_lost_create("kazoo").await;
+        assert_eq!(left, 0);
+    });
+}
+
+#[test]
+fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_is_found_again() {
+    reactor::block_on(async {
+        let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
+        // Then its node stays in everybody's way
+        assert_eq!(left, 1);
+        let mut other = Contender::of("apache-write-lock", &scene).await;
+        let in_vain = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
+        assert_eq!(in_vain.unwrap_err(), AcquireError::TimedOut);
+        // Until the same session acquires and takes it for its own
+        let held = one.acquire(Mode::Write).await.unwrap();
+        assert_eq!(scene.nodes().await, 1);
+        one.release(held).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn the_members_of_atomic_multi_whose_numbers_are_its_tokens_are_no_containers() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let proxy = Proxy::before(ensemble::shared());
+        let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
+        // When it makes its members
+        let held = one.acquire(Mode::Write).await.unwrap();
+        let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
+        assert!(made(CREATE2) > 0);
+        // Then none of them is one that the servers remove when it is empty, counter and all
+        assert_eq!(made(CREATE_CONTAINER), 0);
+        one.release(held).await.unwrap();
     });
 }
 

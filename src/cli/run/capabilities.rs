@@ -44,6 +44,12 @@ impl Needs {
         Ok(())
     }
 
+    /// How many files a contender's session takes where there are so many servers: its socket; with something that stands
+    /// before them also the two of that, and a listener before each server.
+    pub fn files_of_a_session(&self, servers: usize) -> usize {
+        if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
+    }
+
     /// What stands before those servers from the start, if a fault is to set something there.
     ///
     /// # Errors

@@ -113,7 +113,8 @@ struct Measured {
 
 impl Session {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
-        host::allow_sessions(self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0))?;
+        let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
+        host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
         let target = Target { connect: self.world.connect(), access: self.access.clone() };
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.cold && !self.world.is_external();

@@ -179,7 +179,7 @@ fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
         let World { scene, proxy } = world().await;
         let [one, other] = [world::session(&scene, &proxy).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
-        let lost = proxy.drop_reply(one.id(), &[RequestKind::Create, RequestKind::Multi]);
+        let lost = proxy.drop_reply(Who::Session(one.id()), &[RequestKind::Create, RequestKind::Multi]);
         // Given requests of other kinds, the last of them on its way together with the create
         one.get_data("/").await.unwrap();
         assert_eq!(lost.struck(), None);
@@ -205,8 +205,8 @@ fn a_loss_that_is_taken_back_strikes_nothing() {
     reactor::block_on(async {
         let World { scene, proxy } = world().await;
         let session = world::session(&scene, &proxy).await;
-        drop(proxy.drop_reply(session.id(), &[RequestKind::GetDataWatch]));
-        let lost = proxy.drop_reply(session.id(), &[RequestKind::GetDataWatch]);
+        drop(proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]));
+        let lost = proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]);
         session.get_data("/").await.unwrap();
         session.exists("/").await.unwrap();
         assert_eq!(lost.struck(), None);

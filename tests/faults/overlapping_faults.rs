@@ -1,0 +1,328 @@
+//! Two faults on one target at the same time: each is in effect until its own end, and nothing is after both.
+//!
+//! Every pair of kinds of the registry that can share a target, and each kind with itself, in both orders.
+
+use std::future::Future;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use zklockbench::catalog::fault::{Capability, Ends, FaultChoice, Proof};
+use zklockbench::clock::Stamp;
+use zklockbench::ensemble::{Links, Local, Processes, eventually};
+use zklockbench::fault::{Active, Admission, Contenders, Doing, FAULTS, Firing, InEffect, Site, find};
+use zklockbench::proxy::{Proxy, Settings, Who};
+use zklockbench::zk::gate::{Gate, Yard};
+use zklockbench::zk::{Access, SessionKey, Target};
+
+use crate::support::faults::WITHIN;
+use crate::support::{breakable, trials};
+
+/// What tells two faults of one kind apart, and whom each hits; of kinds that take none of it, nothing.
+fn asked(kind: &str, is_second: bool) -> FaultChoice {
+    let card = find(kind).unwrap().card;
+    let target = match card.targets.words() {
+        [] => String::new(),
+        _ if card.needs.reaches_servers() => "server = 2\n".into(),
+        _ => "contender = 0\n".into(),
+    };
+    let value = match (kind, is_second) {
+        ("delay", false) => "latency = \"30ms\"\n",
+        ("delay", true) => "latency = \"20ms\"\n",
+        ("bandwidth", false) => "bytes_per_second = 1000\n",
+        ("bandwidth", true) => "bytes_per_second = 2000\n",
+        ("slow-consumer", false) => "lag = \"30ms\"\n",
+        ("slow-consumer", true) => "lag = \"20ms\"\n",
+        ("partition", true) => "shape = \"one-way\"\n",
+        _ => "",
+    };
+    let duration = if card.ends == Ends::Healed { "duration = \"10s\"\n" } else { "" };
+    let scenario = format!(
+        "strategies = [\"baton\"]\ncontenders = 2\nduration = \"60s\"\nsession_timeout = \"30s\"\n\
+         acquire_timeout = \"60s\"\n[[fault]]\nkind = \"{kind}\"\nat = \"0s\"\n{target}{duration}{value}"
+    );
+    trials::plan(&scenario).remove(0).faults.remove(0)
+}
+
+/// The kinds of that sort: those that last, and those that end by themselves.
+fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
+    let of = |ends| {
+        let cards = FAULTS.iter().map(|entry| entry.card);
+        let meant = cards.filter(|card| card.ends == ends && is_meant(card.needs));
+        meant.map(|card| card.name).collect()
+    };
+    [of(Ends::Healed), of(Ends::ByItself)]
+}
+
+/// Both orders of each pair, and each with itself.
+fn pairs(kinds: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    kinds.iter().flat_map(|one| kinds.iter().map(|other| (*one, *other))).collect()
+}
+
+async fn begin<'a>(choice: &'a FaultChoice, site: &'a Site<'a>) -> Active<'a> {
+    let draw = ChaCha8Rng::seed_from_u64(1);
+    (find(&choice.kind).unwrap().inject)(Firing { choice, site, draw }).await.unwrap()
+}
+
+fn assert_proved(proof: &Proof, when: &str) {
+    assert!(matches!(proof, Proof::Proved(_)), "{when}: {proof:?}");
+}
+
+/// A starts, B starts, A ends, B ends; what is in effect is looked at in between by each fault's own look.
+async fn overlap<S, F>(site: &Site<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
+where
+    S: Fn() -> F,
+    F: Future,
+{
+    let name = format!("{one}, then {other}");
+    let (first, second) = (asked(one, false), asked(other, true));
+    let first = begin(&first, site).await;
+    assert_proved(&first.proof, &name);
+    let with_first = see().await;
+    let second = begin(&second, site).await;
+    assert_proved(&second.proof, &name);
+    let with_both = see().await;
+    assert_eq!(first.still.await, Ok(()), "{name}: {one} is undone by {other}'s begin");
+    first.healing.await.unwrap_or_else(|why| panic!("{name}: {one}: {why}"));
+    assert_eq!(second.still.await, Ok(()), "{name}: {other} is undone by {one}'s end");
+    let with_second = see().await;
+    second.healing.await.unwrap_or_else(|why| panic!("{name}: {other}: {why}"));
+    [with_first, with_both, with_second, see().await]
+}
+
+/// Contenders of which only what stands before them is real.
+#[derive(Default)]
+struct Stub {
+    gate: Arc<Gate>,
+    admission: Arc<Admission>,
+    died: AtomicU64,
+}
+
+impl Contenders for Stub {
+    fn count(&self) -> usize {
+        2
+    }
+    fn inside(&self) -> Vec<usize> {
+        vec![0]
+    }
+    fn waiting(&self) -> Vec<usize> {
+        vec![0]
+    }
+    fn waits_since(&self, _: usize) -> Option<Stamp> {
+        None
+    }
+    fn gate(&self, _: usize) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+    fn admission(&self, _: usize) -> Arc<Admission> {
+        Arc::clone(&self.admission)
+    }
+    fn session(&self, _: usize) -> Option<SessionKey> {
+        None
+    }
+    fn has_expired(&self, _: usize, _: i64) {}
+    fn clock_jumps(&self, _: usize, _: Duration) {}
+    fn crash(&self, _: usize, _: Doing) {
+        self.died.fetch_add(1, Ordering::SeqCst);
+    }
+    fn times_died(&self, _: usize) -> u64 {
+        self.died.load(Ordering::SeqCst)
+    }
+    fn acquired(&self) -> u64 {
+        0
+    }
+}
+
+fn nowhere() -> Target {
+    Target { connect: "127.0.0.1:1".into(), access: Access::default() }
+}
+
+/// A fault that ends by itself is done, or finds nothing to be done to, while another one lasts.
+async fn in_passing(kind: &str, site: &Site<'_>) {
+    let choice = asked(kind, true);
+    let draw = ChaCha8Rng::seed_from_u64(1);
+    let doing = (find(kind).unwrap().inject)(Firing { choice: &choice, site, draw });
+    if let Ok(Ok(active)) = tokio::time::timeout(Duration::from_millis(100), doing).await {
+        active.healing.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
+    let (stub, target) = (Stub::default(), nowhere());
+    let site = Site {
+        contenders: &stub,
+        target: &target,
+        processes: None,
+        links: None,
+        proxy: None,
+        in_effect: InEffect::default(),
+    };
+    // Given something that runs behind the gate all the time
+    let yard = Yard::behind(Arc::clone(&stub.gate));
+    let running = yard.around(async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let runs = async || {
+        let before = stub.gate.times_passed();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        stub.gate.times_passed() > before
+    };
+    let checking = async {
+        let [lasting, passing] = kinds(|needs| needs == Capability::Contenders);
+        assert!(lasting.contains(&"freeze") && passing.contains(&"crash"), "{lasting:?} {passing:?}");
+        for pair in pairs(&lasting) {
+            let seen = overlap(&site, pair, &runs).await;
+            let freezes = [pair.0, pair.1].map(|kind| kind == "freeze");
+            let expected = [!freezes[0], !freezes[0] && !freezes[1], !freezes[1], true];
+            assert_eq!(seen, expected, "{pair:?}: whether it ran");
+        }
+        for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
+            let choice = asked(one, false);
+            let active = begin(&choice, &site).await;
+            in_passing(other, &site).await;
+            assert_eq!(active.still.await, Ok(()), "{one}, then {other}");
+            active.healing.await.unwrap();
+            assert!(runs().await, "{one}, then {other}");
+        }
+    };
+    tokio::select! {
+        () = running => unreachable!("it runs for ever"),
+        () = checking => {}
+    }
+}
+
+/// A server that takes connections and says nothing, and a client that connects anew whenever it can.
+struct Wire {
+    proxy: Proxy,
+    over: Arc<AtomicBool>,
+}
+
+impl Wire {
+    fn new() -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::before(&[server.local_addr().unwrap().to_string()]).unwrap();
+        let address = proxy.connect_for(0).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        std::thread::spawn(move || {
+            let _kept: Vec<_> = server.incoming().collect();
+        });
+        let done = Arc::clone(&over);
+        std::thread::spawn(move || {
+            let mut word = [0; 1];
+            while !done.load(Ordering::SeqCst) {
+                if let Ok(mut stream) = TcpStream::connect(&address) {
+                    // Until it is broken.
+                    let _ = std::io::Read::read(&mut stream, &mut word);
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Self { proxy, over }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
+    let (stub, target, wire) = (Stub::default(), nowhere(), Wire::new());
+    let site = Site {
+        contenders: &stub,
+        target: &target,
+        processes: None,
+        links: None,
+        proxy: Some(&wire.proxy),
+        in_effect: InEffect::default(),
+    };
+    let in_force = async || wire.proxy.in_force(Who::Client(0));
+    let [lasting, passing] = kinds(|needs| needs == Capability::Proxies);
+    assert!(lasting.contains(&"delay") && passing.contains(&"reset"), "{lasting:?} {passing:?}");
+    let alone = async |kind, is_second| {
+        let choice = asked(kind, is_second);
+        let active = begin(&choice, &site).await;
+        let settings = in_force().await;
+        assert_ne!(settings, Settings::default(), "{kind}");
+        active.healing.await.unwrap();
+        settings
+    };
+    for pair @ (one, other) in pairs(&lasting) {
+        let [first, second] = [alone(one, false).await, alone(other, true).await];
+        let seen = overlap(&site, pair, &in_force).await;
+        let both = Settings {
+            delays: [&first.delays[..], &second.delays].concat(),
+            bandwidth: first.bandwidth.into_iter().chain(second.bandwidth).min(),
+            stalled: first.stalled || second.stalled,
+            refused: first.refused || second.refused,
+            lag: first.lag.max(second.lag),
+        };
+        assert_eq!(seen, [first, both, second, Settings::default()], "{pair:?}");
+    }
+    for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
+        let choice = asked(one, false);
+        let active = begin(&choice, &site).await;
+        let before = in_force().await;
+        in_passing(other, &site).await;
+        assert_eq!(in_force().await, before, "{one}, then {other}");
+        assert_eq!(active.still.await, Ok(()), "{one}, then {other}");
+        active.healing.await.unwrap();
+        assert_eq!(in_force().await, Settings::default(), "{one}, then {other}");
+    }
+}
+
+/// Both faults on the second of three servers, or on those that the kind chooses; the ensemble is whole afterwards.
+async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
+    let (stub, target) = (Stub::default(), nowhere());
+    let processes: &dyn Processes = local;
+    let in_effect = InEffect::default();
+    let site = Site {
+        contenders: &stub,
+        target: &target,
+        processes: Some(processes),
+        links,
+        proxy: None,
+        in_effect,
+    };
+    eventually(WITHIN, || local.whole()).await.unwrap();
+    let began = std::time::Instant::now();
+    overlap(&site, pair, async || ()).await;
+    let whole = local.whole().await;
+    assert!(whole.is_ok() && !site.in_effect.is_any(), "{pair:?}: {whole:?}");
+    if let Some(links) = links {
+        links.all_reach().await.unwrap();
+    }
+    println!("{}, then {}: {:?}", pair.0, pair.1, began.elapsed());
+}
+
+#[tokio::test]
+async fn each_of_two_faults_of_a_servers_process_lasts_until_its_own_end() {
+    let local = breakable::plain().await;
+    for pair in [("pause", "pause"), ("kill", "pause"), ("pause", "kill")] {
+        overlap_on(&local, None, pair).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "long: every pair of faults of servers, on real ones"]
+async fn each_of_two_faults_of_servers_lasts_until_its_own_end() {
+    let Some(local) = breakable::apart().await else { return };
+    let [lasting, passing] = kinds(Capability::reaches_servers);
+    let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
+    // One that ends by itself is over before another one begins, and those that are aimed by who leads wait for a leader.
+    let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
+    let can_overlap = |(one, other): &(&str, &str)| {
+        lasting.contains(one) && !(*one == "lose-majority" && needs_a_leader(other))
+    };
+    for pair in pairs(&every).into_iter().filter(can_overlap) {
+        overlap_on(&local, Some(&**local), pair).await;
+    }
+}
