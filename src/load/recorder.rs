@@ -200,7 +200,7 @@ impl Recorder {
     #[must_use]
     pub fn exit(&self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
         let at = clock::now();
-        self.note(at, Some(session.id()), Deed::Leaves);
+        self.note(at, Some(session.id()), Deed::Leaves { alone: !was_open });
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().given_up_early += 1;
         }
