@@ -40,7 +40,7 @@ pub fn exclusion(trial: &Trial) -> Verdict {
         doubts.push(format!("{}: partial: {why}", name(trial)));
     }
     doubts.extend(faults(trial));
-    let lost = trial.whole.outcomes.get(crate::measure::Outcome::LostWhileHeld);
+    let lost = trial.whole.lost_while_held;
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
     if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!("{}: {lost} holds were lost with their session", name(trial)));

@@ -69,7 +69,8 @@ impl TrialFile {
 }
 
 fn counts(span: &str, stored: &StoredCounts) -> Result<Counts, String> {
-    let mut counts = Counts { releases: stored.releases, overtaken: stored.overtaken, ..Counts::default() };
+    let StoredCounts { releases, lost_while_held, overtaken, .. } = *stored;
+    let mut counts = Counts { releases, lost_while_held, overtaken, ..Counts::default() };
     for outcome in Outcome::ALL {
         let name = outcome.name();
         let count = stored.outcomes.get(name).ok_or_else(|| format!("`{span}.outcomes.{name}`"))?;

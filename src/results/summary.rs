@@ -142,8 +142,9 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<StoredCounts, u64>; 8] = [
+    let columns: [Of<StoredCounts, u64>; 9] = [
         ("releases", |c| c.releases),
+        ("lost_while_held", |c| c.lost_while_held),
         ("overtaken", |c| c.overtaken),
         ("reads_acquired", |c| c.reads_acquired),
         ("read_held_us", |c| c.read_held_us),

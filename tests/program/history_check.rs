@@ -157,11 +157,11 @@ fn a_run_that_lacks_evidence_is_not_judged_and_what_is_missing_is_named() {
     let bench = Bench::new();
     let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
     let path = run.join("trials/000.json");
-    let text = std::fs::read_to_string(&path).unwrap().replace("\"lost_while_held\"", "\"lost\"");
+    let text = std::fs::read_to_string(&path).unwrap().replace("\"session_expired\"", "\"lost\"");
     std::fs::write(&path, text).unwrap();
     let (code, _, err) = bench.check(&run, &[]);
     assert_eq!(code, Some(2));
-    assert!(err.contains("its file has no `measured.outcomes.lost_while_held`"), "{err}");
+    assert!(err.contains("its file has no `measured.outcomes.session_expired`"), "{err}");
 }
 
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test history_check documentation`.

@@ -157,7 +157,7 @@ fn broken(trial: &TrialFile) -> Option<Broken> {
         stuck: stored.stuck.iter().map(stuck).collect(),
         orphans: stored.orphans,
         sessions_lost: trial.sessions.expired,
-        holds_lost: outcome(Outcome::LostWhileHeld),
+        holds_lost: trial.whole.lost_while_held,
         waits_lost: outcome(Outcome::SessionExpired) + outcome(Outcome::ConnectionLost),
         stale_writes: stored.fencing.stale,
         stale_rejected: stored.fencing.stale_rejected,

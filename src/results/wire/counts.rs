@@ -66,6 +66,9 @@ pub struct StoredCounts {
     pub outcomes: ByName,
     /// Locks released (the release call was made).
     pub releases: u64,
+    /// Of the locks acquired, those whose hold ended because the session did, or because the holder died.
+    #[serde(default)]
+    pub lost_while_held: u64,
     /// Acquisitions that a later arrival was served before.
     pub overtaken: u64,
     /// Of the acquisitions, those that asked to read.
@@ -116,6 +119,7 @@ impl From<&Counts> for StoredCounts {
         Self {
             outcomes: outcomes.into(),
             releases: counts.releases,
+            lost_while_held: counts.lost_while_held,
             overtaken: counts.overtaken,
             reads_acquired: counts.reads_acquired,
             read_held_us: counts.read_held_us,
