@@ -1,7 +1,6 @@
 //! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
 
 use super::evidence::suffices;
-use crate::measure::Outcome;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::verdict::Verdict;
 
@@ -34,7 +33,7 @@ fn exclusion(trial: &Trial) -> Verdict {
     }
     let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
     doubts.extend(faults(trial));
-    let lost = trial.whole.outcomes.get(Outcome::LostWhileHeld);
+    let lost = trial.whole.lost_while_held;
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
     if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!("{lost} holds were lost with their session"));

@@ -127,8 +127,10 @@ impl Recorder {
     /// The contender has died in the middle of that.
     pub fn died(&self, session: i64, doing: &'static str) {
         if doing == "waiting" {
+            let now = clock::now();
             self.scene().waits_no_longer();
-            self.note(clock::now(), Some(session), Deed::Fails(Mode::Write));
+            self.note(now, Some(session), Deed::Fails(Mode::Write));
+            self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
         *self.observation.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
@@ -200,7 +202,7 @@ impl Recorder {
     #[must_use]
     pub fn exit(&self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
         let at = clock::now();
-        self.note(at, Some(session.id()), Deed::Leaves);
+        self.note(at, Some(session.id()), Deed::Leaves { alone: !was_open });
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().given_up_early += 1;
         }
@@ -279,9 +281,7 @@ impl Recorder {
         sheet.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
-            counts
-                .outcomes
-                .add(Outcome::LostWhileHeld, u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed)));
+            counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
         });
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::request::PerRequest;
 
-/// How an acquire ended. Each is counted apart; none is ever folded into another.
+/// How an acquire ended. Each acquire that was called has one of these, and only one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -22,10 +22,10 @@ pub enum Outcome {
     ConnectionLost,
     /// The session expired while waiting.
     SessionExpired,
-    /// The session expired, or the own node vanished, while the lock was held.
-    LostWhileHeld,
     /// Any other error; the trial's errors by kind say which.
     Failed,
+    /// The contender died while it waited.
+    Crashed,
 }
 
 impl Outcome {
@@ -36,8 +36,8 @@ impl Outcome {
         Self::Cancelled,
         Self::ConnectionLost,
         Self::SessionExpired,
-        Self::LostWhileHeld,
         Self::Failed,
+        Self::Crashed,
     ];
 
     /// The name in files.
@@ -49,8 +49,8 @@ impl Outcome {
             Self::Cancelled => "cancelled",
             Self::ConnectionLost => "connection_lost",
             Self::SessionExpired => "session_expired",
-            Self::LostWhileHeld => "lost_while_held",
             Self::Failed => "failed",
+            Self::Crashed => "crashed",
         }
     }
 }
@@ -162,6 +162,8 @@ pub struct Counts {
     pub outcomes: OutcomeCounts,
     /// Locks released (the release call was made).
     pub releases: u64,
+    /// Of the locks acquired, those whose hold ended because the session did, or because the holder died.
+    pub lost_while_held: u64,
     /// Names returned by getChildren.
     pub names_returned: u64,
     /// Bytes of requests, computed from the wire format (the client does not expose its socket).
@@ -194,6 +196,7 @@ impl Counts {
         self.notifications.merge(&other.notifications);
         self.outcomes.merge(&other.outcomes);
         self.releases += other.releases;
+        self.lost_while_held += other.lost_while_held;
         self.names_returned += other.names_returned;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
@@ -256,6 +259,7 @@ mod tests {
             unseen: 11 * unit,
             reads_acquired: 12 * unit,
             read_held_us: 13 * unit,
+            lost_while_held: 14 * unit,
         }
     }
 
@@ -304,7 +308,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), given);
-        assert_eq!(Outcome::LostWhileHeld.name(), "lost_while_held");
+        assert_eq!(Outcome::SessionExpired.name(), "session_expired");
         assert_eq!(RequestKind::GetChildrenWatch.name(), "get_children_watch");
     }
 }

@@ -122,6 +122,8 @@ pub struct Release<'a> {
     pub lock: &'a str,
     /// Which end.
     pub step: Step,
+    /// Whether nobody else could run while the contender was inside, so that nobody could have been seen beside it.
+    pub alone: bool,
     /// The zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,
 }
@@ -195,7 +197,10 @@ pub enum Deed {
     /// It does not go in.
     Fails(Mode),
     /// It is about to release.
-    Leaves,
+    Leaves {
+        /// Whether nobody else could run while it was inside.
+        alone: bool,
+    },
     /// It has released; the transaction that had created its node.
     HasLeft(Option<i64>),
     /// It can not know whether it has released.

@@ -154,8 +154,9 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<Counts, u64>; 9] = [
+    let columns: [Of<Counts, u64>; 10] = [
         ("releases", |c| c.releases),
+        ("lost_while_held", |c| c.lost_while_held),
         ("overtaken", |c| c.overtaken),
         ("reads_acquired", |c| c.reads_acquired),
         ("read_held_us", |c| c.read_held_us),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use zklockbench::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench::catalog::{Holders, Params};
 use zklockbench::lock::STRATEGIES;
-use zklockbench::record::Trial;
+use zklockbench::measure::Outcome;
+use zklockbench::record::{Deed, Trial};
 use zklockbench::scenario::TrialSpec;
 use zklockbench::verdict::Verdict;
 
@@ -153,6 +154,34 @@ async fn a_waiter_that_dies_does_not_stop_those_behind_it() {
         assert_kept(trial);
         assert_eq!(trial.faults.len(), 3, "{strategy}");
     }
+}
+
+#[tokio::test]
+async fn every_acquire_has_one_outcome_whatever_becomes_of_contender_and_hold() {
+    // Given waiters that give up, and waiters and holders that die
+    let crash = |target| {
+        format!(
+            "[[fault]]\nkind = \"crash\"\ntarget = \"{target}\"\nat = \"500ms\"\n\
+                                  times = 2\nevery = \"1200ms\"\n"
+        )
+    };
+    let lines = format!(
+        "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"40ms\"\nduration = \"4s\"\nwarm_up = \"0s\"\n\
+         session_timeout = \"1s\"\nacquire_timeout = \"300ms\"\n{}{}",
+        crash("waiter"),
+        crash("holder")
+    );
+    // When the trial is over
+    let trial = trials::run_with_history(&lines).await;
+    // Then as many outcomes were counted as acquires were called
+    let calls = trial.history.iter().filter(|moment| matches!(moment.deed, Deed::Asks(_))).count();
+    let outcomes = trial.whole.outcomes;
+    let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
+    assert_eq!(ended, calls as u64, "{outcomes:?}");
+    assert_eq!(outcomes.get(Outcome::Crashed), 2, "{outcomes:?}");
+    assert!(outcomes.get(Outcome::TimedOut) > 0, "{outcomes:?}");
+    // And the holds that were lost are counted apart
+    assert!(trial.whole.lost_while_held >= 2, "{:?}", trial.whole.lost_while_held);
 }
 
 #[tokio::test]

@@ -69,3 +69,15 @@ async fn a_history_in_which_contenders_go_on_when_in_doubt_makes_sense_and_says_
         "{judgement:?}"
     );
 }
+
+#[tokio::test]
+async fn of_contenders_that_just_walk_in_and_out_a_history_says_no_more_than_the_run() {
+    let lines =
+        "strategies = [\"no-lock\"]\ncontenders = 8\nhold = \"0ms\"\nduration = \"1s\"\nwarm_up = \"0s\"\n";
+    let trial = trials::run_with_history(lines).await;
+    let judgement = judged(&trial);
+    let lock = story::lock(&judgement);
+    assert!(lock.acquired > 100, "{lock:?}");
+    assert_eq!(trial.judged.verdict.word(), "unknown", "{:?}", trial.judged.verdict);
+    assert_eq!(judgement.verdict.word(), trial.judged.verdict.word(), "{judgement:?}");
+}

@@ -214,7 +214,8 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
         let (lock, mode) = ("lock", Mode::Write);
         What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid })
     };
-    let release = |step, deleted_zxid| What::Release(Release { lock: "lock", step, deleted_zxid });
+    let release =
+        |step, deleted_zxid| What::Release(Release { lock: "lock", step, alone: false, deleted_zxid });
     const CONTENDERS: u64 = 100;
     (0..CONTENDERS).for_each(|contender| write(&event(0, contender, acquire(Step::Invoke, None))));
     for turn in 0..count {

@@ -1,7 +1,6 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
 use zklockbench::check::{judge, least_evidence, of_run};
-use zklockbench::measure::Outcome;
 use zklockbench::record::{
     Accounting, Cause, Counted, CutShort, EnsembleOrder, Evidence, FaultRecord, Judged, Parts, Stuck, Trial,
 };
@@ -113,7 +112,7 @@ fn a_trial_that_was_cut_short_leaves_it_unknown() {
 
 #[test]
 fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_on_purpose() {
-    let lose = |trial: &mut Trial| trial.whole.outcomes.add(Outcome::LostWhileHeld, 2);
+    let lose = |trial: &mut Trial| trial.whole.lost_while_held = 2;
     assert_eq!(after(lose), unknown("2 holds were lost with their session"));
     let verdict = after(|trial| {
         lose(trial);

@@ -206,7 +206,7 @@ fn the_table_of_faults_fits_the_terminal_and_wraps_names_before_figures() {
 /// A trial as it is recorded: the holder died, and one contender has not been served since.
 fn recorded() -> Trial {
     let mut trial = records::trial(0);
-    trial.whole.outcomes.add(Outcome::LostWhileHeld, 1);
+    trial.whole.lost_while_held = 1;
     trial.whole.outcomes.add(Outcome::SessionExpired, 2);
     trial.whole.outcomes.add(Outcome::ConnectionLost, 3);
     trial.sessions.expired = 4;

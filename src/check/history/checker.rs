@@ -124,7 +124,7 @@ impl Checker {
             scene.lock.order.delete(token, zxid, at.place);
         }
         match turn {
-            Turn::Leaves => scene.leave(before),
+            Turn::Leaves => scene.leave(before, event.alone),
             Turn::Left(Step::Ok) => scene.resolve(Character::Sound),
             Turn::Left(step) => scene.stand.not_let = Some(step),
             Turn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => scene.stand.depth -= 1,
@@ -224,6 +224,7 @@ impl Scene<'_> {
             possible,
             suspended: self.suspended.is_some(),
             traces,
+            since_us: self.at.t_us,
             lost: None,
         };
         self.lock.room(self.at.clock).enter(hold, self.at);
@@ -245,10 +246,10 @@ impl Scene<'_> {
         }
     }
 
-    fn leave(mut self, before: At) {
+    fn leave(mut self, before: At, alone: bool) {
         match (before, self.stand.hold) {
             (At::Inside, Some(hold)) => {
-                self.lock.room(self.at.clock).leave(hold, self.at);
+                self.lock.room(self.at.clock).leave(hold, self.at, alone);
                 if self.stand.lost {
                     self.stand.hold = None;
                 }

@@ -29,6 +29,8 @@ pub struct Hold {
     pub suspended: bool,
     /// Its lines.
     pub traces: Traces,
+    /// When it began.
+    pub since_us: u64,
     /// What happened after the holder was told that its session had ended.
     pub lost: Option<Lost>,
 }
@@ -59,7 +61,7 @@ pub struct Example {
     pub length_us: u64,
 }
 
-/// For how long nobody else could enter.
+/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
 #[derive(Debug, Default)]
 struct Shut {
     since_us: Option<u64>,
@@ -67,10 +69,13 @@ struct Shut {
 }
 
 impl Shut {
-    fn set(&mut self, is_shut: bool, t_us: u64) {
+    /// It is shut from that time on, or no longer. What ends was no evidence if it was the stay of one who entered at
+    /// `alone_since` and in which nobody else could run.
+    fn set(&mut self, is_shut: bool, t_us: u64, alone_since: Option<u64>) {
         if is_shut {
             self.since_us.get_or_insert(t_us);
-        } else if let Some(since_us) = self.since_us.take() {
+        } else if let Some(since_us) = self.since_us.take().filter(|since_us| alone_since != Some(*since_us))
+        {
             self.total_us += t_us.saturating_sub(since_us);
         }
     }
@@ -137,15 +142,16 @@ impl Room {
         if reads { self.shut_to_readers.until(t_us) } else { self.shut.until(t_us) }
     }
 
-    /// Somebody has entered or left.
-    fn changed(&mut self, t_us: u64) {
+    /// Somebody has entered or left; who leaves says since when it was inside if nobody else could run meanwhile.
+    fn changed(&mut self, t_us: u64, alone_since: Option<u64>) {
         let weight: u64 = self.inside.iter().map(|hold| hold.weight).sum();
         let is_shut = match self.kind {
             LockKind::Semaphore(leases) => weight + self.wanted > u64::from(leases),
             LockKind::Mutex | LockKind::ReadWrite => weight > 0,
         };
-        self.shut.set(is_shut, t_us);
-        self.shut_to_readers.set(self.inside.iter().any(|hold| hold.mode == Mode::Write), t_us);
+        self.shut.set(is_shut, t_us, alone_since);
+        let is_shut = self.inside.iter().any(|hold| hold.mode == Mode::Write);
+        self.shut_to_readers.set(is_shut, t_us, alone_since);
     }
 
     /// Somebody enters.
@@ -155,7 +161,7 @@ impl Room {
             self.meet(&hold, since);
         }
         self.inside.push(hold);
-        self.changed(since.t_us);
+        self.changed(since.t_us, None);
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
@@ -193,8 +199,9 @@ impl Room {
         self.waiting.push(overlap);
     }
 
-    /// A holder calls release: from here on it believes no longer that it holds.
-    pub fn leave(&mut self, number: u64, at: Moment) {
+    /// A holder calls release: from here on it believes no longer that it holds. `alone` when nobody else could run
+    /// while it was inside.
+    pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.take(number) else { return };
         if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {
             let length_us = at.t_us.saturating_sub(since_us);
@@ -203,6 +210,7 @@ impl Room {
             self.ignored_expiry += 1;
             self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
         }
+        self.changed(at.t_us, alone.then_some(hold.since_us));
         self.end(number, at.t_us, Some(at.place));
     }
 
@@ -210,6 +218,7 @@ impl Room {
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.take(number) else { return };
         if let Some(lost) = hold.lost {
+            self.changed(lost.at.t_us, None);
             self.end(number, lost.at.t_us, None);
         }
     }
@@ -220,7 +229,6 @@ impl Room {
     }
 
     fn end(&mut self, number: u64, t_us: u64, place: Option<Place>) {
-        self.changed(t_us);
         self.waiting.iter_mut().for_each(|overlap| overlap.leave(number, t_us, place));
         self.settle_all();
     }
@@ -340,7 +348,17 @@ mod tests {
     fn hold(number: u64) -> Hold {
         let traces = Traces { who: 0, acquired: Place::default(), session: None, released: None };
         let mode = Mode::Write;
-        Hold { number, weight: 1, mode, token: None, possible: false, suspended: false, traces, lost: None }
+        Hold {
+            number,
+            weight: 1,
+            mode,
+            token: None,
+            possible: false,
+            suspended: false,
+            traces,
+            since_us: 0,
+            lost: None,
+        }
     }
 
     /// Violations, zombies and uncertain overlaps so far.
@@ -369,9 +387,9 @@ mod tests {
         for number in 0..30 {
             room.enter(hold(2 * number), moment(10 * number));
             room.enter(hold(2 * number + 1), moment(10 * number + 1));
-            room.leave(2 * number, moment(10 * number + 3));
+            room.leave(2 * number, moment(10 * number + 3), false);
             room.resolve(2 * number, Character::Sound);
-            room.leave(2 * number + 1, moment(10 * number + 5));
+            room.leave(2 * number + 1, moment(10 * number + 5), false);
         }
         assert_eq!((counts(&room), room.examples.len()), ([30, 0, 0], 20));
         assert_eq!((room.violations.longest_us, room.examples[0].length_us), (2, 2));
@@ -387,7 +405,7 @@ mod tests {
         let mut room = Room::new(LockKind::Mutex);
         room.enter(hold(1), moment(10));
         room.enter(hold(2), moment(20));
-        room.leave(1, moment(30));
+        room.leave(1, moment(30), false);
         assert_eq!(counts(&room), [0, 0, 0]);
         room.resolve(1, Character::Sound);
         assert_eq!(counts(&room), [1, 0, 0]);
@@ -402,7 +420,7 @@ mod tests {
         room.enter(hold(2), moment(20));
         room.resolve(1, Character::Sound);
         assert_eq!(counts(&room), [0, 0, 0]);
-        room.leave(2, moment(45));
+        room.leave(2, moment(45), false);
         assert_eq!((counts(&room), room.violations.longest_us), ([1, 0, 0], 25));
     }
 
@@ -417,7 +435,7 @@ mod tests {
             room.enter(Hold { weight: u64::from(u32::MAX) - 1, ..hold(500) }, moment(500));
             for number in 0..inside {
                 room.expire(number, Place::default());
-                room.leave(number, moment(600 + number));
+                room.leave(number, moment(600 + number), false);
             }
             assert_eq!(
                 counts(&room),
@@ -434,10 +452,10 @@ mod tests {
         room.enter(hold(2), moment(2));
         room.lose(1, moment(3));
         room.enter(hold(3), moment(10));
-        room.leave(1, moment(14));
+        room.leave(1, moment(14), false);
         assert_eq!((counts(&room), room.ignored_expiry, room.zombies.longest_us), ([0, 1, 0], 1, 4));
-        room.leave(2, moment(15));
-        room.leave(3, moment(16));
+        room.leave(2, moment(15), false);
+        room.leave(3, moment(16), false);
         assert_eq!(counts(&room), [0, 1, 0]);
     }
 
@@ -447,7 +465,7 @@ mod tests {
         room.enter(hold(1), moment(1));
         room.lose(1, moment(3));
         room.enter(hold(2), moment(10));
-        room.leave(1, moment(14));
+        room.leave(1, moment(14), false);
         assert_eq!((counts(&room), room.ignored_expiry), ([0, 0, 0], 0));
     }
 
@@ -458,10 +476,10 @@ mod tests {
         room.lose(1, moment(3));
         room.lose(1, moment(9));
         room.enter(hold(2), moment(10));
-        room.leave(2, moment(12));
+        room.leave(2, moment(12), false);
         room.enter(hold(3), moment(13));
-        room.leave(3, moment(15));
-        room.leave(1, moment(20));
+        room.leave(3, moment(15), false);
+        room.leave(1, moment(20), false);
         assert_eq!((room.zombies.count, room.zombies.longest_us), (2, 10));
     }
 
@@ -518,7 +536,7 @@ mod tests {
             room.enter(Hold { token: Some(inside), ..hold(1) }, moment(10));
             room.enter(Hold { token: Some(entering), ..hold(2) }, moment(20));
             room.expire(2, Place::default());
-            room.leave(2, moment(30));
+            room.leave(2, moment(30), false);
             room.close(40);
             assert_eq!(counts(&room), expected, "{inside} {entering}");
         }

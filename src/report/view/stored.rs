@@ -129,7 +129,7 @@ fn broken(trial: &Trial) -> Option<Broken> {
         stuck: trial.stuck.iter().map(stuck).collect(),
         orphans: trial.orphans,
         sessions_lost: trial.sessions.expired,
-        holds_lost: outcome(Outcome::LostWhileHeld),
+        holds_lost: trial.whole.lost_while_held,
         waits_lost: outcome(Outcome::SessionExpired) + outcome(Outcome::ConnectionLost),
         stale_writes: trial.fencing.stale,
         stale_rejected: trial.fencing.stale_rejected,

@@ -113,6 +113,8 @@ pub struct EventLine<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     zxid: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    alone: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_zxid: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted: Option<bool>,
@@ -193,9 +195,12 @@ impl EventLine<'_> {
                 token: self.token,
                 zxid: self.zxid,
             }),
-            OpWord::Release => {
-                What::Release(Release { lock, step: called()?, deleted_zxid: self.deleted_zxid })
-            }
+            OpWord::Release => What::Release(Release {
+                lock,
+                step: called()?,
+                alone: self.alone.unwrap_or(false),
+                deleted_zxid: self.deleted_zxid,
+            }),
             // A resource that keeps the history itself writes one line for each write.
             OpWord::Session | OpWord::Write => What::Write(Write {
                 lock,
@@ -229,6 +234,7 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             state: event.state.map(Into::into),
             token: None,
             zxid: None,
+            alone: None,
             deleted_zxid: None,
             accepted: None,
         };
@@ -244,9 +250,13 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
                 zxid,
                 ..empty
             },
-            What::Release(Release { step, deleted_zxid, .. }) => {
-                Self { op: OpWord::Release, phase: Some(step.into()), deleted_zxid, ..empty }
-            }
+            What::Release(Release { step, alone, deleted_zxid, .. }) => Self {
+                op: OpWord::Release,
+                phase: Some(step.into()),
+                alone: alone.then_some(true),
+                deleted_zxid,
+                ..empty
+            },
             What::Write(Write { step, token, accepted, zxid, .. }) => {
                 Self { op: OpWord::Write, phase: Some(step.into()), token, accepted, zxid, ..empty }
             }
@@ -297,7 +307,7 @@ mod tests {
                     token,
                     zxid,
                 }),
-                What::Release(Release { lock, step, deleted_zxid: zxid }),
+                What::Release(Release { lock, step, alone: step == Step::Invoke, deleted_zxid: zxid }),
                 What::Write(Write { lock, step, token, accepted: Some(false), zxid }),
                 What::Session,
             ];

@@ -155,7 +155,9 @@ fn event<'a>(
     let acquire = |step: Step, mode: Mode| {
         What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token: None, zxid: None })
     };
-    let release = |step: Step, deleted_zxid: Option<i64>| What::Release(Release { lock, step, deleted_zxid });
+    let release = |step: Step, deleted_zxid: Option<i64>| {
+        What::Release(Release { lock, step, alone: false, deleted_zxid })
+    };
     let (what, state) = match moment.deed {
         Deed::Asks(mode) => (acquire(Step::Invoke, mode), None),
         Deed::Enters { mode, token, zxid } => {
@@ -163,7 +165,9 @@ fn event<'a>(
             (What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid }), None)
         }
         Deed::Fails(mode) => (acquire(Step::Fail, mode), None),
-        Deed::Leaves => (release(Step::Invoke, None), None),
+        Deed::Leaves { alone } => {
+            (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid: None }), None)
+        }
         Deed::HasLeft(token) => (release(Step::Ok, token.and_then(deleted)), None),
         Deed::MayHaveLeft => (release(Step::Unknown, None), None),
         Deed::CouldNotLeave => (release(Step::Fail, None), None),

@@ -71,6 +71,67 @@ fn whoever_was_let_in_after_another_came_and_went_meanwhile_has_waited() {
     assert_eq!(lock(&judged(&one_by_one)).waited, 0);
 }
 
+/// Two contenders of one thread that walk in and out in turn, in for 20 µs and out for 200 µs; each leaves with that.
+fn walking_in(leaves: &str) -> String {
+    let turn = |turn: u64| {
+        let (who, from) = (turn % 2, 110 * turn);
+        format!(
+            "{from} a/{who} acquire invoke\n{} a/{who} acquire ok\n{} a/{who} release invoke{leaves}\n{} a/{who} release ok\n",
+            from + 200,
+            from + 220,
+            from + 220
+        )
+    };
+    let mut events: Vec<String> =
+        (0..100).flat_map(|number| turn(number).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    events.sort_by_key(|event| event.split(' ').next().unwrap().parse::<u64>().unwrap());
+    format!("mutex complete\n{}", events.join("\n"))
+}
+
+#[test]
+fn a_stay_in_which_nobody_else_could_run_is_no_evidence() {
+    let verdict = |leaves| judged(&walking_in(leaves)).verdict;
+    assert_eq!(verdict("").word(), "held", "a history that does not say so is taken at its word");
+    let alone = verdict(" alone=true");
+    assert_eq!(alone.word(), "unknown");
+    assert!(alone.reasons()[0].contains("nobody was seen to wait"), "{alone:?}");
+}
+
+#[test]
+fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
+    // Two leases: the second to enter shuts the semaphore alone, and the first has been inside all the time.
+    let story = |alone: &str| {
+        format!(
+            "semaphore 2 complete
+             0 a/1 acquire invoke
+             1 a/1 acquire ok
+             2 a/2 acquire invoke
+             3 a/3 acquire invoke
+             10 a/2 acquire ok
+             30 a/2 release invoke{alone}
+             31 a/2 release ok
+             32 a/3 acquire ok
+             40 a/1 release invoke
+             41 a/1 release ok"
+        )
+    };
+    assert_eq!(lock(&judged(&story(""))).waited, 1);
+    assert_eq!(lock(&judged(&story(" alone=true"))).waited, 0);
+    // Whoever came before it keeps the third one out, too.
+    let mutex = "mutex complete
+         0 a/1 acquire invoke
+         1 a/1 acquire ok
+         2 a/3 acquire invoke
+         20 a/1 release invoke
+         21 a/1 release ok
+         22 a/2 acquire invoke
+         23 a/2 acquire ok
+         24 a/2 release invoke alone=true
+         25 a/2 release ok
+         26 a/3 acquire ok";
+    assert_eq!(lock(&judged(mutex)).waited, 1);
+}
+
 #[test]
 fn a_lock_that_nobody_touched_is_left_out_and_one_with_writes_alone_is_not() {
     let header = "mutex complete\n";
