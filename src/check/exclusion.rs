@@ -158,6 +158,17 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     unproved.chain(left).chain(open)
 }
 
+/// Whether no contender believed that it held what the ensemble had given to another. No lock with sessions can promise
+/// that, so it is asked only of those who want to know.
+#[must_use]
+pub fn zombies(trials: &[Trial]) -> Verdict {
+    let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
+        let zombies = trial.excused.zombies;
+        format!("{}: {zombies} entries beside a holder whose session was suspended or gone", trial.name())
+    });
+    Verdict::violated_if(found.collect())
+}
+
 /// Judges a run by its judged trials. Trials with one contender have nobody to exclude and are left out of what is said of
 /// exclusion, unless there is nothing else. A trial in which the generator did not hold up leaves the whole unknown.
 #[must_use]

@@ -4,4 +4,4 @@ mod evidence;
 mod exclusion;
 pub mod history;
 
-pub use exclusion::{judge, least_evidence, of_run};
+pub use exclusion::{judge, least_evidence, of_run, zombies};

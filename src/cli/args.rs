@@ -33,8 +33,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Run random locks under random load and random faults, all drawn by a seed
     Torture(TortureArgs),
-    /// Print the JSON Schema of scenario files, for editors
-    Schema,
+    /// Print the JSON Schema of scenario files, for editors; or of the files of a run
+    Schema(SchemaArgs),
     /// Keep a local ensemble between runs
     Ensemble(EnsembleArgs),
     /// List or remove what killed runs left on an ensemble
@@ -71,6 +71,9 @@ pub struct RunArgs {
     /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
+    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    #[arg(long)]
+    pub strict: bool,
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -197,6 +200,23 @@ pub struct CheckArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Of what
+    #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+    pub of: SchemaOf,
+}
+
+/// What has a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaOf {
+    /// A scenario file
+    Scenario,
+    /// The JSON files of a run: an object with a schema for each
+    Run,
 }
 
 /// `ensemble`.

@@ -100,7 +100,7 @@ async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) 
         Command::Faults(args) => listing::faults(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Torture(args) => torture::execute(args, stop).await,
-        Command::Schema => texts::schema(),
+        Command::Schema(args) => texts::schema(&args),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,
         Command::Completions(args) => texts::completions(&args),

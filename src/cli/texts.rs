@@ -1,9 +1,9 @@
 //! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
 
-use super::args::CompletionsArgs;
+use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::output;
 use crate::error::{Error, Exit};
-use crate::{fault, lock, scenario};
+use crate::{fault, lock, results, scenario};
 
 /// Prints a script that completes commands and options in a shell.
 ///
@@ -35,11 +35,16 @@ pub fn man() -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Prints the JSON Schema of scenario files.
+/// Prints the JSON Schema of scenario files, or those of the files of a run.
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub fn schema() -> Result<Exit, Error> {
-    output::json(&scenario::schema(&lock::cards(), &fault::cards()))?;
+pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
+    match args.of {
+        SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
+        SchemaOf::Run => output::json(&serde_json::Map::from_iter(
+            results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
+        ))?,
+    }
     Ok(Exit::Held)
 }

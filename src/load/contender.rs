@@ -14,7 +14,7 @@ use super::observation::Observation;
 use super::overlaps::Doubt;
 use super::pace::Pace;
 use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
-use super::shared::Shared;
+use super::shared::{FirstDone, Shared};
 use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::fault::Doing;
@@ -130,6 +130,9 @@ impl Contender {
                 self.control.admission.go_out();
             }
             if self.is_done() {
+                let board = &self.shared.board;
+                let acquired = board.acquired.load(Ordering::Acquire);
+                board.first_done.get_or_init(|| FirstDone { at: clock::now(), acquired });
                 return;
             }
         }

@@ -6,6 +6,8 @@
 //! is measured on every sample, not estimated. An ensemble on the same host takes processor time, too; that
 //! is stated beside every figure and is not the generator's fault: what it does is a result.
 
+use std::time::Duration;
+
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::observation::ThreadRecord;
@@ -63,13 +65,23 @@ fn host_times() -> Option<HostTimes> {
 
 /// Judges the generator over the span between the two.
 #[must_use]
-pub fn judge(begin: &Vitals, sheet: &Sheet, threads: &[ThreadRecord], end: &Vitals) -> Health {
+pub fn judge(
+    begin: &Vitals,
+    sheet: &Sheet,
+    threads: &[ThreadRecord],
+    end: &Vitals,
+    hold: Duration,
+) -> Health {
     let timer_lag = merged_timer_lag(threads);
     let wall_us = end.at.saturating_sub(begin.at).max(1);
     let cpu_us = end.process_us.saturating_sub(begin.process_us);
     let lag_us: u64 = threads.iter().map(|thread| thread.log.lag_us).sum();
     let basis_us: u64 = threads.iter().map(|thread| thread.log.lag_basis_us).sum();
     let lag_share = (basis_us > 0).then(|| lag_us as f64 / basis_us as f64);
+    let overshoot = sheet.histogram(Measure::HoldOvershoot);
+    let held = !overshoot.is_empty() && !hold.is_zero();
+    let overshoot_us = overshoot.mean();
+    let hold_share = held.then(|| overshoot_us / clock::micros(hold) as f64);
     let host = begin.host.zip(end.host).filter(|(b, e)| e.total > b.total);
     let share_of = |part: fn(&HostTimes) -> u64| {
         host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
@@ -85,7 +97,8 @@ pub fn judge(begin: &Vitals, sheet: &Sheet, threads: &[ThreadRecord], end: &Vita
         host_steal_share: share_of(|times| times.steal),
         resident_bytes: process().map(|(_, bytes)| bytes),
         standstill_us: 0,
-        invalid: lag_share.and_then(invalid_by_lag),
+        hold_overshoot_share: hold_share,
+        invalid: lag_share.and_then(invalid_by_lag).or_else(|| invalid_by_holds(hold_share?, overshoot_us)),
     }
 }
 
@@ -109,6 +122,20 @@ fn invalid_by_lag(share: f64) -> Option<String> {
     })
 }
 
+/// By how much the generator's timer is late at most, without being at fault: it counts whole milliseconds.
+const TIMER_US: f64 = 2_000.0;
+
+fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
+    (share > LAG_SHARE_AT_MOST && overshoot_us > TIMER_US).then(|| {
+        format!(
+            "locks were held {:.0} % longer than intended, because the generator's timers were late (limit {:.0} %); \
+             use fewer contenders, more generator threads (--threads) or another host",
+            share * 100.0,
+            LAG_SHARE_AT_MOST * 100.0
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +145,18 @@ mod tests {
         assert_eq!(invalid_by_lag(0.05), None);
         let why = invalid_by_lag(0.4).unwrap();
         assert!(why.contains("40 %") && why.contains("--threads"), "{why}");
+    }
+
+    #[test]
+    fn holds_that_late_timers_make_a_quarter_longer_make_the_trial_invalid() {
+        let why = invalid_by_holds(0.25, 5_000.0).unwrap();
+        assert!(why.contains("held 25 % longer than intended"), "{why}");
+        assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
+        assert_eq!(
+            invalid_by_holds(1.0, 1_100.0),
+            None,
+            "a hold of a millisecond takes two by the timer alone"
+        );
     }
 
     #[test]

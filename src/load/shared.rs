@@ -52,6 +52,15 @@ impl Default for Signals {
     }
 }
 
+/// The first contender that has acquired as often as it should.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstDone {
+    /// When it had.
+    pub at: Stamp,
+    /// Locks acquired by all of them by then.
+    pub acquired: u64,
+}
+
 /// What contenders tell the conductor.
 #[derive(Debug, Default)]
 pub struct Board {
@@ -67,6 +76,10 @@ pub struct Board {
     pub released: AtomicU64,
     /// The negotiated session timeout in milliseconds.
     pub negotiated_ms: AtomicU64,
+    /// Locks acquired before the measured phase.
+    pub acquired_before: AtomicU64,
+    /// When the first contender had acquired as often as it should, and how often all had by then.
+    pub first_done: std::sync::OnceLock<FirstDone>,
     /// The longest time so far that the lock was free and somebody waited for it.
     pub standstill_us: AtomicU64,
     /// When that began.

@@ -23,7 +23,9 @@ use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
-use crate::record::{Cause, CutShort, Evidence, FaultRecord, Judged, Phase, Sessions, Stuck, Trial};
+use crate::record::{
+    Cause, CutShort, Evidence, FaultRecord, FullCrew, Judged, Phase, Sessions, Stuck, Trial,
+};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::nodelay;
 
@@ -133,7 +135,7 @@ impl<'a> Conductor<'a> {
         let threads = self.collect().await;
         let start = self.shared.signals.start.borrow().unwrap_or(0);
         let sheet = observation::merge_sheets(&threads);
-        let mut health = health::judge(&begin, &sheet, &threads, &end);
+        let mut health = health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers());
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
@@ -171,6 +173,7 @@ impl<'a> Conductor<'a> {
             started_at: self.started_at,
             measured_from_us: window.start.saturating_sub(self.began),
             measured_us: window.end.saturating_sub(window.start),
+            full_crew: self.full_crew(window),
             judged: Judged::none_yet(),
             // Whoever was missing was missing from all that was measured; what happened later comes second.
             cut_short: self.too_few.take().or(self.cut_short.take()),
@@ -198,6 +201,23 @@ impl<'a> Conductor<'a> {
             histograms: observation::histograms(&sheet),
             history: std::mem::take(&mut log.history),
             deletions: if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() },
+        })
+    }
+
+    /// How long holds should be on average, where nothing but the generator's timers can make them longer.
+    fn hold_by_timers(&self) -> Duration {
+        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.hold.mean() }
+    }
+
+    /// Of a phase that acquisitions end, what was done while nobody had finished.
+    fn full_crew(&self, window: Window) -> Option<FullCrew> {
+        let ends_itself =
+            self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
+        let first = self.shared.board.first_done.get().filter(|_| ends_itself)?;
+        let before = self.shared.board.acquired_before.load(Ordering::Acquire);
+        Some(FullCrew {
+            lasted_us: first.at.saturating_sub(window.start),
+            acquired: first.acquired.saturating_sub(before),
         })
     }
 
@@ -262,7 +282,9 @@ impl<'a> Conductor<'a> {
         };
         let begin = self.phase_begins("measure", expected);
         // A standstill before the measured phase counts only as far as it reaches into it.
-        self.shared.board.standstill_us.store(0, Ordering::Relaxed);
+        let board = &self.shared.board;
+        board.standstill_us.store(0, Ordering::Relaxed);
+        board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
         let vitals = Vitals::now();
         self.measure_broken(open, close).await;
         let end = Vitals::now();

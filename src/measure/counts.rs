@@ -149,6 +149,7 @@ impl Notifications {
 
 /// Everything that is counted over one span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "CountsInFile", into = "CountsInFile")]
 pub struct Counts {
     /// Requests sent.
     pub requests: PerRequest,
@@ -179,6 +180,83 @@ pub struct Counts {
     pub reads_acquired: u64,
     /// How long those held, from acquire to release, in microseconds, all added up.
     pub read_held_us: u64,
+}
+
+/// The same in a file: what the client library kept to itself is null there, because it is not known.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CountsInFile {
+    /// How acquires ended, by the name of the outcome.
+    outcomes: OutcomeCounts,
+    /// Locks released (the release call was made).
+    releases: u64,
+    /// Of the locks acquired, those that were lost while they were held.
+    lost_while_held: u64,
+    /// Acquisitions that a later arrival was served before.
+    overtaken: u64,
+    /// Of the acquisitions, those that asked to read.
+    reads_acquired: u64,
+    /// How long those held, in microseconds, all added up.
+    read_held_us: u64,
+    /// Acquires of which the client library did not show all that it sent and received. With any of these, what stands
+    /// below is null.
+    unseen: u64,
+    /// Requests sent, by the name of their kind.
+    requests: Option<PerRequest>,
+    /// Requests that the server answered with success, by the name of their kind.
+    succeeded: Option<PerRequest>,
+    /// Writes that successful multis consisted of.
+    written_by_multis: Option<u64>,
+    /// Notifications delivered.
+    notifications: Option<Notifications>,
+    /// Names returned by getChildren.
+    names_returned: Option<u64>,
+    /// Bytes of requests, computed from the wire format.
+    bytes_sent: Option<u64>,
+    /// Bytes of replies and notifications, computed likewise.
+    bytes_received: Option<u64>,
+}
+
+impl From<Counts> for CountsInFile {
+    fn from(counts: Counts) -> Self {
+        let all_seen = counts.unseen == 0;
+        Self {
+            outcomes: counts.outcomes,
+            releases: counts.releases,
+            lost_while_held: counts.lost_while_held,
+            overtaken: counts.overtaken,
+            reads_acquired: counts.reads_acquired,
+            read_held_us: counts.read_held_us,
+            unseen: counts.unseen,
+            requests: all_seen.then_some(counts.requests),
+            succeeded: all_seen.then_some(counts.succeeded),
+            written_by_multis: all_seen.then_some(counts.written_by_multis),
+            notifications: all_seen.then_some(counts.notifications),
+            names_returned: all_seen.then_some(counts.names_returned),
+            bytes_sent: all_seen.then_some(counts.bytes_sent),
+            bytes_received: all_seen.then_some(counts.bytes_received),
+        }
+    }
+}
+
+impl From<CountsInFile> for Counts {
+    fn from(file: CountsInFile) -> Self {
+        Self {
+            outcomes: file.outcomes,
+            releases: file.releases,
+            lost_while_held: file.lost_while_held,
+            overtaken: file.overtaken,
+            reads_acquired: file.reads_acquired,
+            read_held_us: file.read_held_us,
+            unseen: file.unseen,
+            requests: file.requests.unwrap_or_default(),
+            succeeded: file.succeeded.unwrap_or_default(),
+            written_by_multis: file.written_by_multis.unwrap_or_default(),
+            notifications: file.notifications.unwrap_or_default(),
+            names_returned: file.names_returned.unwrap_or_default(),
+            bytes_sent: file.bytes_sent.unwrap_or_default(),
+            bytes_received: file.bytes_received.unwrap_or_default(),
+        }
+    }
 }
 
 impl Counts {
@@ -298,6 +376,21 @@ mod tests {
         assert_eq!(written, 1 + 2 + 9 + 10, "create, delete, setData, multi");
         assert_eq!(requests(1).total(), (1..=12).sum::<u64>());
         assert_eq!(written + requests(1).total_where(|kind| !kind.is_write()), requests(1).total());
+    }
+
+    #[test]
+    fn what_the_client_library_kept_to_itself_is_null_in_a_file_and_never_a_number() {
+        let seen = Counts { unseen: 0, ..counts(1) };
+        let text = serde_json::to_string(&seen).unwrap();
+        assert!(!text.contains("null"), "{text}");
+        assert_eq!(serde_json::from_str::<Counts>(&text).unwrap(), seen);
+        let json = serde_json::to_value(counts(1)).unwrap();
+        for unknown in
+            ["requests", "succeeded", "notifications", "names_returned", "bytes_sent", "bytes_received"]
+        {
+            assert!(json[unknown].is_null(), "{unknown}: {json}");
+        }
+        assert_eq!((json["releases"].as_u64(), json["outcomes"]["acquired"].as_u64()), (Some(6), Some(5)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Trial;
-use crate::scenario::Load;
+use crate::scenario::{Load, Stop};
 
 /// Ratios of the measured phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Derived {
     /// Of those, the ones that woke a contender for nothing.
     pub fan_out_spurious: Option<f64>,
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got all. `None` of a
-    /// batch, in which each has one turn, and where contenders had fewer than [`TURNS_FOR_FAIRNESS`] turns on average.
+    /// batch and of a phase that acquisitions end, in which each has as many turns as the others, and where contenders had fewer than [`TURNS_FOR_FAIRNESS`] turns on average.
     pub fairness: Option<f64>,
     /// How many readers were inside at a time, on average over the measured phase and over all locks together; `None`
     /// when nobody read.
@@ -79,8 +79,11 @@ impl Trial {
 }
 
 fn throughput(trial: &Trial) -> Option<f64> {
-    let paced_by_itself = trial.measured_us > 0 && trial.spec.load != Load::Batch;
-    paced_by_itself.then(|| trial.measured.acquired() as f64 / (trial.measured_us as f64 / 1e6))
+    let (acquired, us) = match trial.full_crew {
+        Some(crew) => (crew.acquired, crew.lasted_us),
+        None => (trial.measured.acquired(), trial.measured_us),
+    };
+    (us > 0 && trial.spec.load != Load::Batch).then(|| acquired as f64 / (us as f64 / 1e6))
 }
 
 fn mean_readers(trial: &Trial) -> Option<f64> {
@@ -103,7 +106,9 @@ fn watches_left(trial: &Trial) -> Option<u64> {
 fn fairness(trial: &Trial) -> Option<f64> {
     let shares: Vec<f64> = trial.tallies.iter().map(|tally| tally.acquired as f64).collect();
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    if trial.spec.load == Load::Batch || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
+    // Where each ends after as many acquisitions, all get the same whatever the lock does.
+    let is_given = trial.spec.load == Load::Batch || matches!(trial.spec.stop, Stop::Acquisitions(_));
+    if is_given || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
     let sum: f64 = shares.iter().sum();

@@ -15,5 +15,6 @@ pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, OverlapClass, Violation};
 pub use run::{EnsembleInfo, HostInfo, Run, RunEnding, RunOutcome, ServerInfo};
 pub use trial::{
-    Accounting, Cause, Counted, CutShort, Health, Phase, ServerCounters, Sessions, Standstill, Tally, Trial,
+    Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
+    Tally, Trial,
 };

@@ -169,6 +169,16 @@ pub struct Standstill {
     pub signs: Vec<String>,
 }
 
+/// The part of a phase that acquisitions end in which nobody had finished yet. After it fewer and fewer contenders are
+/// left, and each acquires faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FullCrew {
+    /// How long it was, in microseconds.
+    pub lasted_us: u64,
+    /// Locks acquired in it.
+    pub acquired: u64,
+}
+
 /// All that one trial (one strategy, one load, one repetition) yields: the content of its file, and the histograms beside
 /// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -184,6 +194,8 @@ pub struct Trial {
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
+    /// Of a measured phase that acquisitions end: the part in which everybody took part. Throughput is measured over it.
+    pub full_crew: Option<FullCrew>,
     /// What was judged of it.
     pub judged: Judged,
     /// Why it did not run to its end as planned; `None` when it did.
@@ -321,6 +333,9 @@ pub struct Health {
     /// Share of the mean handoff (or wait, where there was no handoff) that was the generator's own
     /// dispatch lag, between 0 and 1; `None` when nothing was measured.
     pub lag_share: Option<f64>,
+    /// By how much holds were longer than intended, as a share of what was intended, on average; `None` where nothing was
+    /// to be held.
+    pub hold_overshoot_share: Option<f64>,
     /// Processor time used by this process, in microseconds.
     pub cpu_us: u64,
     /// That time as a share of one core.

@@ -166,7 +166,18 @@ fn counts() -> Vec<Column> {
         ("bytes_sent", |c| c.bytes_sent),
         ("bytes_received", |c| c.bytes_received),
     ];
-    columns.into_iter().map(|(name, value)| known(name, move |t| value(&t.trial.measured))).collect()
+    // What the client library may keep to itself comes last of these; it is empty where it did.
+    let kept_back = ["requests", "names_returned", "bytes_sent", "bytes_received"];
+    let column = |(name, value): Of<Counts, u64>| match kept_back.contains(&name) {
+        true => maybe(name, move |t| seen(t).map(value)),
+        false => known(name, move |t| value(&t.trial.measured)),
+    };
+    columns.into_iter().map(column).collect()
+}
+
+/// The counts of the measured phase, where all that was sent and received was seen.
+fn seen<'t>(file: &'t TrialFile<'_>) -> Option<&'t Counts> {
+    Some(&file.trial.measured).filter(|counts| counts.unseen == 0)
 }
 
 fn notifications() -> Vec<Column> {
@@ -186,7 +197,7 @@ fn notifications() -> Vec<Column> {
     ];
     columns
         .into_iter()
-        .map(|(name, value)| known(name, move |t| value(&t.trial.measured.notifications)))
+        .map(|(name, value)| maybe(name, move |t| Some(value(&seen(t)?.notifications))))
         .collect()
 }
 
@@ -196,7 +207,7 @@ fn by_name() -> Vec<Column> {
     });
     let requests = RequestKind::ALL
         .into_iter()
-        .map(|kind| known(format!("requests_{}", kind.name()), move |t| t.trial.measured.requests.get(kind)));
+        .map(|kind| maybe(format!("requests_{}", kind.name()), move |t| Some(seen(t)?.requests.get(kind))));
     outcomes.chain(requests).collect()
 }
 

@@ -152,8 +152,8 @@ fn numbers_that_cannot_both_be_true_are_told() {
     let changes = [
         (
             "/measured/requests/create",
-            json!(17),
-            "requests: 23 in the measured phase, but 24 in the whole trial",
+            json!(19),
+            "requests: 25 in the measured phase, but 24 in the whole trial",
         ),
         ("/measured/releases", json!(5), "`derived` does not follow from the counts"),
         ("/derived/fan_out", json!(1.5), "`derived` does not follow from the counts"),

@@ -177,3 +177,47 @@ fn writing_a_trial_twice_is_refused_and_names_the_file() {
     assert!(matches!(error, Error::Environment(_)));
     assert!(error.to_string().contains("trials/000.json"), "{error}");
 }
+
+#[test]
+fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
+    let parent = tempfile::tempdir().unwrap();
+    let trials =
+        [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
+    let dir = run_dirs::publish(parent.path(), &trials);
+    let [(run, run_schema), (_, trial_schema)] = results::schemas();
+    let files = [(run, &run_schema), ("trials/000.json", &trial_schema), ("trials/001.json", &trial_schema)];
+    for (name, schema) in files {
+        let mut json: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap();
+        let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, [""; 0], "{name}");
+        // And a file that lacks its verdict is not
+        json.as_object_mut().unwrap().remove("judged");
+        assert!(!validator.is_valid(&json), "{name}");
+    }
+}
+
+#[test]
+fn the_part_in_which_everybody_took_part_gives_the_throughput_of_a_phase_that_acquisitions_end() {
+    let mut trial = records::trial(0);
+    trial.spec.stop = zklockbench::scenario::Stop::Acquisitions(2);
+    trial.full_crew = Some(zklockbench::record::FullCrew { lasted_us: 500_000, acquired: 4 });
+    assert_eq!(trial.derived().throughput_per_s, Some(8.0));
+    // And that all got the same says nothing of the lock
+    trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
+    assert_eq!(trial.derived().fairness, None);
+    trial.spec.stop = zklockbench::scenario::Stop::After(Duration::from_secs(1));
+    assert_eq!(trial.derived().fairness, Some(1.0));
+    // And a batch goes at the pace of whoever conducts it
+    (trial.spec.load, trial.full_crew) = (zklockbench::scenario::Load::Batch, None);
+    assert_eq!((trial.derived().throughput_per_s, trial.derived().fairness), (None, None));
+}
+
+#[test]
+fn fairness_of_a_few_turns_each_is_chance_and_not_told() {
+    let mut trial = records::trial(0);
+    trial.tallies.iter_mut().zip([5, 5, 4]).for_each(|(tally, turns)| tally.acquired = turns);
+    assert_eq!(trial.derived().fairness, None);
+    trial.tallies[2].acquired = 5;
+    assert_eq!(trial.derived().fairness, Some(1.0));
+}

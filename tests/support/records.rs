@@ -122,6 +122,7 @@ pub fn trial(index: usize) -> Trial {
         started_at: began(),
         measured_from_us: 1_030_000,
         measured_us: 2_500_000,
+        full_crew: None,
         phases: vec![
             Phase { name: "connect".into(), took_us: 30_000 },
             Phase { name: "ramp".into(), took_us: 1_000_000 },

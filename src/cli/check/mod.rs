@@ -101,8 +101,11 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
     }
     let judged = check::of_run(&trials, run.planned_trials);
     changed.extend(change("the run", &run.judged, &judged));
-    let verdict =
-        if args.strict { judged.verdict.clone().and(zombies(&trials)) } else { judged.verdict.clone() };
+    let verdict = if args.strict {
+        judged.verdict.clone().and(check::zombies(&trials))
+    } else {
+        judged.verdict.clone()
+    };
     if args.json {
         output::json(&json!({
             "run": args.path.display().to_string(),
@@ -136,15 +139,6 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
          version of the program judged it",
         args.path.display()
     )))
-}
-
-/// With `--strict` a contender that believes that it holds what the ensemble has given to another violates, too.
-fn zombies(trials: &[Trial]) -> Verdict {
-    let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
-        let zombies = trial.excused.zombies;
-        format!("{}: {zombies} entries beside a holder whose session was suspended or gone", trial.name())
-    });
-    Verdict::violated_if(found.collect())
 }
 
 fn change(what: &str, recorded: &Judged, now: &Judged) -> Option<String> {

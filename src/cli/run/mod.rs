@@ -233,9 +233,10 @@ impl Session {
             return Err(nothing(measured.outcome));
         }
         let (run, judged) = (self.record(&measured), self.judge());
+        let strict = if self.args.strict { check::zombies(&self.trials) } else { Verdict::Held };
         let Self { args, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        let exit = exit(measured.outcome.ending, &judged.verdict);
+        let exit = exit(measured.outcome.ending, &judged.verdict.clone().and(strict));
         let sealed = writer.seal(run, judged)?;
         let stored = results::read(sealed.dir())?;
         let view = View::of(&stored);

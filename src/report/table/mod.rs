@@ -8,6 +8,7 @@ pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 
 use super::View;
+use crate::units::format_micros;
 use crate::verdict::Verdict;
 
 /// One column.
@@ -79,8 +80,20 @@ fn headline(view: &View) -> String {
     format!("{}: {what}{why}", view.title)
 }
 
-/// What a verdict of held rests on; nothing where it is not known.
+/// What a verdict of held rests on, and what it does not say: that nobody believed that it held what the ensemble had
+/// given to another. Nothing where neither is known.
 fn evidence(view: &View) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
-    Some(format!("Evidence: {evidence}."))
+    let broken =
+        || view.cells.iter().flat_map(|cell| &cell.repetitions).filter_map(|one| one.broken.as_ref());
+    let zombies: u64 = broken().map(|broken| broken.zombies).sum();
+    if zombies == 0 {
+        return Some(format!("Evidence: {evidence}."));
+    }
+    let longest = broken().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0);
+    Some(format!(
+        "Evidence: {evidence}. Not held: {zombies} entries were made beside a holder whose session was suspended or gone, \
+         for up to {}; with --strict these violate.",
+        format_micros(longest)
+    ))
 }
