@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Histogram;
+use super::{Histogram, Survival};
 
 /// Count, mean and percentiles of one measure, in microseconds. The whole histogram lies in the trial's `.hlog`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +24,11 @@ pub struct Latency {
     pub p999_us: u64,
     /// The largest.
     pub max_us: u64,
-    /// Of waits: how long the shortest one lasted that was not served. It counts here as long as it lasted, so every
-    /// percentile that is not shorter, and the mean, are lower bounds. `None` when all were served.
-    pub at_least_from_us: Option<u64>,
+    /// Of waits: the share of which it is known how long they took. Percentiles beyond it, and below 1 the mean, are lower
+    /// bounds; see [`super::Survival`]. 1 where all were served.
+    pub known: f64,
+    /// Whether the largest is one that was not served, and so a lower bound.
+    pub max_at_least: bool,
 }
 
 impl Latency {
@@ -43,24 +45,29 @@ impl Latency {
             p99_us: at(0.99),
             p999_us: at(0.999),
             max_us: histogram.max(),
-            at_least_from_us: None,
+            known: 1.0,
+            max_at_least: false,
         })
     }
 
     /// The numbers of all waits, those that were not served among them; `None` when there was none.
     #[must_use]
     pub fn of_waits(served: Option<&Histogram>, unserved: Option<&Histogram>) -> Option<Self> {
-        let all = with_unserved(served, unserved)?;
-        let from = unserved.filter(|unserved| !unserved.is_empty()).map(Histogram::min);
-        Some(Self { at_least_from_us: from, ..Self::of(&all)? })
+        let waits = Survival::of(served, unserved)?;
+        let at = |quantile| waits.quantile(quantile).us;
+        Some(Self {
+            count: waits.count(),
+            min_us: waits.shortest_us(),
+            mean_us: waits.mean_us(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: waits.longest().us,
+            known: waits.known(),
+            max_at_least: waits.longest().at_least,
+        })
     }
-}
-
-/// All waits in one histogram, those that were not served as long as they lasted; `None` when there was none.
-#[must_use]
-pub fn with_unserved(served: Option<&Histogram>, unserved: Option<&Histogram>) -> Option<Histogram> {
-    let all = [served, unserved].into_iter().flatten().cloned().reduce(pooled)?;
-    (!all.is_empty()).then_some(all)
 }
 
 /// Two histograms as one.
@@ -89,19 +96,21 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_were_not_served_count_as_long_as_they_lasted_and_say_from_where_on() {
+    fn of_waits_it_says_from_where_on_percentiles_are_lower_bounds() {
         let of = |values: &[u64]| {
             let mut histogram = new_histogram();
             values.iter().for_each(|value| histogram.record(*value).unwrap());
             histogram
         };
-        let (served, unserved) = (of(&[10, 20, 30]), of(&[25, 900]));
+        let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
         let all = Latency::of_waits(Some(&served), Some(&unserved)).unwrap();
-        assert_eq!((all.count, all.p50_us, all.max_us, all.at_least_from_us), (5, 25, 900, Some(25)));
+        assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (5, 30, 900, 900));
+        assert!((all.known - 0.8).abs() < 1e-9 && all.max_at_least);
         let none = Latency::of_waits(Some(&served), Some(&new_histogram())).unwrap();
-        assert_eq!((none.count, none.at_least_from_us), (3, None));
-        assert_eq!(Latency::of_waits(None, Some(&unserved)).unwrap().count, 2);
-        assert_eq!(Latency::of_waits(None, None), None);
+        assert_eq!(
+            (none, none.known),
+            (Latency { mean_us: none.mean_us, ..Latency::of(&served).unwrap() }, 1.0)
+        );
     }
 
     #[test]

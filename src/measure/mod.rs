@@ -4,11 +4,13 @@ mod counts;
 mod latency;
 mod request;
 mod sheet;
+mod survival;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
-pub use latency::{Latency, pooled, value_at, with_unserved};
+pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};
+pub use survival::{Quantile, Survival};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

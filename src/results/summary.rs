@@ -233,13 +233,14 @@ fn latency(measure: Measure) -> Vec<Column> {
         maybe(format!("{name}_{which}_us"), move |t| t.latencies.get(&measure).map(value))
     });
     let from = (measure == Measure::Wait)
-        .then(|| maybe("wait_at_least_from_us", |t| t.latencies.get(&Measure::Wait)?.at_least_from_us));
+        .then(|| maybe("wait_known", |t| Some(t.latencies.get(&Measure::Wait)?.known)));
     [count, mean].into_iter().chain(values).chain(from).collect()
 }
 
 fn health() -> Vec<Column> {
-    let columns: [Of<Health, Option<f64>>; 4] = [
+    let columns: [Of<Health, Option<f64>>; 5] = [
         ("lag_share", |h| h.lag_share),
+        ("hold_overshoot_share", |h| h.hold_overshoot_share),
         ("cpu_share", |h| Some(h.cpu_share)),
         ("host_idle_share", |h| h.host_idle_share),
         ("host_steal_share", |h| h.host_steal_share),

@@ -64,6 +64,32 @@ async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held);
+    // And each that was not served, also those that waited when the phase ended, is among the waits
+    let unserved = &trial.histograms[&Measure::Unserved];
+    let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
+    assert!((1..=5).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");
+    let wait = trial.latencies()[&Measure::Wait];
+    assert_eq!(wait.count, outcomes.get(Outcome::Acquired) + unserved.len());
+    assert!(
+        wait.known < 1.0,
+        "waits are given up when they last for longer than those that are served: {wait:?}"
+    );
+    assert!(wait.max_us >= 150_000, "{wait:?}");
+}
+
+#[tokio::test]
+async fn a_contender_that_is_never_let_in_is_in_the_figures_for_as_long_as_it_waited() {
+    // Given a lock that one contender holds for longer than the measured phase is
+    let lines =
+        "strategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10s\"\nduration = \"1500ms\"\n";
+    let trial = trials::run_one(lines).await;
+    // Then the other one's wait has no end, and is at least as long as the phase
+    assert_eq!(trial.measured.acquired(), 1);
+    let unserved = &trial.histograms[&Measure::Unserved];
+    assert_eq!(unserved.len(), 1);
+    assert!((1_300_000..=1_520_000).contains(&unserved.max()), "{} us", unserved.max());
+    let starved: Vec<u64> = trial.tallies.iter().map(|tally| tally.unserved).collect();
+    assert_eq!(starved.iter().sum::<u64>(), 1, "{starved:?}");
 }
 
 #[tokio::test]

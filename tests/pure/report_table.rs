@@ -131,7 +131,7 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
     trial.unserved_wait = Some(records::histogram(&[4_000_000, 4_000_000]));
     // When the table is drawn
     let shown = terminal(&view, PLAIN);
-    // Then half of all waits are known to be short, and a hundredth is known to be at least that long
+    // Then half of all waits are known to be short, and one in a hundred takes at least that long
     let row = words(&shown, "predecessor-watch  ").join(" ");
     assert!(row.starts_with("predecessor-watch 4 123 1 µs ≥ 4 s ≥ 4 s 2 "), "{row}");
     let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 ended otherwise";

@@ -5,7 +5,7 @@ use super::look::{Mark, caption_of};
 use super::picture::Picture;
 use super::plot::{Marked, Series, draw_series};
 use super::sheet::Sheet;
-use crate::measure::{self, Histogram, Measure};
+use crate::measure::{Measure, Survival};
 use crate::report::View;
 use crate::report::view::Cell;
 use crate::units;
@@ -24,7 +24,7 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let unserved = |cell: &Cell| cell.sum(|one| one.unserved);
     let bound = view.cells.iter().any(|cell| shown(cell) && measure == Measure::Wait && unserved(cell) > 0);
     let bound = bound.then(|| {
-        "Waits that were not served count as long as they lasted, so lines may be too low at their ends."
+        "Waits that were not served are longer than they are known to be: a line ends where only they are left."
             .to_owned()
     });
     let said = [explain(measure)].into_iter().chain(bound).collect::<Vec<_>>().join(" ");
@@ -61,30 +61,44 @@ fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
     })
 }
 
-/// The curve: from the smallest sample to the largest, which stands at one in as many as there are.
-fn curve(samples: &Histogram) -> Vec<(f64, f64)> {
+/// How rare the rarest is that the samples tell of: one in as many as there are, or less where waits that were not served
+/// are the longest.
+fn rarest(samples: &Survival) -> f64 {
+    let unknown = 1.0 - samples.known();
+    let by_count = samples.count() as f64;
+    (if unknown > 1e-9 { by_count.min(1.0 / unknown) } else { by_count }).clamp(1.1, 1e7)
+}
+
+/// The curve: from the smallest sample to the last that is known.
+fn curve(samples: &Survival) -> Vec<(f64, f64)> {
     const STEPS: u32 = 240;
-    let end = (samples.len() as f64).clamp(2.0, 1e7);
+    let end = rarest(samples);
     let point = |step: u32| {
         let rarity = end.powf(f64::from(step) / f64::from(STEPS));
         (rarity, value_at(samples, rarity))
     };
     let mut points: Vec<(f64, f64)> = (0..STEPS).map(point).collect();
-    points.push((end, samples.max().max(1) as f64));
+    points.push(last(samples, end));
     points
 }
 
+/// The largest of all, unless that one was not served.
+fn last(samples: &Survival, end: f64) -> (f64, f64) {
+    let longest = samples.longest();
+    (end, if longest.at_least { value_at(samples, end) } else { longest.us.max(1) as f64 })
+}
+
 /// Markers at the percentiles that have a tick, and at the end.
-fn markers(samples: &Histogram, mark: Mark) -> Vec<Marked> {
-    let end = (samples.len() as f64).clamp(2.0, 1e7);
+fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
+    let end = rarest(samples);
     let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
     // One cross a line is enough.
     let plain = Mark { violated: false, ..mark };
     let mut markers: Vec<_> = named.map(|rarity| ((rarity, value_at(samples, rarity)), plain)).collect();
-    markers.push(((end, samples.max().max(1) as f64), mark));
+    markers.push((last(samples, end), mark));
     markers
 }
 
-fn value_at(samples: &Histogram, rarity: f64) -> f64 {
-    measure::value_at(samples, 1.0 - 1.0 / rarity).max(1) as f64
+fn value_at(samples: &Survival, rarity: f64) -> f64 {
+    samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64
 }

@@ -49,10 +49,15 @@ pub(super) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
     let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(|one| one.unserved) > 0);
-    let unserved = if unserved {
-        "unserved: waits that ended without the lock, or had not ended when the phase did; ≥: at least, because of these; "
-    } else {
-        ""
+    let bound =
+        view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
+    let unserved = match (unserved, bound) {
+        (false, _) => "",
+        (true, false) => "unserved: waits that ended without the lock, or had not ended when the phase did; ",
+        (true, true) => {
+            "unserved: waits that ended without the lock, or had not ended when the phase did; ≥: at least, because of \
+             these; "
+        }
     };
     format!(
         "{figures}acq: acquisition; {unserved}fan-out: notifications caused by a release, per release; -: not measured."

@@ -1,6 +1,6 @@
 //! One strategy at one contender count, over all its repetitions, and all that a table or chart may say of each.
 
-use crate::measure::{Histogram, Measure, RequestKind, pooled, value_at, with_unserved};
+use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
 use crate::results::record::{Accounting, Judged, Standstill};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
@@ -92,31 +92,36 @@ impl Cell {
     /// Whether a repetition that counts has samples of that measure.
     #[must_use]
     pub fn has_samples(&self, measure: Measure) -> bool {
-        self.counting().any(|one| one.all_samples(measure).is_some())
+        self.counting().any(|one| one.survival(measure).is_some())
     }
 
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
     /// as it is one in any of them. `None` when none has a sample.
     #[must_use]
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
-        let each: Vec<Percentile> =
-            self.counting().filter_map(|repetition| repetition.percentile(measure, quantile)).collect();
-        let us = Spread::of(each.iter().map(|one| one.us))?.median;
+        let each: Vec<Quantile> =
+            self.counting().filter_map(|one| Some(one.survival(measure)?.quantile(quantile))).collect();
+        let us = Spread::of(each.iter().map(|one| one.us as f64))?.median;
         Some(Percentile { us, at_least: each.iter().any(|one| one.at_least) })
     }
 
     /// The longest of all samples of the repetitions that count.
     #[must_use]
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
-        let each = self.counting().filter_map(|repetition| repetition.percentile(measure, 1.0));
-        each.max_by(|one, other| one.us.total_cmp(&other.us).then(one.at_least.cmp(&other.at_least)))
+        let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest()));
+        let longest = each.max_by_key(|one| (one.us, one.at_least))?;
+        Some(Percentile { us: longest.us as f64, at_least: longest.at_least })
     }
 
-    /// All samples of the repetitions that count, pooled in one histogram; waits that were not served among the others, as
-    /// long as they lasted. `None` when there is no sample.
+    /// The samples of all repetitions that count, pooled; `None` when there is none.
     #[must_use]
-    pub fn pooled(&self, measure: Measure) -> Option<Histogram> {
-        self.counting().filter_map(|repetition| repetition.all_samples(measure)).reduce(pooled)
+    pub fn pooled(&self, measure: Measure) -> Option<Survival> {
+        let all = |samples: fn(&Repetition, Measure) -> Option<&Histogram>| {
+            self.counting().filter_map(|one| samples(one, measure)).cloned().reduce(pooled)
+        };
+        let unserved = |one: &Repetition| one.unserved_wait.clone().filter(|_| measure == Measure::Wait);
+        let unserved = self.counting().filter_map(unserved).reduce(pooled);
+        Survival::of(all(Repetition::samples).as_ref(), unserved.as_ref())
     }
 
     /// Requests per acquisition, kind by kind, of the repetition with the median total (or of the two in the middle, half
@@ -283,23 +288,11 @@ impl Repetition {
         matches!(self.judged.verdict, Verdict::Violated(_))
     }
 
-    /// All samples of a measure; waits that were not served among those that were.
+    /// The samples of a measure, with the waits that were not served among the others.
     #[must_use]
-    pub fn all_samples(&self, measure: Measure) -> Option<Histogram> {
+    pub fn survival(&self, measure: Measure) -> Option<Survival> {
         let unserved = self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait);
-        with_unserved(self.samples(measure), unserved)
-    }
-
-    /// A percentile of a measure; `None` when there is no sample.
-    ///
-    /// A wait that was not served is longer than it is known to be, so it can only move a percentile that is not shorter
-    /// than what is known of it.
-    #[must_use]
-    pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
-        let us = value_at(&self.all_samples(measure)?, quantile);
-        let unserved = self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait);
-        let at_least = unserved.is_some_and(|unserved| !unserved.is_empty() && unserved.min() <= us);
-        Some(Percentile { us: us as f64, at_least })
+        Survival::of(self.samples(measure), unserved)
     }
 
     /// The samples of wait or handoff; `None` for every other measure.

@@ -33,11 +33,11 @@ impl View {
     fn unserved_of(&self, cell: &Cell) -> Option<String> {
         let (unserved, timed_out) = (cell.sum(|one| one.unserved), cell.sum(|one| one.timed_out));
         let acquired = cell.sum(|one| one.acquired);
-        let told = timed_out > 0 || cell.percentile(Measure::Wait, 0.99).is_some_and(|p99| p99.at_least);
+        let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
         (unserved > 0 && told).then(|| {
             format!(
                 "unserved: {}: {acquired} acquired, {timed_out} timed out, {} ended otherwise without the lock or had not \
-                 ended; ≥: at least, because of these",
+                 ended",
                 self.name(cell),
                 unserved.saturating_sub(timed_out)
             )
