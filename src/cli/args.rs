@@ -59,6 +59,9 @@ pub struct RunArgs {
     /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
     #[arg(long)]
     pub allow_faults: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
     /// Write down what each contender did, in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,

@@ -24,4 +24,4 @@ mod workspace;
 
 pub use environment::{Environment, Event, Sink};
 pub use trial::run_trial;
-pub use workspace::{Alive, Leftover, TOP, Workspace, leftovers, remove};
+pub use workspace::{Alive, Leftover, TOP, Workspace, leftovers, make_chroot, remove};

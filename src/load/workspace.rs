@@ -33,7 +33,9 @@ impl Workspace {
         let client = open(&workspace.target).await?;
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
-            Err(ClientError::NoNode) => return Err(missing_chroot(&workspace.target)),
+            Err(ClientError::NoNode) => {
+                return Err(missing_chroot(&workspace.target, "make it (run --create-chroot does so)"));
+            }
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
         match workspace.make(&client, &workspace.root).await {
@@ -93,11 +95,35 @@ impl Workspace {
     }
 }
 
-fn missing_chroot(target: &Target) -> Error {
-    let (servers, chroot) = target.connect.split_at(target.connect.find('/').unwrap_or(target.connect.len()));
-    Error::environment(format!(
-        "the chroot {chroot} does not exist on {servers}: create it first, or leave it out"
-    ))
+/// The servers of a connect string, and its chroot.
+fn parts(target: &Target) -> (&str, &str) {
+    target.connect.split_at(target.connect.find('/').unwrap_or(target.connect.len()))
+}
+
+fn missing_chroot(target: &Target, remedy: &str) -> Error {
+    let (servers, chroot) = parts(target);
+    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or leave it out"))
+}
+
+/// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
+/// when the run has ended, and anybody may use it.
+///
+/// # Errors
+/// When the ensemble can't be reached or refuses.
+pub async fn make_chroot(target: &Target) -> Result<(), Error> {
+    let (servers, chroot) = parts(target);
+    let above = Target { connect: servers.to_owned(), access: target.access.clone() };
+    let client = open(&above).await?;
+    let ends = chroot.match_indices('/').map(|(end, _)| end).skip(1).chain([chroot.len()]);
+    for path in ends.map(|end| &chroot[..end]).filter(|path| !path.is_empty()) {
+        match client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+            Ok(_) | Err(ClientError::NodeExists) => {}
+            // Whoever may not make nodes there may still have been given the whole of it.
+            Err(ClientError::NoAuth) if client.check_stat(path).await.is_ok_and(|found| found.is_some()) => {}
+            Err(error) => return Err(refused(&above, "create", path, error)),
+        }
+    }
+    Ok(())
 }
 
 /// The error of an ensemble that refuses something.
@@ -205,7 +231,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
         Err(ClientError::NoNode) => {
             let chroot =
                 client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
-            chroot.ok_or_else(|| missing_chroot(target))?;
+            chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
             Vec::new()
         }
         other => other.map_err(|error| refused(target, "list", TOP, error))?,

@@ -67,6 +67,24 @@ fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_chroot_that_does_not_exist_is_made_when_that_is_asked_for_and_stays() {
+    let bench = Bench::new();
+    // Given a place of which only the first part is there
+    let connect = ensemble::place_on_shared();
+    let chroot = format!("{connect}/team/locks");
+    let output = run(&bench, &chroot, &[]);
+    assert!(stderr(&output).contains("--create-chroot"), "{}", stderr(&output));
+    // When a run is to make the rest
+    let output = run(&bench, &chroot, &["--create-chroot"]);
+    // Then it runs there, and leaves the chroot only
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
+    // And where it is there already, nothing is amiss
+    let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
 fn a_root_that_exists_is_refused_and_left_alone() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();

@@ -18,7 +18,7 @@ use super::scenario_file::ScenarioFile;
 use crate::catalog::Holders;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
-use crate::load::{self, Environment, TOP, Workspace, run_trial};
+use crate::load::{self, Environment, TOP, Workspace, make_chroot, run_trial};
 use crate::record::history::LockKind;
 use crate::record::{Cause, EnsembleInfo, Judged, Run, RunEnding, RunOutcome, Trial};
 use crate::report::{self, Style, View};
@@ -118,6 +118,9 @@ impl Session {
         let target = Target { connect: self.world.connect(), access: self.access.clone() };
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.cold && !self.world.is_external();
+        if self.args.create_chroot {
+            make_chroot(&target).await?;
+        }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
         let environment = Environment {
             target,
