@@ -1,17 +1,29 @@
 //! Did the lock exclude?
 
+use super::ensemble_order;
 use super::evidence::suffices;
 use crate::record::{Completeness, Evidence, Trial};
 use crate::units::contenders;
 use crate::verdict::Verdict;
 
-/// The verdict on one trial, by what was seen of it.
+/// Judges a trial by what was seen of it: the facts that it comes with, if it has just ended, which it has no more
+/// afterwards; or what was made of them before.
+pub fn judge(trial: &mut Trial) {
+    if let Some(order) = trial.facts.take().and_then(ensemble_order::judge) {
+        let evidence = trial.evidence.get_or_insert_default();
+        evidence.by_transactions = order.contested_by_zxid;
+        evidence.by_clock = order.contested;
+        trial.ensemble_order = Some(order);
+    }
+    trial.exclusion = exclusion(trial);
+}
+
+/// The verdict on one trial.
 ///
 /// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
 /// have been caught: two inside together only show where somebody else could run while one was inside, and where somebody
 /// was kept out.
-#[must_use]
-pub fn exclusion(trial: &Trial) -> Verdict {
+fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
     }

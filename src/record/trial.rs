@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EnsembleOrder, Evidence, Excused, FaultRecord, FencingCounts, Moment, Stuck, Violation};
+use super::{EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Moment, Stuck, Violation};
 use crate::measure::{Counts, Histogram, Measure, Second};
 use crate::verdict::Verdict;
 
@@ -133,6 +133,8 @@ pub struct Trial {
     pub violation_count: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     pub excused: Excused,
+    /// What the ensemble's view is judged by; `None` once it has been, as no file has it.
+    pub facts: Option<Facts>,
     /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.
     pub ensemble_order: Option<EnsembleOrder>,
     /// What could have been seen of a lock that does not exclude; `None` in trials of versions that did not count it.

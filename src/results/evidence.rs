@@ -39,6 +39,7 @@ impl TrialFile {
             violations: self.violations.clone(),
             violation_count: self.violation_count,
             excused: self.excused,
+            facts: None,
             ensemble_order: broken.ensemble_order.or_else(|| self.ensemble_order.clone()),
             evidence: Some(self.evidence.ok_or("`evidence`")?),
             fencing: broken.fencing,

@@ -1,7 +1,11 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
-use zklockbench::check::{exclusion, least_evidence, of_run};
-use zklockbench::record::{Completeness, EnsembleOrder, Evidence, FaultRecord, Stuck, Trial};
+use zklockbench::check::{judge, least_evidence, of_run};
+use zklockbench::clock::WallClock;
+use zklockbench::record::history::LockKind;
+use zklockbench::record::{
+    Claim, Completeness, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Life, Stuck, Trial,
+};
 use zklockbench::verdict::Verdict;
 
 use crate::support::records;
@@ -12,7 +16,8 @@ const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders
 fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
     let mut trial = records::trial(0);
     change(&mut trial);
-    exclusion(&trial)
+    judge(&mut trial);
+    trial.exclusion
 }
 
 /// The verdict on it with that evidence.
@@ -53,13 +58,17 @@ fn a_trial_in_which_contenders_waited_for_each_other_and_nothing_happened_is_hel
 
 #[test]
 fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
-    let mut trial = records::trial_with_a_violation(0);
-    trial.completeness = Completeness::Partial("interrupted".into());
+    let violate = |violations: bool| {
+        after(|trial| {
+            *trial = records::trial_with_a_violation(0);
+            trial.completeness = Completeness::Partial("interrupted".into());
+            trial.violations.retain(|_| violations);
+        })
+    };
     let told = "3 violations; the first: contender 2 (no node, in since 7 µs) entered lock 0 while contender 0 \
                 (node 4, in since -5 µs) was inside";
-    assert_eq!(exclusion(&trial), violated(told));
-    trial.violations.clear();
-    assert_eq!(exclusion(&trial), violated("3 violations"));
+    assert_eq!(violate(true), violated(told));
+    assert_eq!(violate(false), violated("3 violations"));
 }
 
 #[test]
@@ -94,6 +103,50 @@ fn a_contender_that_never_got_the_lock_violates() {
     };
     let verdict = after(|trial| trial.stuck = vec![stuck(7), stuck(1)]);
     assert_eq!(verdict, violated("2 contenders are stuck, the first is 7"));
+}
+
+/// Two holders of one of a semaphore's leases each, the second of whom entered while the node of the first was there.
+fn facts(leases: u32) -> Facts {
+    let grant = |contender, czxid, called, entered| Grant {
+        lock: 0,
+        contender,
+        claim: Claim::WRITE,
+        czxid,
+        zxid: Some(czxid),
+        called,
+        entered,
+    };
+    let life = |deleted, deleted_at_ms| Life {
+        deleted: Some(deleted),
+        deleted_at_ms: Some(deleted_at_ms),
+        ..Life::default()
+    };
+    Facts {
+        kind: LockKind::Semaphore(leases),
+        grants: vec![grant(0, 1, 0, 10_000), grant(1, 2, 20_000, 40_000)],
+        lives: [(1, life(9, 90)), (2, life(8, 80))].into(),
+        all_gone: true,
+        wall: WallClock::default(),
+    }
+}
+
+#[test]
+fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
+    let mut trial = Trial { facts: Some(facts(1)), ..records::trial(0) };
+    judge(&mut trial);
+    let order = trial.ensemble_order.clone().unwrap();
+    assert_eq!((order.checked, order.overlaps, order.checked_by_zxid, order.too_early), (2, 1, 2, 1));
+    assert!(
+        trial.facts.is_none() && matches!(trial.exclusion, Verdict::Violated(_)),
+        "{:?}",
+        trial.exclusion
+    );
+    assert_eq!(trial.evidence.unwrap().by_clock, 1, "kept out for all of its 20 ms");
+    // What was made of them is judged again as it stands
+    let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
+    assert_eq!(again, trial.exclusion);
+    // And two leases are enough for two
+    assert_eq!(after(|trial| trial.facts = Some(facts(2))), Verdict::Held);
 }
 
 #[test]

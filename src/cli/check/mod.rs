@@ -132,7 +132,7 @@ fn again(stored: &TrialFile) -> Result<Trial, Error> {
             Verdict::from(&stored.exclusion).word()
         ))
     })?;
-    trial.exclusion = check::exclusion(&trial);
+    check::judge(&mut trial);
     Ok(trial)
 }
 

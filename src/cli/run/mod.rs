@@ -162,7 +162,7 @@ impl Session {
                 Ok(trial) => trial,
                 Err(error) => return RunOutcome::Aborted(self.why(&error.to_string())),
             };
-            trial.exclusion = check::exclusion(&trial);
+            check::judge(&mut trial);
             self.progress.trial_ended(&trial);
             let cut_short = trial.completeness.clone();
             if let Err(error) = self.keep(trial) {
