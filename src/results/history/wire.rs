@@ -161,6 +161,7 @@ impl EventLine<'_> {
     /// # Errors
     /// The field that is missing.
     pub fn event(&self) -> Result<Event<'_>, String> {
+        self.check_zxids()?;
         let (what, state) = (self.what()?, self.state.map(Into::into));
         match (self.op, self.contender, state) {
             (OpWord::Session, _, None) => return Err(missing("a `session` event", "state")),
@@ -178,6 +179,15 @@ impl EventLine<'_> {
             state,
             what,
         })
+    }
+
+    /// Tokens and zxids are numbers of transactions, and of these none is negative.
+    fn check_zxids(&self) -> Result<(), String> {
+        let given = [("token", self.token), ("zxid", self.zxid), ("deleted_zxid", self.deleted_zxid)];
+        match given.iter().find_map(|(field, zxid)| Some((field, zxid.filter(|zxid| *zxid < 0)?))) {
+            Some((field, zxid)) => Err(format!("`{field}` is {zxid}, which is no transaction's number")),
+            None => Ok(()),
+        }
     }
 
     fn what(&self) -> Result<What<'_>, String> {
