@@ -20,7 +20,7 @@ pub fn now() -> Stamp {
 
 /// What the wall clock shows at a stamp: to compare with what other programs of this host have written down. A wall
 /// clock that is set between the stamp and the reading makes it wrong.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WallClock {
     ahead_us: i128,
 }

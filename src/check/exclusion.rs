@@ -1,19 +1,25 @@
 //! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
 
+use super::ensemble_order;
 use super::evidence::suffices;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::verdict::Verdict;
 
-/// Judges one trial, by what was recorded of it.
-#[must_use]
-pub fn judge(trial: &Trial) -> Judged {
-    Parts {
+/// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
+/// afterwards; or what was made of them before.
+pub fn judge(trial: &mut Trial) {
+    if let Some(order) = trial.facts.take().and_then(ensemble_order::judge) {
+        trial.evidence.by_transactions = order.contested_by_zxid;
+        trial.evidence.by_clock = order.contested;
+        trial.ensemble_order = Some(order);
+    }
+    trial.judged = Parts {
         exclusion: exclusion(trial),
         progress: progress(trial),
         order: order(trial),
         accounting: accounting(trial),
     }
-    .into()
+    .into();
 }
 
 /// Whether nobody was inside who should not have been, as contenders saw it.

@@ -1,7 +1,9 @@
 //! Judging: pure functions of records.
 
+mod ensemble_order;
 mod evidence;
 mod exclusion;
 pub mod history;
+mod inside;
 
 pub use exclusion::{judge, least_evidence, of_run, zombies};

@@ -105,7 +105,7 @@ fn cause_of_change(scene: &Scene, arm: &Arm, at: Stamp) -> Cause {
         (Change::Created, _) => Cause::Arrival,
         (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
         // Of several that may be inside together any may leave first, and the list does not say which did.
-        (Change::OtherDeleted, _) if scene.capacity() > 1 || scene.most_inside() > 1 => {
+        (Change::OtherDeleted, _) if scene.has_room_for_two() || scene.most_inside() > 1 => {
             latest_release(scene, at)
         }
         (Change::OtherDeleted, _) => Cause::Departure,

@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
 use super::workspace::Workspace;
-use crate::ensemble::Started;
-use crate::ensemble::transactions::Lives;
+use crate::ensemble::{Started, transactions};
 use crate::error::Error;
 use crate::proxy::Proxy;
+use crate::record::{Life, Lives};
 use crate::zk::Target;
 
 /// Where trials run.
@@ -57,10 +57,13 @@ impl Environment {
     /// # Errors
     /// When they cannot be read.
     pub(super) async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
-        match &self.local {
-            Some(local) => local.lives(below, since).await,
-            None => Ok(Lives::new()),
-        }
+        let Some(local) = &self.local else { return Ok(Lives::new()) };
+        let lives = local.lives(below, since).await?;
+        let told = lives.into_iter().map(|(created, life)| {
+            let transactions::Life { deleted, deleted_at_ms, with_its_session, .. } = life;
+            (created, Life { deleted, deleted_at_ms, with_its_session })
+        });
+        Ok(told.collect())
     }
 
     /// Whether any server accepts a connection.

@@ -6,7 +6,6 @@ mod batch;
 mod breaking;
 mod contender;
 mod control;
-mod ensemble_order;
 mod environment;
 mod fence;
 mod health;

@@ -5,43 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::ensemble_order::Grant;
 use super::overlaps::Overlaps;
 use super::shared::Shared;
 use crate::measure::{Histogram, Measure, Sheet};
-use crate::record::{Moment, Tally};
+use crate::record::{Grant, KeptOut, Moment, Tally};
 use crate::zk::Observed;
-
-/// How many entries could have been caught by seeing two inside together.
-///
-/// A lock that lets somebody in too early does so at some time of its wait. It is seen only if another was inside then, so
-/// each entry counts by the share of its wait in which one was, for whom others could run.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub struct SeenInside {
-    /// Entries.
-    pub entries: u64,
-    /// Entries that were kept out for a part of their wait.
-    pub waited: u64,
-    /// The sum of the shares.
-    pub shares: f64,
-}
-
-impl SeenInside {
-    /// Somebody entered who had been kept out for so long of its wait.
-    pub fn entry(&mut self, kept_out_us: u64, wait_us: u64) {
-        self.entries += 1;
-        if kept_out_us > 0 {
-            self.waited += 1;
-            self.shares += (kept_out_us as f64 / wait_us.max(1) as f64).min(1.0);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.entries += other.entries;
-        self.waited += other.waited;
-        self.shares += other.shares;
-    }
-}
 
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
@@ -57,7 +25,7 @@ pub struct Log {
     /// Who entered by virtue of which node, where the servers' logs can be read.
     pub grants: Vec<Grant>,
     /// What could have been seen.
-    pub evidence: SeenInside,
+    pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
     pub given_up_early: u64,
     /// Sessions opened before the start.
@@ -136,7 +104,7 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
         }
         merged.overlaps.merge(log.overlaps);
         merged.grants.extend(log.grants);
-        merged.evidence.merge(log.evidence);
+        merged.kept_out.merge(log.kept_out);
         merged.given_up_early += log.given_up_early;
         merged.history.extend(log.history);
         merged.opened += log.opened;

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::ensemble_order::{TOLERANCE_MS, is_forgotten};
 use super::scene::Occupant;
 use crate::clock::Stamp;
-use crate::ensemble::transactions::{Life, Lives};
-use crate::record::{Excused, Holder, OverlapClass, Trial, Violation};
+use crate::record::{CLOCKS_DIFFER_MS, Excused, Facts, Holder, Life, OverlapClass, Trial, Violation};
 
 /// Overlaps kept for their class; a lock that excludes nobody would fill the memory. What is not kept counts as a
 /// violation.
@@ -78,15 +76,16 @@ impl Overlaps {
     /// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
     /// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
     /// knows who held when.
-    pub fn learn(&mut self, lives: &Lives, all_gone: bool, wall_ms: impl Fn(Stamp) -> i64) {
+    pub fn learn(&mut self, facts: &Facts) {
         let occupants = self.kept.iter().flat_map(|overlap| [overlap.inside, overlap.entered]);
         for occupant in occupants {
-            let life = occupant.czxid.and_then(|czxid| lives.get(&czxid));
+            let life = occupant.czxid.and_then(|czxid| facts.lives.get(&czxid));
             let was_there = |life: &Life| {
-                life.deleted_at_ms.is_none_or(|deleted| deleted + TOLERANCE_MS >= wall_ms(occupant.entered))
+                let entered_ms = facts.wall.ms(occupant.entered);
+                life.deleted_at_ms.is_none_or(|deleted| deleted + CLOCKS_DIFFER_MS >= entered_ms)
             };
             let hold = (occupant.contender, occupant.entered);
-            if life.is_some_and(|life| is_forgotten(life, all_gone)) {
+            if life.is_some_and(|life| facts.is_forgotten(life)) {
                 self.doubts.entry(hold).or_insert((Doubt::Unknown, occupant.entered));
             }
             if life.is_some_and(|life| life.with_its_session && was_there(life)) {
@@ -155,6 +154,15 @@ fn holder(occupant: &Occupant, start: Stamp) -> Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::WallClock;
+    use crate::record::Lives;
+    use crate::record::history::LockKind;
+
+    /// With the life of one node, by a clock that counts from 1970.
+    fn facts(created: i64, life: Life, all_gone: bool) -> Facts {
+        let lives = Lives::from([(created, life)]);
+        Facts { kind: LockKind::Mutex, grants: Vec::new(), lives, all_gone, wall: WallClock::default() }
+    }
 
     fn occupant(contender: usize, entered: Stamp) -> Occupant {
         Occupant { contender, sequence: None, czxid: None, entered }
@@ -202,18 +210,15 @@ mod tests {
     #[test]
     fn a_node_that_went_with_its_session_tells_what_its_holder_did_not_know() {
         let mut overlaps = Overlaps::default();
-        let inside = Occupant { czxid: Some(7), ..occupant(1, 50) };
-        overlaps.note(Overlap { lock: 0, inside, entered: occupant(2, 100), at: 100 });
-        let life = |deleted_at_ms| Life {
-            created: 7,
-            deleted: Some(8),
-            with_its_session: true,
-            deleted_at_ms: Some(deleted_at_ms),
+        let inside = Occupant { czxid: Some(7), ..occupant(1, 50_000) };
+        overlaps.note(Overlap { lock: 0, inside, entered: occupant(2, 100_000), at: 100_000 });
+        let gone = |deleted_at_ms| {
+            let deleted_at_ms = Some(deleted_at_ms);
+            facts(7, Life { deleted: Some(8), with_its_session: true, deleted_at_ms }, true)
         };
-        let wall = |stamp: Stamp| i64::try_from(stamp).unwrap();
-        overlaps.learn(&Lives::from([(7, life(20))]), true, wall);
-        assert_eq!(overlaps.doubts, HashMap::new(), "it entered at 50, and its node had gone at 20");
-        overlaps.learn(&Lives::from([(7, life(90))]), true, wall);
+        overlaps.learn(&gone(20));
+        assert_eq!(overlaps.doubts, HashMap::new(), "it entered at 50 ms, and its node had gone at 20 ms");
+        overlaps.learn(&gone(90));
         assert_eq!(overlaps.classed(0).excused.zombies, 1);
     }
 
@@ -225,11 +230,10 @@ mod tests {
             entered: occupant(2, 100),
             at: 100,
         };
-        let lives = Lives::from([(7, Life { created: 7, ..Life::default() })]);
         let uncertain = |all_gone| {
             let mut overlaps = Overlaps::default();
             overlaps.note(overlap);
-            overlaps.learn(&lives, all_gone, |stamp| i64::try_from(stamp).unwrap());
+            overlaps.learn(&facts(7, Life::default(), all_gone));
             overlaps.classed(0).excused.uncertain
         };
         assert_eq!((uncertain(true), uncertain(false)), (1, 0));

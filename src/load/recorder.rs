@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::attribution::Attribution;
-use super::ensemble_order::{self, Grant};
 use super::fence::token;
 use super::observation::Observation;
 use super::overlaps::{Doubt, Overlap};
@@ -17,7 +16,7 @@ use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, QueueNode};
 use crate::measure::{Measure, Outcome};
 use crate::record::history::SessionState;
-use crate::record::{Deed, Moment, Tally};
+use crate::record::{Claim, Deed, Grant, Moment, Tally};
 use crate::scenario::Load;
 use crate::zk::{Failure, Session};
 
@@ -128,8 +127,8 @@ impl Recorder {
     pub fn died(&self, session: i64, doing: &'static str) {
         if doing == "waiting" {
             let now = clock::now();
-            self.scene().waits_no_longer();
-            self.note(now, Some(session), Deed::Fails(Mode::Write));
+            self.scene().waits_no_longer(self.claim(Mode::Write));
+            self.note(now, Some(session), Deed::Fails);
             self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
@@ -142,10 +141,11 @@ impl Recorder {
         let _ = (session.take_lag_us(), session.take_busy_us());
         session.begins_anew();
         let called = clock::now();
-        self.note(called, Some(session.id()), Deed::Asks(self.in_force(mode)));
+        let claim = self.claim(mode);
+        self.note(called, Some(session.id()), Deed::Asks(claim));
         let scene = self.scene();
-        let kept_out_us = scene.kept_out_us(self.in_force(mode), called);
-        Attempt { intended, called, arrival: scene.arrive(), mode, kept_out_us }
+        let kept_out_us = scene.kept_out_us(claim.mode, called);
+        Attempt { intended, called, arrival: scene.arrive(claim), mode, kept_out_us }
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -153,11 +153,11 @@ impl Recorder {
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
         let acquired = clock::now();
         let scene = self.scene();
-        let mode = self.in_force(attempt.mode);
-        let released_before = scene.handed_over(mode);
-        let kept_out_us = scene.kept_out_us(mode, acquired).saturating_sub(attempt.kept_out_us);
-        let inside = scene.enter(self.id, held, mode, acquired);
-        scene.waits_no_longer();
+        let claim = self.claim(attempt.mode);
+        let released_before = scene.handed_over(claim.mode);
+        let kept_out_us = scene.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
+        let inside = scene.enter(self.id, held, claim, acquired);
+        scene.waits_no_longer(claim);
         let overtaken = scene.serve(attempt.arrival);
         if let Some(inside) = inside {
             self.note_overlap(inside, acquired);
@@ -169,14 +169,14 @@ impl Recorder {
         self.observation
             .log
             .borrow_mut()
-            .evidence
+            .kept_out
             .entry(kept_out_us, acquired.saturating_sub(attempt.called));
         if self.shared.reads_logs {
             let called = attempt.called;
             self.note_grant(held, |node, lock| Grant {
                 lock,
                 contender: self.id,
-                mode,
+                claim,
                 czxid: node.czxid,
                 zxid,
                 called,
@@ -184,7 +184,7 @@ impl Recorder {
             });
         }
         let token = held.node.as_ref().map(token);
-        self.note(acquired, Some(session.id()), Deed::Enters { mode, token, zxid });
+        self.note(acquired, Some(session.id()), Deed::Enters { claim, token, zxid });
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
@@ -206,7 +206,7 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().given_up_early += 1;
         }
-        self.scene().exit(self.id, held, Exit { mode: self.in_force(mode), was_open, at });
+        self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
         at
     }
 
@@ -214,13 +214,14 @@ impl Recorder {
     #[must_use]
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
         let at = clock::now();
-        self.scene().exit(self.id, held, Exit { mode: self.in_force(mode), was_open: true, at });
+        self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
         at
     }
 
-    /// A lock without a read side takes every request as a write.
-    fn in_force(&self, mode: Mode) -> Mode {
-        if self.shared.entry.card.guarantees.has_read_side() { mode } else { Mode::Write }
+    /// What is asked for. A lock without a read side takes every request as a write.
+    fn claim(&self, mode: Mode) -> Claim {
+        let reads = self.shared.entry.card.guarantees.has_read_side() && mode == Mode::Read;
+        Claim { leases: self.shared.leases, ..if reads { Claim::READ } else { Claim::WRITE } }
     }
 
     /// Writes an acquisition down.
@@ -323,8 +324,8 @@ impl Recorder {
         error: &AcquireError,
     ) {
         self.write_unserved(attempt, now);
-        self.scene().waits_no_longer();
-        self.note(now, Some(session.id()), Deed::Fails(Mode::Write));
+        self.scene().waits_no_longer(self.claim(Mode::Write));
+        self.note(now, Some(session.id()), Deed::Fails);
         let outcome = match error {
             AcquireError::TimedOut => Outcome::TimedOut,
             AcquireError::Cancelled => Outcome::Cancelled,
@@ -367,7 +368,7 @@ impl Recorder {
     fn note_grant(&self, held: &Held, grant: impl FnOnce(&QueueNode, usize) -> Grant) {
         let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
         let grants = &mut self.observation.log.borrow_mut().grants;
-        if grants.len() < ensemble_order::KEPT {
+        if grants.len() < Grant::KEPT {
             grants.push(grant(node, self.shared.scene_of(self.id)));
         }
     }

@@ -8,6 +8,8 @@ use super::fence::Fence;
 use crate::catalog::Mode;
 use crate::clock::Stamp;
 use crate::lock::Held;
+use crate::record::Claim;
+use crate::record::history::LockKind;
 use crate::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
@@ -54,7 +56,7 @@ impl Shut {
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
     /// What it had asked for.
-    pub mode: Mode,
+    pub claim: Claim,
     /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
     pub was_open: bool,
     /// When it leaves.
@@ -95,13 +97,18 @@ pub struct Scene {
     /// The order of creates and deletes, as lists tell it.
     pub changes: Arc<ChangeLog>,
     seats: Vec<Seat>,
-    /// How many may be inside, when one of them is no reader.
+    /// How many leases may be taken, when not all who have them are readers.
     capacity: usize,
+    /// How many each contender asks for.
+    wanted: usize,
+    /// Leases of those who are inside, as many as each has taken.
+    taken: AtomicUsize,
+    /// Of those, the ones of writers.
+    taken_by_writers: AtomicUsize,
     inside: AtomicUsize,
     /// The most that have been inside at the same time.
     most_inside: AtomicUsize,
-    writers: AtomicUsize,
-    /// Contenders that have asked and have neither got in nor given up.
+    /// Leases for those who have asked and have neither got in nor given up.
     waiting: AtomicUsize,
     /// When somebody is kept out who comes to write, or for one of a semaphore's leases.
     shut: Shut,
@@ -121,9 +128,13 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A lock that nobody holds yet.
+    /// A lock of that kind that nobody holds yet; of a semaphore each contender asks for so many leases.
     #[must_use]
-    pub fn new(path: String, contenders: usize, capacity: usize) -> Self {
+    pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
+        let capacity = match kind {
+            LockKind::Mutex | LockKind::ReadWrite => 1,
+            LockKind::Semaphore(leases) => leases as usize,
+        };
         let seat = || Seat {
             inside: AtomicBool::new(false),
             joined: AtomicBool::new(false),
@@ -137,9 +148,11 @@ impl Scene {
             changes: Arc::new(ChangeLog::new(contenders)),
             seats: (0..contenders).map(|_| seat()).collect(),
             capacity,
+            wanted: leases as usize,
+            taken: AtomicUsize::new(0),
+            taken_by_writers: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
             most_inside: AtomicUsize::new(0),
-            writers: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             shut: Shut::default(),
             shut_to_readers: Shut::default(),
@@ -175,21 +188,26 @@ impl Scene {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
 
-    /// How many may be inside.
+    /// Whether two writers may be inside together.
     #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    pub fn has_room_for_two(&self) -> bool {
+        self.capacity >= 2 * self.wanted
+    }
+
+    /// Whether whoever asks to write is kept out while so many leases are taken.
+    fn is_shut(&self, taken: usize) -> bool {
+        taken > 0 && taken + self.wanted > self.capacity
     }
 
     /// An acquire begins; returns its place in the order of arrival, from 1.
-    pub fn arrive(&self) -> u64 {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+    pub fn arrive(&self, claim: Claim) -> u64 {
+        self.waiting.fetch_add(claim.leases as usize, Ordering::AcqRel);
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// An acquire has ended, with the lock or without it.
-    pub fn waits_no_longer(&self) {
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    pub fn waits_no_longer(&self, claim: Claim) {
+        self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
     /// For how long somebody who asks for that has been kept out by others so far, as far as it would have been seen
@@ -205,7 +223,8 @@ impl Scene {
     }
 
     /// A contender enters its critical section; returns one that should not be inside beside it.
-    pub fn enter(&self, contender: usize, held: &Held, mode: Mode, now: Stamp) -> Option<Occupant> {
+    pub fn enter(&self, contender: usize, held: &Held, claim: Claim, now: Stamp) -> Option<Occupant> {
+        let leases = claim.leases as usize;
         let seat = &self.seats[contender];
         let node = held.node.as_ref();
         seat.entered.store(now, Ordering::Relaxed);
@@ -215,25 +234,28 @@ impl Scene {
         seat.inside.store(true, Ordering::Release);
         // The counts decide; the seats only say who. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
-        let (beside, writers) = match mode {
-            Mode::Read => (self.inside.fetch_add(1, Ordering::SeqCst), self.writers.load(Ordering::SeqCst)),
+        let (beside, by_writers) = match claim.mode {
+            Mode::Read => {
+                let beside = self.taken.fetch_add(leases, Ordering::SeqCst);
+                (beside, self.taken_by_writers.load(Ordering::SeqCst))
+            }
             Mode::Write => {
-                let writers = self.writers.fetch_add(1, Ordering::SeqCst);
-                (self.inside.fetch_add(1, Ordering::SeqCst), writers)
+                let by_writers = self.taken_by_writers.fetch_add(leases, Ordering::SeqCst);
+                (self.taken.fetch_add(leases, Ordering::SeqCst), by_writers)
             }
         };
-        self.note_crowd(beside + 1);
-        if beside + 1 == self.capacity {
+        self.note_crowd(self.inside.fetch_add(1, Ordering::AcqRel) + 1);
+        if !self.is_shut(beside) && self.is_shut(beside + leases) {
             self.shut.begins(now);
         }
-        if mode == Mode::Write && writers == 0 {
+        if claim.mode == Mode::Write && by_writers == 0 {
             self.shut_to_readers.begins(now);
         }
-        let too_many = match mode {
-            Mode::Read => writers,
+        let in_the_way = match claim.mode {
+            Mode::Read => by_writers,
             Mode::Write => beside,
         };
-        if too_many < self.capacity {
+        if in_the_way + leases <= self.capacity {
             return None;
         }
         let other =
@@ -295,21 +317,23 @@ impl Scene {
 
     /// A contender leaves its critical section and is about to release.
     pub fn exit(&self, contender: usize, held: &Held, exit: Exit) {
-        let Exit { mode, was_open, at: now } = exit;
+        let Exit { claim, was_open, at: now } = exit;
+        let leases = claim.leases as usize;
         let seat = &self.seats[contender];
         let alone_since = (!was_open).then(|| seat.entered.load(Ordering::Relaxed));
         seat.inside.store(false, Ordering::Release);
-        let inside = self.inside.fetch_sub(1, Ordering::SeqCst);
-        if inside == self.capacity {
+        self.inside.fetch_sub(1, Ordering::AcqRel);
+        let taken = self.taken.fetch_sub(leases, Ordering::SeqCst);
+        if self.is_shut(taken) && !self.is_shut(taken - leases) {
             self.shut.ends(now, alone_since);
         }
-        if mode == Mode::Write {
-            if self.writers.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if claim.mode == Mode::Write {
+            if self.taken_by_writers.fetch_sub(leases, Ordering::SeqCst) == leases {
                 self.shut_to_readers.ends(now, alone_since);
             }
             self.writer_left.fetch_max(now, Ordering::AcqRel);
         }
-        if inside + self.waiting.load(Ordering::Acquire) > self.capacity {
+        if taken + self.waiting.load(Ordering::Acquire) > self.capacity {
             self.handed_over.fetch_max(now, Ordering::AcqRel);
         }
         let (number, stamp) = &self.latest[self.releases.fetch_add(1, Ordering::AcqRel) % LATEST];
@@ -373,42 +397,43 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
-    fn left(mode: Mode, at: Stamp) -> Exit {
-        Exit { mode, was_open: true, at }
+    fn left(claim: Claim, at: Stamp) -> Exit {
+        Exit { claim, was_open: true, at }
     }
 
     #[test]
     fn a_second_holder_is_seen_with_both_names() {
-        let scene = Scene::new("/l".into(), 3, 1);
-        assert_eq!(scene.enter(0, &held(7), Mode::Write, 10), None);
-        let inside = scene.enter(2, &held(8), Mode::Write, 20).unwrap();
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(scene.enter(0, &held(7), Claim::WRITE, 10), None);
+        let inside = scene.enter(2, &held(8), Claim::WRITE, 20).unwrap();
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
     }
 
     #[test]
     fn a_third_holder_is_seen_although_the_second_has_left() {
-        let scene = Scene::new("/l".into(), 3, 1);
-        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
-        assert!(scene.enter(1, &held(2), Mode::Write, 2).is_some());
-        scene.exit(1, &held(2), left(Mode::Write, 3));
-        assert_eq!(scene.enter(2, &held(3), Mode::Write, 4).map(|inside| inside.contender), Some(0));
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
+        assert!(scene.enter(1, &held(2), Claim::WRITE, 2).is_some());
+        scene.exit(1, &held(2), left(Claim::WRITE, 3));
+        assert_eq!(scene.enter(2, &held(3), Claim::WRITE, 4).map(|inside| inside.contender), Some(0));
     }
 
     #[test]
     fn holders_one_after_the_other_are_no_violation() {
-        let scene = Scene::new("/l".into(), 2, 1);
-        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
-        scene.exit(0, &held(1), left(Mode::Write, 5));
-        assert_eq!(scene.enter(1, &held(2), Mode::Write, 6), None);
+        let scene = Scene::new("/l".into(), 2, LockKind::ReadWrite, 1);
+        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
+        scene.exit(0, &held(1), left(Claim::WRITE, 5));
+        assert_eq!(scene.enter(1, &held(2), Claim::WRITE, 6), None);
         assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
     }
 
     #[test]
     fn the_release_before_a_time_is_found_however_many_have_come_since() {
-        let scene = Scene::new("/l".into(), 1, 1);
+        let scene = Scene::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(scene.release_before(50), None);
         for number in 1..=5000 {
-            scene.exit(0, &held(number), left(Mode::Write, 10 * number as u64));
+            let _ = scene.enter(0, &held(number), Claim::WRITE, 10 * number as u64 - 5);
+            scene.exit(0, &held(number), left(Claim::WRITE, 10 * number as u64));
         }
         assert_eq!(scene.release_before(50_005), Some((5000, 50_000)));
         assert_eq!(scene.release_before(20_000), Some((2000, 20_000)));
@@ -418,80 +443,98 @@ mod tests {
 
     #[test]
     fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
-        let scene = Scene::new("/l".into(), 1, 1);
-        let (first, second) = (scene.arrive(), scene.arrive());
+        let scene = Scene::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        let (first, second) = (scene.arrive(Claim::WRITE), scene.arrive(Claim::WRITE));
         assert!(!scene.serve(second));
         assert!(scene.serve(first));
     }
 
     #[test]
     fn readers_are_inside_together_but_never_beside_a_writer() {
-        let scene = Scene::new("/l".into(), 3, 1);
-        assert_eq!(scene.enter(0, &held(1), Mode::Read, 1), None);
-        assert_eq!(scene.enter(1, &held(2), Mode::Read, 2), None);
-        assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some(), "a writer beside two readers");
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(scene.enter(0, &held(1), Claim::READ, 1), None);
+        assert_eq!(scene.enter(1, &held(2), Claim::READ, 2), None);
+        assert!(scene.enter(2, &held(3), Claim::WRITE, 3).is_some(), "a writer beside two readers");
         assert_eq!(scene.most_inside(), 3);
-        scene.exit(0, &held(1), left(Mode::Read, 4));
-        assert!(scene.enter(0, &held(4), Mode::Read, 5).is_some(), "a reader beside a writer");
+        scene.exit(0, &held(1), left(Claim::READ, 4));
+        assert!(scene.enter(0, &held(4), Claim::READ, 5).is_some(), "a reader beside a writer");
     }
 
     #[test]
     fn as_many_may_be_inside_as_there_are_leases() {
-        let scene = Scene::new("/l".into(), 3, 2);
-        assert_eq!(scene.enter(0, &held(1), Mode::Write, 1), None);
-        assert_eq!(scene.enter(1, &held(2), Mode::Write, 2), None);
-        assert!(scene.enter(2, &held(3), Mode::Write, 3).is_some());
+        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
+        assert_eq!(scene.enter(1, &held(2), Claim::WRITE, 2), None);
+        assert!(scene.enter(2, &held(3), Claim::WRITE, 3).is_some());
+    }
+
+    #[test]
+    fn the_leases_that_each_has_taken_are_added_up() {
+        // Given three of five leases for each of two contenders
+        let three = Claim { leases: 3, ..Claim::WRITE };
+        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(5), 3);
+        assert_eq!(scene.enter(0, &held(1), three, 10), None);
+        // Then the second is one too many, though two are fewer than five
+        assert!(scene.enter(1, &held(2), three, 20).is_some());
+        scene.exit(1, &held(2), left(three, 30));
+        scene.exit(0, &held(1), left(three, 40));
+        // And one alone keeps another out
+        assert_eq!((scene.kept_out_us(Mode::Write, 90), scene.has_room_for_two()), (30, false));
+        assert_eq!(scene.enter(2, &held(3), three, 50), None);
+        assert_eq!((scene.inside(), scene.most_inside()), (1, 2));
+        // And who takes fewer fits in beside it
+        assert_eq!(scene.enter(1, &held(4), Claim { leases: 2, ..Claim::WRITE }, 60), None);
     }
 
     #[test]
     fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
-        let scene = Scene::new("/l".into(), 3, 1);
-        let _ = scene.enter(0, &held(1), Mode::Write, 100);
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = scene.enter(0, &held(1), Claim::WRITE, 100);
         assert_eq!(scene.kept_out_us(Mode::Write, 130), 30);
-        scene.exit(0, &held(1), left(Mode::Write, 150));
+        scene.exit(0, &held(1), left(Claim::WRITE, 150));
         assert_eq!(scene.kept_out_us(Mode::Write, 900), 50);
-        let _ = scene.enter(1, &held(2), Mode::Write, 1_000);
-        scene.exit(1, &held(2), Exit { was_open: false, ..left(Mode::Write, 1_020) });
+        let _ = scene.enter(1, &held(2), Claim::WRITE, 1_000);
+        scene.exit(1, &held(2), Exit { was_open: false, ..left(Claim::WRITE, 1_020) });
         assert_eq!(scene.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
     }
 
     #[test]
     fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
-        let scene = Scene::new("/l".into(), 3, 1);
-        let _ = scene.enter(0, &held(1), Mode::Read, 100);
-        let _ = scene.enter(1, &held(2), Mode::Read, 150);
-        scene.exit(0, &held(1), left(Mode::Read, 200));
-        scene.exit(1, &held(2), left(Mode::Read, 250));
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = scene.enter(0, &held(1), Claim::READ, 100);
+        let _ = scene.enter(1, &held(2), Claim::READ, 150);
+        scene.exit(0, &held(1), left(Claim::READ, 200));
+        scene.exit(1, &held(2), left(Claim::READ, 250));
         assert_eq!((scene.kept_out_us(Mode::Read, 300), scene.kept_out_us(Mode::Write, 300)), (0, 150));
-        let scene = Scene::new("/l".into(), 3, 2);
-        let _ = scene.enter(0, &held(1), Mode::Write, 100);
+        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        let _ = scene.enter(0, &held(1), Claim::WRITE, 100);
         assert_eq!(scene.kept_out_us(Mode::Write, 200), 0, "one lease is left");
-        let _ = scene.enter(1, &held(2), Mode::Write, 200);
-        scene.exit(0, &held(1), left(Mode::Write, 230));
+        let _ = scene.enter(1, &held(2), Claim::WRITE, 200);
+        scene.exit(0, &held(1), left(Claim::WRITE, 230));
         assert_eq!(scene.kept_out_us(Mode::Write, 300), 30);
     }
 
     #[test]
     fn a_release_is_a_handoff_only_if_somebody_could_not_get_in_before_it() {
         // Two leases and two contenders: nobody is ever kept out.
-        let scene = Scene::new("/l".into(), 3, 2);
+        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
-            let _ = scene.arrive();
-            let _ = scene.enter(contender, &held(1), Mode::Write, 10);
-            scene.waits_no_longer();
+            let _ = scene.arrive(Claim::WRITE);
+            let _ = scene.enter(contender, &held(1), Claim::WRITE, 10);
+            scene.waits_no_longer(Claim::WRITE);
         }
-        scene.exit(0, &held(1), left(Mode::Write, 20));
+        scene.exit(0, &held(1), left(Claim::WRITE, 20));
         assert_eq!(scene.handed_over(Mode::Write), 0);
         // A third one waits for the next.
-        let _ = scene.enter(0, &held(3), Mode::Write, 25);
-        let _ = scene.arrive();
-        scene.exit(1, &held(2), left(Mode::Write, 30));
+        let _ = scene.enter(0, &held(3), Claim::WRITE, 25);
+        let _ = scene.arrive(Claim::WRITE);
+        scene.exit(1, &held(2), left(Claim::WRITE, 30));
         assert_eq!(scene.handed_over(Mode::Write), 30);
         // A reader that goes lets no reader in.
-        let scene = Scene::new("/l".into(), 3, 1);
-        let _ = scene.enter(0, &held(1), Mode::Read, 10);
-        let _ = scene.arrive();
-        scene.exit(0, &held(1), left(Mode::Read, 20));
+        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = scene.enter(0, &held(1), Claim::READ, 10);
+        let _ = scene.arrive(Claim::WRITE);
+        scene.exit(0, &held(1), left(Claim::READ, 20));
         assert_eq!((scene.handed_over(Mode::Read), scene.handed_over(Mode::Write)), (0, 20));
     }
 }

@@ -16,6 +16,7 @@ use crate::ensemble::Started;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::measure::Window;
 use crate::record::FencingCounts;
+use crate::record::history::LockKind;
 use crate::scenario::TrialSpec;
 use crate::zk::Target;
 
@@ -107,9 +108,10 @@ pub struct Shared {
     targets: Vec<Target>,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
-    /// How many may be inside one lock together: 1, or as many as a semaphore's leases suffice for. Readers do not count
-    /// for each other.
-    pub places: usize,
+    /// What each lock promises.
+    pub kind: LockKind,
+    /// How many leases each contender asks for.
+    pub leases: u32,
     /// The lock paths.
     pub scenes: Vec<Scene>,
     /// Who waits.
@@ -140,15 +142,16 @@ impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
-        let count = |param| usize::try_from(count_of(&spec.strategy.params, param, 1)).unwrap_or(usize::MAX);
-        let places = match entry.card.guarantees.holders {
-            Holders::One | Holders::ReadersOrOneWriter => 1,
-            // Each holder has as many of them as the next.
-            Holders::Leases(param) => (count(param) / count("permits").max(1)).max(1),
+        let count =
+            |param| u32::try_from(count_of(&spec.strategy.params, param, 1)).unwrap_or(u32::MAX).max(1);
+        let (kind, leases) = match entry.card.guarantees.holders {
+            Holders::One => (LockKind::Mutex, 1),
+            Holders::ReadersOrOneWriter => (LockKind::ReadWrite, 1),
+            Holders::Leases(param) => (LockKind::Semaphore(count(param)), count("permits")),
         };
         let below = entry.card.guarantees.queue;
         let scene =
-            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, places).held_below(below);
+            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, kind, leases).held_below(below);
         let scenes = (0..spec.locks).map(scene).collect();
         let controls = (0..spec.contenders).map(|_| Arc::default()).collect();
         Self {
@@ -156,7 +159,8 @@ impl Shared {
             entry,
             targets,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
-            places,
+            kind,
+            leases,
             scenes,
             gauge: WaitGauge::default(),
             pulse: Arc::default(),

@@ -11,7 +11,6 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::ensemble_order::{self, Terms};
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
 use super::observation::{self, Log, ThreadRecord};
@@ -19,12 +18,11 @@ use super::shared::{Board, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
-use crate::ensemble::transactions::Lives;
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Sheet, Window};
 use crate::record::{
-    Cause, CutShort, Evidence, FaultRecord, FullCrew, Judged, Phase, Sessions, Stuck, Trial,
+    Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Stuck, Trial,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::nodelay;
@@ -143,20 +141,17 @@ impl<'a> Conductor<'a> {
             health.invalid.get_or_insert(why);
             Lives::new()
         });
-        let all_gone = orphans == Some(0);
-        log.overlaps.learn(&lives, all_gone, |stamp| wall.ms(stamp));
-        let overlaps = std::mem::take(&mut log.overlaps).classed(start);
-        let terms = Terms { places: self.shared.places, all_gone };
+        let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
         let grants = std::mem::take(&mut log.grants);
-        let seen_inside = log.evidence;
-        let ensemble_order = ensemble_order::judge(&lives, grants, terms, |stamp| wall.ms(stamp));
+        let facts = Facts { kind: self.shared.kind, grants, lives, all_gone: orphans == Some(0), wall };
+        log.overlaps.learn(&facts);
+        let overlaps = std::mem::take(&mut log.overlaps).classed(start);
         let evidence = Evidence {
-            entries: seen_inside.entries,
-            waited: seen_inside.waited,
-            seen_inside: seen_inside.shares.round() as u64,
-            by_transactions: ensemble_order.as_ref().map_or(0, |order| order.contested_by_zxid),
-            by_clock: ensemble_order.as_ref().map_or(0, |order| order.contested),
+            entries: log.kept_out.entries,
+            waited: log.kept_out.waited,
+            seen_inside: log.kept_out.as_many_as(),
             given_up_early: log.given_up_early,
+            ..Evidence::default()
         };
         let counters = accounting::pair(before, after);
         let spec = &self.shared.spec;
@@ -187,7 +182,8 @@ impl<'a> Conductor<'a> {
             most_inside: self.shared.most_inside(),
             excused: overlaps.excused,
             evidence,
-            ensemble_order,
+            ensemble_order: None,
+            facts: Some(facts),
             fencing: self.shared.fencing(),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
@@ -200,7 +196,7 @@ impl<'a> Conductor<'a> {
             tallies: observation::tallies(&log, self.shared.spec.contenders),
             histograms: observation::histograms(&sheet),
             history: std::mem::take(&mut log.history),
-            deletions: if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() },
+            deletions,
         })
     }
 
@@ -550,7 +546,7 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
 
 /// By the transaction that created each node, the one that deleted it.
 fn deletions(lives: &Lives) -> BTreeMap<i64, i64> {
-    lives.values().filter_map(|life| Some((life.created, life.deleted?))).collect()
+    lives.iter().filter_map(|(created, life)| Some((*created, life.deleted?))).collect()
 }
 
 fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {

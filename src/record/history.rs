@@ -40,6 +40,22 @@ impl LockKind {
     }
 }
 
+/// What is asked of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// To read or to write; a mutex takes both alike.
+    pub mode: Mode,
+    /// How many leases of a semaphore; 1 of any other lock.
+    pub leases: u32,
+}
+
+impl Claim {
+    /// To read.
+    pub const READ: Self = Self { mode: Mode::Read, leases: 1 };
+    /// To be alone, or to have one of a semaphore's leases.
+    pub const WRITE: Self = Self { mode: Mode::Write, leases: 1 };
+}
+
 /// The two ends of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -103,10 +119,8 @@ pub struct Acquire<'a> {
     pub lock: &'a str,
     /// Which end.
     pub step: Step,
-    /// What is asked for; a mutex takes both alike.
-    pub mode: Mode,
-    /// How many leases of a semaphore; 1 of any other lock.
-    pub leases: u32,
+    /// What is asked for.
+    pub claim: Claim,
     /// How often the contender has the lock once it has it this time, for a reentrant lock.
     pub depth: Option<u32>,
     /// The fencing token: the czxid of the contender's node.
@@ -184,18 +198,18 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
     /// It asked for the lock.
-    Asks(Mode),
+    Asks(Claim),
     /// It has the lock.
     Enters {
         /// What it asked for.
-        mode: Mode,
+        claim: Claim,
         /// The transaction that created its node; `None` without a node.
         token: Option<i64>,
         /// As of which transaction it found that it holds; `None` where nothing told.
         zxid: Option<i64>,
     },
     /// It does not go in.
-    Fails(Mode),
+    Fails,
     /// It is about to release.
     Leaves {
         /// Whether nobody else could run while it was inside.

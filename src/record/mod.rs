@@ -2,6 +2,7 @@
 
 mod derived;
 mod fault;
+mod grant;
 pub mod history;
 mod judged;
 mod overlap;
@@ -10,9 +11,10 @@ mod trial;
 
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use fault::{FaultRecord, FencingCounts, Stuck};
-pub use history::{Deed, Moment};
+pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
+pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
-pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, OverlapClass, Violation};
+pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
 pub use run::{EnsembleInfo, HostInfo, Run, RunEnding, RunOutcome, ServerInfo};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,

@@ -55,6 +55,44 @@ pub struct Excused {
     pub longest_unsafe_us: u64,
 }
 
+/// How many entries could have shown that a lock does not exclude.
+///
+/// A lock that lets somebody in too early does so at some time of its wait. It shows only if others were in the way then,
+/// so each entry counts by the share of its wait in which they were, and would have been seen to be.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct KeptOut {
+    /// Entries.
+    pub entries: u64,
+    /// Entries that were kept out for a part of their wait.
+    pub waited: u64,
+    /// The sum of these parts, as shares of the waits.
+    pub shares: f64,
+}
+
+impl KeptOut {
+    /// Somebody entered who had been kept out for so long of its wait.
+    pub fn entry(&mut self, kept_out: u64, wait: u64) {
+        self.entries += 1;
+        if kept_out > 0 {
+            self.waited += 1;
+            self.shares += (kept_out as f64 / wait.max(1) as f64).min(1.0);
+        }
+    }
+
+    /// Adds other entries.
+    pub fn merge(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.waited += other.waited;
+        self.shares += other.shares;
+    }
+
+    /// As how many entries the shares count.
+    #[must_use]
+    pub fn as_many_as(&self) -> u64 {
+        self.shares.round() as u64
+    }
+}
+
 /// How many entries of a trial could have shown that the lock does not exclude, and by which means. What no means could
 /// have caught is no evidence that it does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EnsembleOrder, Evidence, Excused, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation};
+use super::{
+    EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation,
+};
 use crate::measure::{Counts, Histogram, Latency, Measure, Second};
 use crate::scenario::TrialSpec;
 use crate::units::{as_utc, contenders};
@@ -218,6 +220,9 @@ pub struct Trial {
     pub most_inside: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     pub excused: Excused,
+    /// What the ensemble's view is judged by; `None` once it has been, as no file has it.
+    #[serde(skip)]
+    pub facts: Option<Facts>,
     /// What could have been seen of a lock that does not exclude.
     pub evidence: Evidence,
     /// Exclusion as the ensemble saw it; `None` where its logs could not be read or say nothing.

@@ -56,6 +56,35 @@ async fn several_locks_are_held_at_once_and_each_excludes() {
 }
 
 #[tokio::test]
+async fn where_all_find_room_nobody_is_handed_anything() {
+    // Given leases for all, or readers only
+    let ways = [
+        "strategies = [{ name = \"curator-semaphore\", leases = 8 }]\n",
+        "strategies = [\"curator-read-write\"]\nread_ratio = 1.0\n",
+    ];
+    for way in ways {
+        let trial =
+            trials::run_one(&format!("{way}contenders = 4\nhold = \"2ms\"\nduration = \"1s\"\n")).await;
+        // Then every acquisition is uncontended, and that nobody waited is no evidence
+        let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
+        assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
+        let expected = (0, trial.measured.acquired());
+        assert_eq!(
+            (samples(Measure::Handoff), samples(Measure::Uncontended)),
+            expected,
+            "{}",
+            trial.spec.strategy.label
+        );
+        assert!(
+            matches!(trial.judged.verdict, Verdict::Unknown(_)),
+            "{}: {:?}",
+            trial.spec.strategy.label,
+            trial.judged.verdict
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
     let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"100ms\"\nacquire_timeout = \"150ms\"\n\
          duration = \"2s\"\n",

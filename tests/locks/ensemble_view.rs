@@ -26,10 +26,17 @@ async fn trial(name: &str, more: &str) -> Trial {
 
 /// The trial's history, as a file is judged.
 fn judged(trial: &Trial) -> Judgement {
+    judged_as(LockKind::Mutex, trial).0
+}
+
+/// The same of a lock of any kind, with the file.
+fn judged_as(kind: LockKind, trial: &Trial) -> (Judgement, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history.jsonl");
-    write_trial(&path, trial, LockKind::Mutex).unwrap();
-    story::check(&path, false).unwrap_or_else(|error| panic!("{}: {error}", trial.spec.strategy.label))
+    write_trial(&path, trial, kind).unwrap();
+    let name = &trial.spec.strategy.label;
+    let judgement = story::check(&path, false).unwrap_or_else(|error| panic!("{name}: {error}"));
+    (judgement, std::fs::read_to_string(&path).unwrap())
 }
 
 #[tokio::test]
@@ -43,9 +50,20 @@ async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_tra
     let each = names.into_iter().map(async |name| (name, trial(name, "duration = \"1s\"\n").await));
     for (name, trial) in join_all(each).await {
         let judgement = judged(&trial);
-        let order = &story::lock(&judgement).order;
+        let lock = story::lock(&judgement);
+        let order = &lock.order;
         println!("{name}: {order:?}");
-        assert_eq!((order.too_early, judgement.verdict.word()), (0, "held"), "{name}: {judgement:?}");
+        // What could have been seen is the same in the run and in its history
+        let evidence = trial.evidence;
+        let by_run = (evidence.entries, evidence.waited, evidence.seen_inside);
+        assert_eq!((lock.acquired, lock.waited, lock.seen_inside), by_run, "{name}");
+        // And so is the verdict, as far as that is enough for one
+        let is_enough = evidence.seen_inside.max(order.waited) >= 5;
+        let word = judgement.verdict.word();
+        assert!(
+            order.too_early == 0 && (word == "held" || word == "unknown" && !is_enough),
+            "{name}: {judgement:?}"
+        );
         if !UNDATED.contains(&name) {
             assert!(order.compared > order.not_compared, "{name}: {order:?}");
         }
@@ -80,4 +98,21 @@ async fn of_contenders_that_just_walk_in_and_out_a_history_says_no_more_than_the
     assert!(lock.acquired > 100, "{lock:?}");
     assert_eq!(trial.judged.verdict.word(), "unknown", "{:?}", trial.judged.verdict);
     assert_eq!(judgement.verdict.word(), trial.judged.verdict.word(), "{judgement:?}");
+}
+
+#[tokio::test]
+async fn the_permits_that_each_takes_are_in_the_history_and_no_more_are_inside_than_there_are_leases() {
+    let lines = "strategies = [{ name = \"curator-semaphore\", leases = 5, permits = 2 }]\ncontenders = 4\n\
+                 hold = \"20ms\"\nduration = \"2s\"\n";
+    let trial = trials::run_with_history(lines).await;
+    assert_eq!((trial.judged.verdict.word(), trial.most_inside), ("held", 2), "{:?}", trial.judged.verdict);
+    let (judgement, text) = judged_as(LockKind::Semaphore(5), &trial);
+    let acquired = text.lines().filter(|line| line.contains(r#""op":"acquire""#) && line.contains(r#""ok""#));
+    let (count, with_permits) = acquired
+        .fold((0, 0), |(count, with), line| (count + 1, with + usize::from(line.contains(r#""leases":2"#))));
+    assert!(count > 10 && with_permits == count, "{with_permits} of {count} say how many they took");
+    assert_ne!(judgement.verdict.word(), "violated", "{judgement:?}");
+    // As if there had been fewer, the same entries are too many
+    let fewer = text.replacen(r#""leases":5"#, r#""leases":3"#, 1);
+    assert_eq!(story::check_text(fewer.as_bytes()).unwrap().verdict.word(), "violated");
 }

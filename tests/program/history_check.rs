@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use crate::support::program::{Bench, stderr, stdout};
 use serde_json::Value;
-use zklockbench::catalog::Mode;
-use zklockbench::record::history::{Acquire, Event, Header, LockKind, Release, Step, What};
+use zklockbench::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What};
 use zklockbench::results::history::{HistoryReader, HistoryWriter};
 
 const HELD: &str = "mutex complete
@@ -211,8 +210,8 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
     };
     let acquire = |step, token: Option<i64>| {
         let zxid = token.map(|token| token + 100);
-        let (lock, mode) = ("lock", Mode::Write);
-        What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid })
+        let (lock, claim) = ("lock", Claim::WRITE);
+        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
     let release =
         |step, deleted_zxid| What::Release(Release { lock: "lock", step, alone: false, deleted_zxid });

@@ -1,8 +1,11 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
 use zklockbench::check::{judge, least_evidence, of_run};
+use zklockbench::clock::WallClock;
+use zklockbench::record::history::LockKind;
 use zklockbench::record::{
-    Accounting, Cause, Counted, CutShort, EnsembleOrder, Evidence, FaultRecord, Judged, Parts, Stuck, Trial,
+    Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
+    Life, Parts, Stuck, Trial,
 };
 use zklockbench::verdict::Verdict;
 
@@ -14,7 +17,15 @@ const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders
 fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
     let mut trial = records::trial(0);
     change(&mut trial);
-    judge(&trial).verdict
+    judge(&mut trial);
+    trial.judged.verdict
+}
+
+/// What is judged of a trial.
+fn judge_copy(trial: &Trial) -> Judged {
+    let mut trial = trial.clone();
+    judge(&mut trial);
+    trial.judged
 }
 
 /// The verdict on it with that evidence.
@@ -59,9 +70,9 @@ fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
     trial.cut_short = records::interrupted();
     let told = "3 violations; the first: contender 2 (no node, in since 7 µs) entered lock 0 while contender 0 \
                 (node 4, in since -5 µs) was inside";
-    assert_eq!(judge(&trial).verdict, violated(told));
+    assert_eq!(judge_copy(&trial).verdict, violated(told));
     trial.violations.clear();
-    assert_eq!(judge(&trial).verdict, violated("3 violations"));
+    assert_eq!(judge_copy(&trial).verdict, violated("3 violations"));
 }
 
 #[test]
@@ -102,6 +113,50 @@ fn a_contender_that_never_got_the_lock_violates() {
         verdict,
         violated("2 contenders are stuck though nothing is broken any more; the first is contender 7")
     );
+}
+
+/// Two holders of one of a semaphore's leases each, the second of whom entered while the node of the first was there.
+fn facts(leases: u32) -> Facts {
+    let grant = |contender, czxid, called, entered| Grant {
+        lock: 0,
+        contender,
+        claim: Claim::WRITE,
+        czxid,
+        zxid: Some(czxid),
+        called,
+        entered,
+    };
+    let life = |deleted, deleted_at_ms| Life {
+        deleted: Some(deleted),
+        deleted_at_ms: Some(deleted_at_ms),
+        ..Life::default()
+    };
+    Facts {
+        kind: LockKind::Semaphore(leases),
+        grants: vec![grant(0, 1, 0, 10_000), grant(1, 2, 20_000, 40_000)],
+        lives: [(1, life(9, 90)), (2, life(8, 80))].into(),
+        all_gone: true,
+        wall: WallClock::default(),
+    }
+}
+
+#[test]
+fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
+    let mut trial = Trial { facts: Some(facts(1)), ..records::trial(0) };
+    judge(&mut trial);
+    let order = trial.ensemble_order.clone().unwrap();
+    assert_eq!((order.checked, order.overlaps, order.checked_by_zxid, order.too_early), (2, 1, 2, 1));
+    assert!(
+        trial.facts.is_none() && matches!(trial.judged.verdict, Verdict::Violated(_)),
+        "{:?}",
+        trial.judged
+    );
+    assert_eq!(trial.evidence.by_clock, 1, "kept out for all of its 20 ms");
+    // What was made of them is judged again as it stands
+    let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
+    assert_eq!(again, trial.judged.verdict);
+    // And two leases are enough for two
+    assert_eq!(after(|trial| trial.facts = Some(facts(2))), Verdict::Held);
 }
 
 #[test]
@@ -237,7 +292,7 @@ fn each_part_says_by_itself_what_it_is_and_one_sentence_says_why_the_whole_is() 
     trial.ensemble_order =
         Some(EnsembleOrder { overlaps: 1, first: Some("it".into()), checked: 9, ..EnsembleOrder::default() });
     // When it is judged
-    let judged = judge(&trial);
+    let judged = judge_copy(&trial);
     // Then exclusion is held, the order is violated, and the verdict is the worse of both
     let why = "1 by the servers' clock and 0 by their transactions entered too early; it";
     assert_eq!(judged.exclusion, Verdict::Held);
@@ -252,7 +307,7 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
     let line = |servers| Accounting { what: Counted::Writes, client: Some(542), expected: None, servers };
     let mut trial = records::trial(0);
     trial.accounting = vec![line(Some(544))];
-    let judged = judge(&trial);
+    let judged = judge_copy(&trial);
     let told = [
         "writes: client 542, servers 544",
         "the likely cause is what went wrong: 2 x create: connection loss",
@@ -260,9 +315,9 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
     assert_eq!(judged.accounting, Some(Verdict::Unknown(told.map(str::to_owned).into())));
     assert_eq!(judged.verdict, Verdict::Held);
     trial.accounting = vec![line(Some(542))];
-    assert_eq!(judge(&trial).accounting, Some(Verdict::Held));
+    assert_eq!(judge_copy(&trial).accounting, Some(Verdict::Held));
     trial.accounting = vec![line(None)];
-    assert_eq!(judge(&trial).accounting, None, "nobody else counted");
+    assert_eq!(judge_copy(&trial).accounting, None, "nobody else counted");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
     let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 5 };
     bad.violations = vec![Violation { lock: 0, inside: holder(1), entered: holder(3), at: 9 }];
     bad.violation_count = 4;
-    bad.judged = check::judge(&bad);
+    check::judge(&mut bad);
     let view = View::of(&records::stored(&run(), &[bad]));
     assert_eq!(
         view.notes(),

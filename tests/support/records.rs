@@ -141,6 +141,7 @@ pub fn trial(index: usize) -> Trial {
         tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567, unserved: 0 }).into(),
         most_inside: 1,
         excused: Excused::default(),
+        facts: None,
         ensemble_order: None,
         evidence: Evidence { entries: 6, waited: 5, seen_inside: 5, ..Evidence::default() },
         standstill: None,

@@ -162,7 +162,7 @@ async fn run_in(
         let mut trial = run_trial(&environment, spec, &entry, setting.course.interrupt, setting.course.sink)
             .await
             .unwrap();
-        trial.judged = check::judge(&trial);
+        check::judge(&mut trial);
         trials.push(trial);
     }
     environment.workspace.close().await.unwrap();

@@ -10,14 +10,9 @@ use super::order::Grant;
 use super::overlap::{Character, Traces};
 use super::room::Hold;
 use super::turn::{self, At, Turn};
-use crate::catalog::Mode;
 use crate::record::history::{
-    Acquire, Event, Header, LockKind, Place, Release, SessionState, Step, What, Write,
+    Acquire, Claim, Event, Header, LockKind, Place, Release, SessionState, Step, What, Write,
 };
-
-/// An entry shows that it was kept out if others were inside for at least that part of its wait: a tenth. Between entering
-/// and leaving some time passes even where nothing else can run, and then nobody could have been seen entering.
-const SHARE_OF_WAIT: u64 = 10;
 
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,7 +82,7 @@ impl Checker {
     /// One end of an acquire.
     fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
         let mut scene = self.scene(who, event.lock, at)?;
-        let weight = scene.lock.weight(event.leases)?;
+        scene.lock.check(event.claim)?;
         if event.step == Step::Invoke {
             scene.forget_lost_hold();
         }
@@ -96,11 +91,11 @@ impl Checker {
         let (after, turn) = turn::acquire(before, event.step, again)?;
         scene.stand.at = after;
         match turn {
-            Turn::Asks => scene.ask(before, event.mode, weight),
-            Turn::Enters => scene.enter(event, weight),
+            Turn::Asks => scene.ask(before, event.claim),
+            Turn::Enters => scene.enter(event),
             Turn::MayEnter => {
                 scene.lock.unknown += 1;
-                scene.put_inside(event, weight, true);
+                scene.put_inside(event, true);
             }
             Turn::Refused => scene.lock.failed += 1,
             Turn::Nested => scene.stand.depth += u32::from(event.step == Step::Ok),
@@ -186,45 +181,41 @@ impl Scene<'_> {
         }
     }
 
-    fn ask(&mut self, before: At, mode: Mode, weight: u64) {
+    fn ask(&mut self, before: At, claim: Claim) {
         match before {
             At::Maybe => self.vanish(),
             At::NotLet => self.resolve(self.stand.after_release()),
             _ => {}
         }
         let room = self.lock.room(self.at.clock);
-        room.wanted(weight);
-        let kept_out_us = room.kept_out_us(mode, self.at.t_us);
+        let kept_out_us = room.asks(claim, self.at.t_us);
         self.stand.asked = Some(Asked { at: self.at, kept_out_us });
     }
 
-    fn enter(&mut self, event: &Acquire<'_>, weight: u64) {
+    fn enter(&mut self, event: &Acquire<'_>) {
         let room = self.lock.room(self.at.clock);
         if let Some(asked) = self.stand.asked.take() {
             room.waits.ended(asked.at.t_us, self.at.t_us);
-            let kept_out_us = room.kept_out_us(event.mode, self.at.t_us).saturating_sub(asked.kept_out_us);
-            let wait_us = self.at.t_us.saturating_sub(asked.at.t_us);
-            self.lock.waited += u64::from(kept_out_us > 0 && kept_out_us >= wait_us / SHARE_OF_WAIT);
+            let kept_out_us = room.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
+            self.lock.kept_out.entry(kept_out_us, self.at.t_us.saturating_sub(asked.at.t_us));
         }
         self.lock.acquired += 1;
         self.lock.contended |= self.who != *self.lock.first.get_or_insert(self.who);
-        self.put_inside(event, weight, false);
+        self.put_inside(event, false);
         self.grant(event);
     }
 
-    fn put_inside(&mut self, event: &Acquire<'_>, weight: u64, possible: bool) {
+    fn put_inside(&mut self, event: &Acquire<'_>, possible: bool) {
         let number = self.lock.next_hold();
         let session = self.suspended.flatten();
         let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
         let hold = Hold {
             number,
-            weight,
-            mode: event.mode,
+            claim: event.claim,
             token: event.token,
             possible,
             suspended: self.suspended.is_some(),
             traces,
-            since_us: self.at.t_us,
             lost: None,
         };
         self.lock.room(self.at.clock).enter(hold, self.at);

@@ -140,8 +140,10 @@ pub struct LockReport {
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
-    /// Acquisitions that others who were inside kept out for at least a tenth of their wait.
+    /// Acquisitions that others who were inside kept out for a part of their wait.
     pub waited: u64,
+    /// As many as could have been seen entering while others were inside: each counts by that part.
+    pub seen_inside: u64,
     /// Whether more than one contender got it.
     pub contended: bool,
     /// Whether contenders on different clocks got it.

@@ -3,7 +3,8 @@
 use super::fencing::Fencing;
 use super::order::Order;
 use super::room::Room;
-use crate::record::history::LockKind;
+use crate::record::KeptOut;
+use crate::record::history::{Claim, LockKind};
 
 /// One lock.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub struct Lock {
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
-    /// Acquisitions that somebody who was inside kept waiting.
-    pub waited: u64,
+    /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
+    pub kept_out: KeptOut,
     /// Who got it first.
     pub first: Option<usize>,
     /// Whether somebody else got it, too.
@@ -51,7 +52,7 @@ impl Lock {
             acquired: 0,
             failed: 0,
             unknown: 0,
-            waited: 0,
+            kept_out: KeptOut::default(),
             first: None,
             contended: false,
             stuck: 0,
@@ -74,17 +75,16 @@ impl Lock {
         self.holds
     }
 
-    /// How many leases an acquire takes.
+    /// Whether that can be had.
     ///
     /// # Errors
-    /// When a semaphore does not have as many.
-    pub fn weight(&self, leases: u32) -> Result<u64, String> {
+    /// When it is more leases than the semaphore has, or none.
+    pub fn check(&self, claim: Claim) -> Result<(), String> {
         match self.kind {
-            LockKind::Semaphore(all) if leases == 0 || leases > all => {
-                Err(format!("{leases} leases are asked for; the semaphore has {all}"))
+            LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
+                Err(format!("{} leases are asked for; the semaphore has {all}", claim.leases))
             }
-            LockKind::Semaphore(_) => Ok(leases.into()),
-            LockKind::Mutex | LockKind::ReadWrite => Ok(1),
+            _ => Ok(()),
         }
     }
 }
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acquire_takes_as_many_leases_as_it_says_but_one_where_there_are_none() {
-        let of = |kind| Lock::new("lock".into(), kind);
-        let semaphore = of(LockKind::Semaphore(3));
-        assert_eq!([1, 2, 3].map(|leases| semaphore.weight(leases)), [Ok(1), Ok(2), Ok(3)]);
-        assert!(semaphore.weight(0).is_err() && semaphore.weight(4).is_err());
-        assert_eq!(of(LockKind::Mutex).weight(7), Ok(1));
-        assert_eq!(of(LockKind::ReadWrite).weight(7), Ok(1));
+    fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
+        let refused = |kind| {
+            let lock = Lock::new("lock".into(), kind);
+            [0, 1, 3, 4].map(|leases| lock.check(Claim { leases, ..Claim::WRITE }).is_err())
+        };
+        assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
+        assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
-//! node of the one before. It needs no clock, so it holds across machines.
+//! node of any that was let in before it. It needs no clock, so it holds across machines.
+//!
+//! One mutex has one holder at a time, so of all before it the one whose node was deleted last is enough to compare
+//! with, and memory does not grow with their number.
 
 use std::collections::BTreeMap;
 
 use super::judgement::OrderReport;
 use crate::record::history::Place;
 
-/// How many holds are kept to be put in the order of their tokens. More than this many holds lie between two that
-/// are written out of order only where they cannot be compared anyway.
+/// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
+/// that are written out of order only where they cannot be compared anyway.
 const WINDOW: usize = 512;
 /// How many examples are kept.
 const EXAMPLES: usize = 20;
@@ -34,9 +37,15 @@ pub struct Grant {
 /// The holds of one mutex.
 #[derive(Debug, Default)]
 pub struct Order {
-    recent: BTreeMap<i64, Grant>,
-    before: Option<Grant>,
+    /// By the zxid at which each was found, and its token.
+    recent: BTreeMap<(i64, i64), Grant>,
+    /// The last that has been compared with those before it, and its place.
+    settled: Option<((i64, i64), Grant)>,
+    /// Of those before that one, the one whose node was deleted last.
+    latest: Option<Grant>,
     highest: Vec<(usize, i64)>,
+    /// Holds of which it is not known at which zxid they were found.
+    unfound: u64,
     /// What was found.
     pub report: OrderReport,
     /// Pairs of which the second was let in too early.
@@ -47,12 +56,20 @@ impl Order {
     /// A contender holds.
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
-        if self.before.is_some_and(|before| before.token >= grant.token) {
-            self.report.not_compared += 1;
+        // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
+        if self.all_kept().any(|other| other.token == grant.token) {
             return;
         }
-        // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
-        self.recent.entry(grant.token).or_insert(grant);
+        let Some(zxid) = grant.zxid else {
+            self.unfound += 1;
+            return;
+        };
+        let place = (zxid, grant.token);
+        if let Some((_, before)) = self.settled.filter(|(last, _)| *last > place) {
+            self.miss(before, grant);
+            return;
+        }
+        self.recent.insert(place, grant);
         if self.recent.len() > WINDOW {
             self.settle_first();
         }
@@ -68,11 +85,15 @@ impl Order {
 
     /// A contender's node was deleted.
     pub fn delete(&mut self, token: i64, zxid: i64, place: Place) {
-        let settled = self.before.as_mut().filter(|before| before.token == token);
-        if let Some(grant) = self.recent.get_mut(&token).or(settled) {
+        if let Some(grant) = self.all_kept().find(|grant| grant.token == token) {
             grant.deleted = grant.deleted.max(Some(zxid));
             grant.released = Some(place);
         }
+    }
+
+    fn all_kept(&mut self) -> impl Iterator<Item = &mut Grant> {
+        let settled = self.settled.iter_mut().map(|(_, grant)| grant);
+        self.recent.values_mut().rev().chain(settled).chain(&mut self.latest)
     }
 
     /// Nothing follows.
@@ -80,29 +101,28 @@ impl Order {
         while !self.recent.is_empty() {
             self.settle_first();
         }
-    }
-
-    fn settle_first(&mut self) {
-        let Some((_, next)) = self.recent.pop_first() else { return };
-        let Some(before) = self.before.replace(next) else { return };
-        // A lock that is not fair grants in another order than that of its nodes. A common clock tells which.
-        if before.clock == next.clock && next.acquired < before.acquired {
-            self.compare(next, before);
-        } else {
-            self.compare(before, next);
+        self.report.not_compared += self.unfound;
+        if self.highest.len() > 1 {
+            self.report.not_compared_across_clocks += self.unfound;
         }
     }
 
-    fn compare(&mut self, before: Grant, next: Grant) {
-        let Some(deleted) = before.deleted else { return self.miss(before, next) };
-        self.report.waited += u64::from(next.token < deleted);
-        let Some(zxid) = next.zxid else { return self.miss(before, next) };
+    fn settle_first(&mut self) {
+        let Some((place, next)) = self.recent.pop_first() else { return };
+        let Some((_, before)) = self.settled.replace((place, next)) else { return };
+        if before.deleted >= self.latest.and_then(|latest| latest.deleted) && before.deleted.is_some() {
+            self.latest = Some(before);
+        }
+        let deleted = self.latest.and_then(|latest| latest.deleted);
+        let is_early = deleted.is_some_and(|deleted| place.0 < deleted);
+        if before.deleted.is_none() && !is_early {
+            return self.miss(before, next);
+        }
         self.report.compared += 1;
-        if zxid < deleted {
-            self.report.too_early += 1;
-            if self.examples.len() < EXAMPLES {
-                self.examples.push((before, next));
-            }
+        self.report.waited += u64::from(deleted.is_some_and(|deleted| next.token < deleted));
+        self.report.too_early += u64::from(is_early);
+        if let Some(latest) = self.latest.filter(|_| is_early && self.examples.len() < EXAMPLES) {
+            self.examples.push((latest, next));
         }
     }
 
@@ -122,7 +142,27 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_compared_in_the_order_of_their_tokens_and_not_of_their_lines() {
+    fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
+        let mut order = Order::default();
+        for (token, zxid, deleted) in [(1, 2, 10), (2, 20, 30), (3, 5, 15)] {
+            order.grant(grant(token, zxid));
+            order.delete(token, deleted, Place::default());
+        }
+        order.close();
+        assert_eq!((order.report.compared, order.report.too_early), (2, 1));
+        assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
+        // One that lasts long is in the way of all that come in its time
+        let mut order = Order::default();
+        for (token, zxid, deleted) in [(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)] {
+            order.grant(grant(token, zxid));
+            order.delete(token, deleted, Place::default());
+        }
+        order.close();
+        assert_eq!((order.report.compared, order.report.too_early), (3, 2));
+    }
+
+    #[test]
+    fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
         let mut order = Order::default();
         for (token, zxid, deleted) in [(3, 25, 30), (1, 2, 10), (2, 12, 20)] {
             order.grant(grant(token, zxid));
@@ -173,8 +213,8 @@ mod tests {
             order.delete(10 * token, 10 * token + 1, Place::default());
         }
         let compared = order.report.compared;
-        order.grant(grant(5, 100_000));
-        order.grant(grant(20, 100_001));
+        order.grant(grant(5, 6));
+        order.grant(grant(12, 13));
         assert_eq!((order.report.not_compared, order.report.compared), (2, compared));
         assert_eq!(order.report.out_of_order, 2);
     }
@@ -215,14 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn on_one_clock_an_unfair_lock_grants_in_the_order_of_lines_and_across_clocks_in_that_of_tokens() {
-        let at = |line| Place { line, offset: 0 };
-        for (clock, expected) in [(0, (1, 0)), (1, (1, 1))] {
+    fn an_unfair_lock_grants_in_another_order_than_that_of_its_nodes_whatever_the_clocks() {
+        for clock in [0, 1] {
             let mut order = Order::default();
-            order.grant(Grant { acquired: at(1), deleted: Some(20), ..grant(5, 6) });
-            order.grant(Grant { acquired: at(2), deleted: Some(30), clock, ..grant(3, 21) });
+            order.grant(Grant { deleted: Some(20), ..grant(5, 6) });
+            order.grant(Grant { deleted: Some(30), clock, ..grant(3, 21) });
             order.close();
-            assert_eq!((order.report.compared, order.report.too_early), expected, "clock {clock}");
+            assert_eq!((order.report.compared, order.report.too_early), (1, 0), "clock {clock}");
         }
     }
 
@@ -238,12 +277,26 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_zxid_waited_all_the_same() {
+    fn whoever_has_no_zxid_could_not_have_been_caught() {
+        for clock in [0, 1] {
+            let mut order = Order::default();
+            order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
+            order.grant(Grant { zxid: None, clock, ..grant(3, 9) });
+            order.close();
+            let OrderReport { waited, not_compared, not_compared_across_clocks, .. } = order.report;
+            assert_eq!((waited, not_compared, not_compared_across_clocks), (0, 1, clock as u64));
+        }
+    }
+
+    #[test]
+    fn a_deletion_that_is_not_known_leaves_out_one_comparison_and_forgets_nothing() {
         let mut order = Order::default();
-        order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
-        order.grant(Grant { zxid: None, ..grant(3, 9) });
+        order.grant(Grant { deleted: Some(50), ..grant(1, 2) });
+        for token in [3, 5, 60] {
+            order.grant(grant(token, token + 1));
+        }
         order.close();
-        let OrderReport { waited, not_compared, not_compared_across_clocks, .. } = order.report;
-        assert_eq!((waited, not_compared, not_compared_across_clocks), (1, 1, 0));
+        let OrderReport { compared, not_compared, too_early, .. } = order.report;
+        assert_eq!((compared, not_compared, too_early), (2, 1, 2), "node 1 was there until 50");
     }
 }

@@ -4,8 +4,8 @@ use super::clocks::Moment;
 use super::judgement::{Breach, Overlaps};
 use super::overlap::{Character, LOOKED_AT, Overlap, Party, Traces};
 use super::progress::Waits;
-use crate::catalog::Mode;
-use crate::record::history::{LockKind, Place};
+use crate::check::inside::Inside;
+use crate::record::history::{Claim, LockKind, Place};
 
 /// How many overlaps may wait for what they were. The oldest of more is then uncertain.
 const WAITING: usize = 256;
@@ -17,10 +17,8 @@ const EXAMPLES: usize = 20;
 pub struct Hold {
     /// Its number in the room.
     pub number: u64,
-    /// How many leases it has.
-    pub weight: u64,
     /// What it asked for.
-    pub mode: Mode,
+    pub claim: Claim,
     /// Its token.
     pub token: Option<i64>,
     /// Whether the acquire's outcome is unknown.
@@ -29,8 +27,6 @@ pub struct Hold {
     pub suspended: bool,
     /// Its lines.
     pub traces: Traces,
-    /// When it began.
-    pub since_us: u64,
     /// What happened after the holder was told that its session had ended.
     pub lost: Option<Lost>,
 }
@@ -61,42 +57,13 @@ pub struct Example {
     pub length_us: u64,
 }
 
-/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
-#[derive(Debug, Default)]
-struct Shut {
-    since_us: Option<u64>,
-    total_us: u64,
-}
-
-impl Shut {
-    /// It is shut from that time on, or no longer. What ends was no evidence if it was the stay of one who entered at
-    /// `alone_since` and in which nobody else could run.
-    fn set(&mut self, is_shut: bool, t_us: u64, alone_since: Option<u64>) {
-        if is_shut {
-            self.since_us.get_or_insert(t_us);
-        } else if let Some(since_us) = self.since_us.take().filter(|since_us| alone_since != Some(*since_us))
-        {
-            self.total_us += t_us.saturating_sub(since_us);
-        }
-    }
-
-    fn until(&self, t_us: u64) -> u64 {
-        self.total_us + self.since_us.map_or(0, |since_us| t_us.saturating_sub(since_us))
-    }
-}
-
 /// One lock on one clock.
 #[derive(Debug)]
 pub struct Room {
-    kind: LockKind,
-    inside: Vec<Hold>,
+    inside: Inside<Hold>,
     waiting: Vec<Overlap>,
     /// How many have entered.
     pub entries: u64,
-    /// The most leases that anybody has asked for.
-    wanted: u64,
-    shut: Shut,
-    shut_to_readers: Shut,
     /// Waits, for telling who is stuck.
     pub waits: Waits,
     /// Overlaps that no session explains.
@@ -115,13 +82,9 @@ impl Room {
     /// An empty one.
     pub fn new(kind: LockKind) -> Self {
         Self {
-            kind,
-            inside: Vec::new(),
+            inside: Inside::new(kind),
             waiting: Vec::new(),
             entries: 0,
-            wanted: 1,
-            shut: Shut::default(),
-            shut_to_readers: Shut::default(),
             waits: Waits::default(),
             violations: Overlaps::default(),
             zombies: Overlaps::default(),
@@ -131,59 +94,35 @@ impl Room {
         }
     }
 
-    /// Somebody asks for that many leases.
-    pub fn wanted(&mut self, weight: u64) {
-        self.wanted = self.wanted.max(weight);
+    /// Somebody asks for that. Returns for how long in all whoever asks for the same has been kept out by then.
+    pub fn asks(&mut self, claim: Claim, t_us: u64) -> u64 {
+        self.inside.asks(claim, t_us)
     }
 
-    /// For how long in all somebody has been kept out who asks for that.
-    pub fn kept_out_us(&self, mode: Mode, t_us: u64) -> u64 {
-        let reads = self.kind == LockKind::ReadWrite && mode == Mode::Read;
-        if reads { self.shut_to_readers.until(t_us) } else { self.shut.until(t_us) }
-    }
-
-    /// Somebody has entered or left; who leaves says since when it was inside if nobody else could run meanwhile.
-    fn changed(&mut self, t_us: u64, alone_since: Option<u64>) {
-        let weight: u64 = self.inside.iter().map(|hold| hold.weight).sum();
-        let is_shut = match self.kind {
-            LockKind::Semaphore(leases) => weight + self.wanted > u64::from(leases),
-            LockKind::Mutex | LockKind::ReadWrite => weight > 0,
-        };
-        self.shut.set(is_shut, t_us, alone_since);
-        let is_shut = self.inside.iter().any(|hold| hold.mode == Mode::Write);
-        self.shut_to_readers.set(is_shut, t_us, alone_since);
+    /// For how long in all whoever asks for that has been kept out.
+    pub fn kept_out_us(&self, claim: Claim, t_us: u64) -> u64 {
+        self.inside.kept_out(claim, t_us)
     }
 
     /// Somebody enters.
     pub fn enter(&mut self, hold: Hold, since: Moment) {
         self.entries += 1;
-        if !self.inside.is_empty() && !hold.possible {
+        if !hold.possible && self.inside.keeps_out(hold.claim) {
             self.meet(&hold, since);
         }
-        self.inside.push(hold);
-        self.changed(since.t_us, None);
+        self.inside.enter(hold.claim, since.t_us, hold);
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
-        let allowed = match self.kind {
-            LockKind::Semaphore(leases) => u64::from(leases).saturating_sub(hold.weight),
-            LockKind::Mutex | LockKind::ReadWrite => 0,
-        };
-        let readers_share = self.kind == LockKind::ReadWrite && hold.mode == Mode::Read;
-        let in_the_way = |other: &&mut Hold| !(readers_share && other.mode == Mode::Read);
-        let mut met: Vec<&mut Hold> = self.inside.iter_mut().filter(in_the_way).collect();
-        let of = |met: &[&mut Hold], lost| -> u64 {
-            met.iter().filter(|other| other.lost.is_some() == lost).map(|other| other.weight).sum()
-        };
-        let (live, lost) = (of(&met, false), of(&met, true));
+        let allowed = self.inside.allowed_beside(hold.claim);
+        let mut met: Vec<(u64, &mut Hold)> = self.inside.in_the_way(hold.claim).collect();
+        let live: u64 = met.iter().filter(|(_, other)| other.lost.is_none()).map(|(leases, _)| leases).sum();
         if live > allowed {
             let overlap = overlap(hold, since, allowed, &met);
             self.keep(overlap);
             // A hold that may never have been explains one overlap, not all that follow.
-            self.inside.retain(|other| !other.possible);
-        } else if live + lost > allowed
-            && let Some(zombie) = met.iter_mut().find_map(|other| other.lost.as_mut())
-        {
+            while self.inside.leave(since.t_us, false, |other| other.possible).is_some() {}
+        } else if let Some(zombie) = met.iter_mut().find_map(|(_, other)| other.lost.as_mut()) {
             zombie.others += 1;
             zombie.first.get_or_insert((since.t_us, hold.traces));
         }
@@ -202,7 +141,7 @@ impl Room {
     /// A holder calls release: from here on it believes no longer that it holds. `alone` when nobody else could run
     /// while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
-        let Some(hold) = self.take(number) else { return };
+        let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
         if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
@@ -210,22 +149,22 @@ impl Room {
             self.ignored_expiry += 1;
             self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
         }
-        self.changed(at.t_us, alone.then_some(hold.since_us));
         self.end(number, at.t_us, Some(at.place));
     }
 
     /// A holder turns out to have gone when it was told of the end of its session, or a hold never to have been.
     pub fn vanish(&mut self, number: u64) {
-        let Some(hold) = self.take(number) else { return };
-        if let Some(lost) = hold.lost {
-            self.changed(lost.at.t_us, None);
-            self.end(number, lost.at.t_us, None);
+        let Some(hold) = self.find(number) else { return };
+        let told_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
+        // What never was kept nobody out.
+        self.inside.leave(told_us.unwrap_or_default(), told_us.is_none(), |hold| hold.number == number);
+        if let Some(told_us) = told_us {
+            self.end(number, told_us, None);
         }
     }
 
-    fn take(&mut self, number: u64) -> Option<Hold> {
-        let found = self.inside.iter().position(|hold| hold.number == number)?;
-        Some(self.inside.remove(found))
+    fn find(&mut self, number: u64) -> Option<&mut Hold> {
+        self.inside.iter_mut().find(|hold| hold.number == number)
     }
 
     fn end(&mut self, number: u64, t_us: u64, place: Option<Place>) {
@@ -243,7 +182,7 @@ impl Room {
 
     /// A holder's session has been suspended, or has a connection again.
     pub fn suspend(&mut self, number: u64, suspended: bool, place: Place) {
-        if let Some(hold) = self.inside.iter_mut().find(|hold| hold.number == number) {
+        if let Some(hold) = self.find(number) {
             hold.suspended = suspended;
             hold.traces.session = suspended.then_some(place);
         }
@@ -254,7 +193,7 @@ impl Room {
 
     /// A holder is told that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
-        if let Some(hold) = self.inside.iter_mut().find(|hold| hold.number == number) {
+        if let Some(hold) = self.find(number) {
             hold.lost.get_or_insert(Lost { at, others: 0, first: None });
             hold.traces.session = Some(at.place);
         }
@@ -313,28 +252,29 @@ impl Room {
 }
 
 /// Of those inside the latest are looked at: they overlap the longest from here on.
-fn overlap(hold: &Hold, since: Moment, allowed: u64, met: &[&mut Hold]) -> Overlap {
-    let live = || met.iter().rev().filter(|other| other.lost.is_none());
-    let insiders: Vec<Party> = live().take(LOOKED_AT).map(|other| party(other)).collect();
+fn overlap(hold: &Hold, since: Moment, allowed: u64, met: &[(u64, &mut Hold)]) -> Overlap {
+    let live = || met.iter().rev().filter(|(_, other)| other.lost.is_none());
+    let insiders: Vec<Party> = live().take(LOOKED_AT).map(|(leases, other)| party(other, *leases)).collect();
+    let is_older =
+        |other: &Hold| matches!((hold.token, other.token), (Some(own), Some(token)) if own < token);
     Overlap {
-        entering: party(hold),
+        entering: party(hold, hold.claim.leases.into()),
         since,
         insiders,
-        others: live().skip(LOOKED_AT).map(|other| other.weight).sum(),
+        others: live().skip(LOOKED_AT).map(|(leases, _)| leases).sum(),
         allowed,
-        entering_is_older: live()
-            .any(|other| matches!((hold.token, other.token), (Some(a), Some(b)) if a < b)),
+        entering_is_older: live().any(|(_, other)| is_older(other)),
         ended_us: None,
     }
 }
 
-fn party(hold: &Hold) -> Party {
+fn party(hold: &Hold, weight: u64) -> Party {
     let character = match (hold.possible, hold.suspended) {
         (true, _) => Character::Unknown,
         (_, true) => Character::Suspect,
         _ => Character::Open,
     };
-    Party { hold: hold.number, weight: hold.weight, character, inside: true, traces: hold.traces }
+    Party { hold: hold.number, weight, character, inside: true, traces: hold.traces }
 }
 
 #[cfg(test)]
@@ -347,16 +287,13 @@ mod tests {
 
     fn hold(number: u64) -> Hold {
         let traces = Traces { who: 0, acquired: Place::default(), session: None, released: None };
-        let mode = Mode::Write;
         Hold {
             number,
-            weight: 1,
-            mode,
+            claim: Claim::WRITE,
             token: None,
             possible: false,
             suspended: false,
             traces,
-            since_us: 0,
             lost: None,
         }
     }
@@ -393,7 +330,7 @@ mod tests {
         }
         assert_eq!((counts(&room), room.examples.len()), ([30, 0, 0], 20));
         assert_eq!((room.violations.longest_us, room.examples[0].length_us), (2, 2));
-        assert_eq!((room.entries, !room.inside.is_empty()), (60, false));
+        assert_eq!((room.entries, room.inside.iter_mut().count()), (60, 0));
         room.enter(hold(100), moment(1000));
         room.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
         room.close(1002);
@@ -432,7 +369,10 @@ mod tests {
             let inside = most + strangers;
             (0..inside).for_each(|number| room.enter(hold(number), moment(number)));
             // One that takes nearly all leases leaves room for one beside it.
-            room.enter(Hold { weight: u64::from(u32::MAX) - 1, ..hold(500) }, moment(500));
+            room.enter(
+                Hold { claim: Claim { leases: u32::MAX - 1, ..Claim::WRITE }, ..hold(500) },
+                moment(500),
+            );
             for number in 0..inside {
                 room.expire(number, Place::default());
                 room.leave(number, moment(600 + number), false);
@@ -510,7 +450,7 @@ mod tests {
 
     #[test]
     fn readers_of_a_mutex_do_not_share_it() {
-        let reader = |number| Hold { mode: Mode::Read, ..hold(number) };
+        let reader = |number| Hold { claim: Claim::READ, ..hold(number) };
         for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
             let mut room = Room::new(kind);
             room.enter(reader(1), moment(10));

@@ -67,7 +67,7 @@ fn no_evidence(locks: &[LockReport]) -> Option<String> {
     if contended.is_empty() {
         return Some("no lock was acquired by two contenders, so nothing was excluded".into());
     }
-    let caught: u64 = contended.iter().map(|lock| lock.waited.max(lock.order.waited)).sum();
+    let caught: u64 = contended.iter().map(|lock| lock.seen_inside.max(lock.order.waited)).sum();
     let entries: u64 = contended.iter().map(|lock| lock.acquired).sum();
     match caught {
         0 => Some("nobody was seen to wait for another, so nothing was excluded".into()),
@@ -124,6 +124,7 @@ mod tests {
             failed: 0,
             unknown: 0,
             waited: 3,
+            seen_inside: 3,
             contended: true,
             several_clocks: false,
             violations: Overlaps::default(),
@@ -242,11 +243,11 @@ mod tests {
         assert_eq!(judge(&[]).0, nobody);
         assert_eq!(after(|lock| lock.contended = false), nobody);
         let unmet = unknown("nobody was seen to wait for another, so nothing was excluded");
-        assert_eq!(after(|lock| lock.waited = 0), unmet);
+        assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
         let few = unknown("too little evidence: of 5 entries only 1 could have been caught");
-        assert_eq!(after(|lock| lock.waited = 1), few);
+        assert_eq!(after(|lock| lock.seen_inside = 1), few);
         let by_the_ensemble = |lock: &mut LockReport| {
-            lock.waited = 0;
+            lock.seen_inside = 0;
             lock.order.waited = 2;
         };
         assert_eq!(after(by_the_ensemble), Verdict::Held);

@@ -151,6 +151,7 @@ fn lock(lock: &LockReport) -> Value {
         "failed": lock.failed,
         "unknown": lock.unknown,
         "waited": lock.waited,
+        "seen_inside": lock.seen_inside,
         "contended": lock.contended,
         "overlaps": {
             "violation": overlaps(lock.violations),

@@ -166,7 +166,7 @@ impl Session {
                 Ok(trial) => trial,
                 Err(error) => return RunOutcome::aborted(self.why(&error.to_string())),
             };
-            trial.judged = check::judge(&trial);
+            check::judge(&mut trial);
             self.progress.trial_ended(&trial);
             let cut_short = trial.cut_short.clone();
             if let Err(error) = self.keep(trial) {

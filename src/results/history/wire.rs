@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Mode;
-use crate::record::history::{Acquire, Event, Header, LockKind, Release, SessionState, Step, What, Write};
+use crate::record::history::{
+    Acquire, Claim, Event, Header, LockKind, Release, SessionState, Step, What, Write,
+};
 
 /// What the first line says that this is.
 pub const FORMAT: &str = "zklockbench-history";
@@ -159,6 +161,7 @@ impl EventLine<'_> {
     /// # Errors
     /// The field that is missing.
     pub fn event(&self) -> Result<Event<'_>, String> {
+        self.check_zxids()?;
         let (what, state) = (self.what()?, self.state.map(Into::into));
         match (self.op, self.contender, state) {
             (OpWord::Session, _, None) => return Err(missing("a `session` event", "state")),
@@ -178,6 +181,15 @@ impl EventLine<'_> {
         })
     }
 
+    /// Tokens and zxids are numbers of transactions, and of these none is negative.
+    fn check_zxids(&self) -> Result<(), String> {
+        let given = [("token", self.token), ("zxid", self.zxid), ("deleted_zxid", self.deleted_zxid)];
+        match given.iter().find_map(|(field, zxid)| Some((field, zxid.filter(|zxid| *zxid < 0)?))) {
+            Some((field, zxid)) => Err(format!("`{field}` is {zxid}, which is no transaction's number")),
+            None => Ok(()),
+        }
+    }
+
     fn what(&self) -> Result<What<'_>, String> {
         if self.op == OpWord::Session {
             return Ok(What::Session);
@@ -189,8 +201,10 @@ impl EventLine<'_> {
             OpWord::Acquire => What::Acquire(Acquire {
                 lock,
                 step: called()?,
-                mode: self.mode.map_or(Mode::Write, Into::into),
-                leases: self.leases.unwrap_or(1),
+                claim: Claim {
+                    mode: self.mode.map_or(Mode::Write, Into::into),
+                    leases: self.leases.unwrap_or(1),
+                },
                 depth: self.depth,
                 token: self.token,
                 zxid: self.zxid,
@@ -240,11 +254,11 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
         };
         match event.what {
             What::Session => empty,
-            What::Acquire(Acquire { step, mode, leases, depth, token, zxid, .. }) => Self {
+            What::Acquire(Acquire { step, claim, depth, token, zxid, .. }) => Self {
                 op: OpWord::Acquire,
                 phase: Some(step.into()),
-                mode: (mode == Mode::Read).then_some(ModeWord::Read),
-                leases: (leases != 1).then_some(leases),
+                mode: (claim.mode == Mode::Read).then_some(ModeWord::Read),
+                leases: (claim.leases != 1).then_some(claim.leases),
                 depth,
                 token,
                 zxid,
@@ -301,8 +315,7 @@ mod tests {
                 What::Acquire(Acquire {
                     lock,
                     step,
-                    mode: Mode::Read,
-                    leases: 2,
+                    claim: Claim { mode: Mode::Read, leases: 2 },
                     depth: Some(2),
                     token,
                     zxid,
@@ -321,8 +334,8 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_left_out() {
-        let (lock, step, mode) = ("a", Step::Invoke, Mode::Write);
-        let usual = Acquire { lock, step, mode, leases: 1, depth: None, token: None, zxid: None };
+        let (lock, step, claim) = ("a", Step::Invoke, Claim::WRITE);
+        let usual = Acquire { lock, step, claim, depth: None, token: None, zxid: None };
         let event = Event { clock: None, session: None, state: None, ..event(What::Acquire(usual)) };
         let text = serde_json::to_string(&EventLine::from(&event)).unwrap();
         let expected =

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::layout::cannot;
 use super::wire::{EventLine, HeaderLine};
-use crate::catalog::Mode;
 use crate::error::Error;
-use crate::record::history::{Acquire, Event, Header, LockKind, Release, Step, What, Write};
+use crate::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What, Write};
 use crate::record::{Deed, Moment, Trial};
 
 /// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
@@ -138,12 +137,12 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
 
 /// The places of moments that only say that the run gave up waiting: a stuck contender's last acquire has no end.
 fn waits_of_the_stuck(moments: &[&Moment], trial: &Trial) -> Vec<usize> {
-    let is_of_an_acquire = |deed: &Deed| matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails(_));
+    let is_of_an_acquire = |deed: &Deed| matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails);
     let last = |contender: usize| {
         moments.iter().rposition(|moment| moment.contender == contender && is_of_an_acquire(&moment.deed))
     };
     let lasts = trial.stuck.iter().filter_map(|stuck| last(stuck.contender));
-    lasts.filter(|place| matches!(moments[*place].deed, Deed::Fails(_))).collect()
+    lasts.filter(|place| matches!(moments[*place].deed, Deed::Fails)).collect()
 }
 
 fn event<'a>(
@@ -152,19 +151,16 @@ fn event<'a>(
     lock: &'a str,
     deleted: impl Fn(i64) -> Option<i64>,
 ) -> Event<'a> {
-    let acquire = |step: Step, mode: Mode| {
-        What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token: None, zxid: None })
+    let acquire = |step: Step, claim: Claim, token: Option<i64>, zxid: Option<i64>| {
+        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
     let release = |step: Step, deleted_zxid: Option<i64>| {
         What::Release(Release { lock, step, alone: false, deleted_zxid })
     };
     let (what, state) = match moment.deed {
-        Deed::Asks(mode) => (acquire(Step::Invoke, mode), None),
-        Deed::Enters { mode, token, zxid } => {
-            let step = Step::Ok;
-            (What::Acquire(Acquire { lock, step, mode, leases: 1, depth: None, token, zxid }), None)
-        }
-        Deed::Fails(mode) => (acquire(Step::Fail, mode), None),
+        Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
+        Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
+        Deed::Fails => (acquire(Step::Fail, Claim::WRITE, None, None), None),
         Deed::Leaves { alone } => {
             (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid: None }), None)
         }

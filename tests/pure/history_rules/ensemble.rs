@@ -49,11 +49,33 @@ fn a_token_older_than_one_granted_before_is_reported_and_no_violation() {
          10 a/1 acquire invoke
          11 a/2 acquire invoke
          12 a/2 acquire ok token=2
-         13 a/2 release invoke
-         14 a/2 release ok
-         15 a/1 acquire ok token=1
-         16 a/1 release invoke
-         17 a/1 release ok",
+         19 a/2 release invoke
+         20 a/2 release ok
+         21 a/1 acquire ok token=1
+         22 a/1 release invoke
+         23 a/1 release ok",
     );
     assert_eq!((judgement.verdict.word(), lock(&judgement).order.out_of_order), ("held", 1));
+}
+
+#[test]
+fn a_holder_in_the_time_of_one_long_before_it_is_too_early_whoever_came_in_between() {
+    // By zxids: 1 from 2 to 10, 2 from 20 to 30, and 3 from 5 to 15, written down by clocks of their own.
+    let turn = |process: &str, from: u64, found: &str, deleted: u64| {
+        format!(
+            "{from} {process}/1 acquire invoke\n{} {process}/1 acquire ok {found}\n{} {process}/1 release invoke\n\
+             {} {process}/1 release ok deleted_zxid={deleted}\n",
+            from + 1,
+            from + 2,
+            from + 3
+        )
+    };
+    let judgement = judged(&format!(
+        "mutex complete\n{}{}{}",
+        turn("a", 10, "token=1 zxid=2", 10),
+        turn("b", 20, "token=2 zxid=20", 30),
+        turn("c", 30, "token=3 zxid=5", 15)
+    ));
+    assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("violated", [0, 0, 0]));
+    assert_eq!(lines_of(&judgement, Breach::Order), [3, 5, 11]);
 }

@@ -21,6 +21,19 @@ fn after_turn(event: &str) -> String {
 }
 
 #[test]
+fn a_number_that_no_transaction_can_have_is_refused_with_its_field() {
+    let lowest = i64::MIN;
+    for (event, field) in [
+        (format!("30 a/1 write ok token={lowest} accepted=true"), "token"),
+        ("30 a/1 write ok token=1 accepted=true zxid=-1".to_owned(), "zxid"),
+        ("30 a/1 release ok deleted_zxid=-7".to_owned(), "deleted_zxid"),
+    ] {
+        let told = after_turn(&event);
+        assert!(told.contains(&format!("`{field}` is -")), "{told}");
+    }
+}
+
+#[test]
 fn a_double_release_is_refused() {
     let told = after_turn("30 a/1 release invoke");
     assert!(

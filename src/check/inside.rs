@@ -1,0 +1,334 @@
+//! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
+//! transactions). It counts who enters while too much is taken, and for how long others were kept out.
+
+use crate::catalog::Mode;
+use crate::record::KeptOut;
+use crate::record::history::{Claim, LockKind};
+
+/// Different claims on one lock that are followed; it takes an odd history to have more.
+const CLAIMS: usize = 64;
+
+/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
+#[derive(Debug, Default)]
+struct Shut {
+    since: Option<u64>,
+    total: u64,
+}
+
+impl Shut {
+    /// It is shut from there on, or no longer. What ends was no evidence if it was the stay of one who entered at
+    /// `alone_since` and in which nobody else could run.
+    fn set(&mut self, is_shut: bool, at: u64, alone_since: Option<u64>) {
+        if is_shut {
+            self.since.get_or_insert(at);
+        } else if let Some(since) = self.since.take().filter(|since| alone_since != Some(*since)) {
+            self.total += at.saturating_sub(since);
+        }
+    }
+
+    fn until(&self, at: u64) -> u64 {
+        self.total + self.since.map_or(0, |since| at.saturating_sub(since))
+    }
+}
+
+#[derive(Debug)]
+struct Stay<T> {
+    claim: Claim,
+    since: u64,
+    who: T,
+}
+
+/// Those who are inside one lock.
+#[derive(Debug)]
+pub(super) struct Inside<T> {
+    kind: LockKind,
+    stays: Vec<Stay<T>>,
+    /// Leases of all who are inside, and of those among them who write.
+    taken: u64,
+    taken_by_writers: u64,
+    shut: Vec<(Claim, Shut)>,
+}
+
+impl<T> Inside<T> {
+    /// A lock that nobody holds.
+    pub fn new(kind: LockKind) -> Self {
+        Self { kind, stays: Vec::new(), taken: 0, taken_by_writers: 0, shut: Vec::new() }
+    }
+
+    /// What a claim means to this kind of lock: only some know readers, and only some leases.
+    fn in_force(&self, claim: Claim) -> Claim {
+        match self.kind {
+            LockKind::Mutex => Claim::WRITE,
+            LockKind::ReadWrite => Claim { leases: 1, ..claim },
+            LockKind::Semaphore(_) => Claim { mode: Mode::Write, ..claim },
+        }
+    }
+
+    /// Leases that may be taken beside a claim.
+    pub fn allowed_beside(&self, claim: Claim) -> u64 {
+        let leases = match self.kind {
+            LockKind::Semaphore(leases) => leases,
+            LockKind::Mutex | LockKind::ReadWrite => 1,
+        };
+        u64::from(leases).saturating_sub(self.in_force(claim).leases.into())
+    }
+
+    /// Whether so much is taken that whoever claims that has to wait.
+    pub fn keeps_out(&self, claim: Claim) -> bool {
+        let in_the_way =
+            if self.in_force(claim).mode == Mode::Read { self.taken_by_writers } else { self.taken };
+        in_the_way > 0 && in_the_way > self.allowed_beside(claim)
+    }
+
+    /// Somebody asks for that. Returns for how long whoever asks for the same has been kept out by then.
+    pub fn asks(&mut self, claim: Claim, at: u64) -> u64 {
+        let claim = self.in_force(claim);
+        if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
+            let since = self.keeps_out(claim).then_some(at);
+            self.shut.push((claim, Shut { since, total: 0 }));
+        }
+        self.kept_out(claim, at)
+    }
+
+    /// For how long in all whoever asks for that has been kept out. Of a claim that is not followed it is known at
+    /// least by those for fewer leases.
+    pub fn kept_out(&self, claim: Claim, at: u64) -> u64 {
+        let claim = self.in_force(claim);
+        let no_more = |other: &&(Claim, Shut)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
+        let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
+        nearest.map_or(0, |(_, shut)| shut.until(at))
+    }
+
+    /// Somebody enters, whoever is inside.
+    pub fn enter(&mut self, claim: Claim, since: u64, who: T) {
+        let claim = self.in_force(claim);
+        self.taken += u64::from(claim.leases);
+        self.taken_by_writers += leases_to_write(claim);
+        self.stays.push(Stay { claim, since, who });
+        self.changed(since, None);
+    }
+
+    /// The one of whom that is true leaves. `alone` when nobody else could run while it was inside.
+    pub fn leave(&mut self, at: u64, alone: bool, is: impl Fn(&T) -> bool) -> Option<T> {
+        let found = self.stays.iter().position(|stay| is(&stay.who))?;
+        let Stay { claim, since, who } = self.stays.remove(found);
+        self.taken -= u64::from(claim.leases);
+        self.taken_by_writers -= leases_to_write(claim);
+        self.changed(at, alone.then_some(since));
+        Some(who)
+    }
+
+    fn changed(&mut self, at: u64, alone_since: Option<u64>) {
+        let mut all = std::mem::take(&mut self.shut);
+        all.iter_mut().for_each(|(claim, shut)| shut.set(self.keeps_out(*claim), at, alone_since));
+        self.shut = all;
+    }
+
+    /// Those who are inside.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.stays.iter_mut().map(|stay| &mut stay.who)
+    }
+
+    /// Those who are in the way of a claim, with their leases.
+    pub fn in_the_way(&mut self, claim: Claim) -> impl Iterator<Item = (u64, &mut T)> {
+        let reads = self.in_force(claim).mode == Mode::Read;
+        let stays = self.stays.iter_mut().filter(move |stay| !(reads && stay.claim.mode == Mode::Read));
+        stays.map(|stay| (stay.claim.leases.into(), &mut stay.who))
+    }
+}
+
+fn leases_to_write(claim: Claim) -> u64 {
+    if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
+}
+
+/// A hold whose whole length is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interval {
+    /// When it was asked for.
+    pub asked: u64,
+    /// When it began.
+    pub from: u64,
+    /// When it had ended.
+    pub until: u64,
+    /// What was asked for.
+    pub claim: Claim,
+    /// By what it is held: holds by one and the same are one.
+    pub node: i64,
+}
+
+/// What the holds of one lock show.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// How many began while too much was taken.
+    pub too_early: u64,
+    /// The first of them, after the one in its way that lasted longest: their places in the list.
+    pub first: Option<(usize, usize)>,
+    /// What others kept from beginning.
+    pub kept_out: KeptOut,
+}
+
+/// Goes through all holds of one lock along the axis. Takes as long as to sort them.
+pub(super) fn sweep(kind: LockKind, holds: &[Interval]) -> Seen {
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    enum Event {
+        Ends,
+        IsAsked,
+        Begins,
+    }
+    let events = holds.iter().enumerate().flat_map(|(place, hold)| {
+        let asked = hold.asked.min(hold.from);
+        [(hold.until, Event::Ends, place), (asked, Event::IsAsked, place), (hold.from, Event::Begins, place)]
+    });
+    let mut events: Vec<(u64, Event, usize)> = events.collect();
+    events.sort_unstable();
+    let mut seen = Seen::default();
+    let mut inside: Inside<usize> = Inside::new(kind);
+    let mut kept_out_before = vec![0; holds.len()];
+    for (at, event, place) in events {
+        let hold = &holds[place];
+        match event {
+            Event::IsAsked => kept_out_before[place] = inside.asks(hold.claim, at),
+            Event::Ends => {
+                inside.leave(at, false, |other| *other == place);
+            }
+            Event::Begins => {
+                if inside.iter_mut().any(|other| holds[*other].node == hold.node) {
+                    continue;
+                }
+                let kept_out = inside.kept_out(hold.claim, at) - kept_out_before[place];
+                seen.kept_out.entry(kept_out, at.saturating_sub(hold.asked));
+                if inside.keeps_out(hold.claim) {
+                    seen.too_early += 1;
+                    let longest = inside
+                        .in_the_way(hold.claim)
+                        .map(|(_, other)| *other)
+                        .max_by_key(|other| holds[*other].until);
+                    seen.first = seen.first.or(longest.map(|longest| (longest, place)));
+                }
+                if hold.until > at {
+                    inside.enter(hold.claim, at, place);
+                }
+            }
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn writer(leases: u32) -> Claim {
+        Claim { leases, ..Claim::WRITE }
+    }
+
+    #[test]
+    fn leases_are_added_up_by_how_many_each_takes() {
+        // Three of four leases are taken: there is room for one more, not for two.
+        let mut inside = Inside::new(LockKind::Semaphore(4));
+        inside.enter(writer(3), 10, 'a');
+        assert!(!inside.keeps_out(writer(1)) && inside.keeps_out(writer(2)));
+        inside.enter(writer(1), 20, 'b');
+        assert!(inside.keeps_out(writer(1)));
+        assert_eq!(inside.leave(30, false, |who| *who == 'a'), Some('a'));
+        assert!(!inside.keeps_out(writer(3)) && inside.keeps_out(writer(4)));
+    }
+
+    #[test]
+    fn who_wants_more_is_kept_out_for_longer() {
+        let mut inside = Inside::new(LockKind::Semaphore(4));
+        assert_eq!([1, 2, 4].map(|leases| inside.asks(writer(leases), 0)), [0, 0, 0]);
+        inside.enter(writer(3), 10, 'a');
+        inside.enter(writer(1), 20, 'b');
+        inside.leave(30, false, |who| *who == 'a');
+        inside.leave(50, false, |who| *who == 'b');
+        assert_eq!([1, 2, 4].map(|leases| inside.kept_out(writer(leases), 90)), [10, 20, 40]);
+        assert_eq!(inside.asks(writer(3), 60), 0, "nobody has asked for three before");
+    }
+
+    #[test]
+    fn of_more_claims_than_are_followed_the_time_is_that_of_a_smaller_one() {
+        let mut inside = Inside::new(LockKind::Semaphore(1000));
+        for leases in 1..=CLAIMS as u32 + 5 {
+            inside.asks(writer(leases), 0);
+        }
+        assert_eq!(inside.shut.len(), CLAIMS);
+        inside.enter(writer(1000), 10, ());
+        assert_eq!(inside.kept_out(writer(999), 30), 20);
+    }
+
+    #[test]
+    fn readers_share_a_read_write_lock_and_no_mutex() {
+        for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
+            let mut inside = Inside::new(kind);
+            inside.enter(Claim::READ, 1, ());
+            assert_eq!((inside.keeps_out(Claim::READ), inside.keeps_out(Claim::WRITE)), (keeps_out, true));
+        }
+    }
+
+    /// What [`sweep`] should find, looking at every pair and at every point of the axis.
+    fn pair_by_pair(kind: LockKind, holds: &[Interval]) -> (u64, KeptOut) {
+        let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
+        let weight = |hold: &Interval| {
+            if kind == LockKind::Mutex || kind == LockKind::ReadWrite { 1 } else { hold.claim.leases }
+        };
+        let share = |one: &Interval, other: &Interval| {
+            kind == LockKind::ReadWrite && one.claim.mode == Mode::Read && other.claim.mode == Mode::Read
+        };
+        let mut order: Vec<usize> = (0..holds.len()).collect();
+        order.sort_by_key(|place| (holds[*place].from, *place));
+        let mut begun: Vec<&Interval> = Vec::new();
+        let (mut too_early, mut kept_out) = (0, KeptOut::default());
+        for hold in order.into_iter().map(|place| &holds[place]) {
+            let there = |at: u64, other: &&&Interval| other.from <= at && at < other.until;
+            if begun.iter().filter(|other| there(hold.from, other)).any(|other| other.node == hold.node) {
+                continue;
+            }
+            let full = |at: u64| {
+                let met = begun.iter().filter(|other| there(at, other) && !share(other, hold));
+                let taken: u32 = met.map(|other| weight(other)).sum();
+                taken > 0 && taken + weight(hold) > capacity
+            };
+            too_early += u64::from(full(hold.from));
+            let times = (hold.asked..hold.from).filter(|at| full(*at)).count();
+            kept_out.entry(times as u64, hold.from.saturating_sub(hold.asked));
+            begun.push(hold);
+        }
+        (too_early, kept_out)
+    }
+
+    fn hold() -> impl Strategy<Value = Interval> {
+        (0..40_u64, 0..12_u64, 0..12_u64, any::<bool>(), 1..4_u32, 0..6_i64).prop_map(
+            |(asked, wait, length, reads, leases, node)| {
+                let mode = if reads { Mode::Read } else { Mode::Write };
+                let from = asked + wait;
+                Interval { asked, from, until: from + length, claim: Claim { mode, leases }, node }
+            },
+        )
+    }
+
+    fn kind() -> impl Strategy<Value = LockKind> {
+        prop_oneof![
+            Just(LockKind::Mutex),
+            Just(LockKind::ReadWrite),
+            (1..5_u32).prop_map(LockKind::Semaphore)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn going_along_the_axis_finds_what_looking_at_every_pair_finds(
+            kind in kind(),
+            holds in prop::collection::vec(hold(), 0..24),
+        ) {
+            let seen = sweep(kind, &holds);
+            let (too_early, kept_out) = pair_by_pair(kind, &holds);
+            prop_assert_eq!((seen.too_early, seen.kept_out.entries, seen.kept_out.waited),
+                (too_early, kept_out.entries, kept_out.waited));
+            prop_assert!((seen.kept_out.shares - kept_out.shares).abs() < 1e-9);
+            prop_assert_eq!(seen.first.is_some(), too_early > 0);
+        }
+    }
+}

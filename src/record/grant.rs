@@ -1,0 +1,73 @@
+//! What the ensemble wrote down of a lock's holders, beside what they believed: facts that [`crate::record::Trial`]
+//! carries from the load to its judge. They may be a million, so the judge drops them and no file has them.
+
+use std::collections::BTreeMap;
+
+use super::history::{Claim, LockKind};
+use crate::clock::{Stamp, WallClock};
+
+/// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
+/// milliseconds, or are read one after the other.
+pub const CLOCKS_DIFFER_MS: i64 = 2;
+
+/// A contender entered by virtue of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// Which of the trial's lock paths.
+    pub lock: usize,
+    /// Who.
+    pub contender: usize,
+    /// What for.
+    pub claim: Claim,
+    /// The transaction that created the node.
+    pub czxid: i64,
+    /// As of which transaction it found that it holds, where a reply told.
+    pub zxid: Option<i64>,
+    /// When it asked.
+    pub called: Stamp,
+    /// When it entered.
+    pub entered: Stamp,
+}
+
+impl Grant {
+    /// How many a trial keeps; further ones are not looked at.
+    pub const KEPT: usize = 1_000_000;
+}
+
+/// A node's life, as the ensemble wrote it down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Life {
+    /// The transaction that deleted it; `None` while it is there.
+    pub deleted: Option<i64>,
+    /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
+    pub deleted_at_ms: Option<i64>,
+    /// It went with its session.
+    pub with_its_session: bool,
+}
+
+/// The lives of nodes, by the transaction that created each.
+pub type Lives = BTreeMap<i64, Life>;
+
+/// By virtue of what the contenders of a trial entered, and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// What the lock promises.
+    pub kind: LockKind,
+    /// Who entered, in any order.
+    pub grants: Vec<Grant>,
+    /// What the servers' logs tell of the trial's nodes; empty where they cannot be read.
+    pub lives: Lives,
+    /// That no node of a contender is left.
+    pub all_gone: bool,
+    /// Turns stamps into the time of the servers' host.
+    pub wall: WallClock,
+}
+
+impl Facts {
+    /// Whether a node is gone of whose end no server's log tells. Then the ensemble has lost transactions that it had
+    /// acknowledged, and nothing that depends on that node can be held against the lock.
+    #[must_use]
+    pub fn is_forgotten(&self, life: &Life) -> bool {
+        self.all_gone && life.deleted.is_none()
+    }
+}
