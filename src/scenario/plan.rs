@@ -139,6 +139,15 @@ pub const BASIS: &str = "estimated as connect (0.3 s and 3 ms a contender), ramp
      lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; 8 s to start \
      and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
+/// How the estimate of memory is made, for whoever reads it.
+pub const MEMORY_BASIS: &str = "this process, without servers: 70 MB, 90 kB a contender, and 60 bytes for each name when \
+     all contenders of a lock list its queue at the same moment; a lock that lists no queue needs less";
+
+const MEMORY_BYTES: u64 = 70_000_000;
+const CONTENDER_BYTES: u64 = 90_000;
+/// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
+const NAME_BYTES: u64 = 60;
+
 const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
@@ -154,6 +163,18 @@ impl TrialSpec {
     #[must_use]
     pub fn estimated_duration(&self) -> Duration {
         time(self.seconds())
+    }
+
+    /// The most memory that this process takes in this trial, roughly; see [`MEMORY_BASIS`].
+    #[must_use]
+    pub fn estimated_memory(&self) -> u64 {
+        let contenders = self.contenders as u64;
+        let queue = contenders.div_ceil(self.locks.max(1) as u64);
+        // Each contender has a list of as many names as its lock has contenders.
+        let names = contenders.saturating_mul(queue);
+        MEMORY_BYTES
+            .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
+            .saturating_add(NAME_BYTES.saturating_mul(names))
     }
 
     /// Acquisitions that the measured phase is expected to yield.
@@ -210,6 +231,12 @@ impl TrialSpec {
 }
 
 impl Plan {
+    /// The most memory that this process takes in any trial, roughly; see [`MEMORY_BASIS`].
+    #[must_use]
+    pub fn estimated_memory(&self) -> u64 {
+        self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
+    }
+
     /// How long the whole plan takes, the start of an own ensemble included; see [`BASIS`].
     #[must_use]
     pub fn estimated_duration(&self) -> Duration {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::diagnostic::MachineDiagnostic;
 use super::model::{EnsembleChoice, Scenario, Stop, TrialSpec};
 use super::parse::Parsed;
-use super::plan::BASIS;
+use super::plan::{BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::clock::micros;
@@ -34,6 +34,10 @@ pub struct Preview {
     pub estimated_us: u64,
     /// How the estimates are made.
     pub estimate_basis: &'static str,
+    /// The most memory that the program takes, without servers of its own; in bytes.
+    pub estimated_memory_bytes: u64,
+    /// How that is estimated.
+    pub memory_basis: &'static str,
     /// Advice on the file.
     pub warnings: Vec<MachineDiagnostic>,
 }
@@ -94,6 +98,8 @@ impl Preview {
             estimated_us: micros(plan.estimated_duration()),
             trials: plan.trials.iter().map(trial).collect(),
             estimate_basis: BASIS,
+            estimated_memory_bytes: plan.estimated_memory(),
+            memory_basis: MEMORY_BASIS,
             warnings: parsed.warnings.machine(),
         }
     }
@@ -196,6 +202,8 @@ impl fmt::Display for Preview {
         }
         let whole = format_duration(Duration::from_micros(self.estimated_us));
         writeln!(f, "\n{} trials, about {whole} in all", self.trials.len())?;
-        writeln!(f, "({})", self.estimate_basis)
+        writeln!(f, "({})", self.estimate_basis)?;
+        let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
+        writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)
     }
 }

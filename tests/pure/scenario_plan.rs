@@ -217,13 +217,31 @@ fn a_depth_reaches_every_trial_and_is_one_unless_said() {
 fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() {
     let preview = Preview::of(&parsed("contenders = [1, 5]\nduration = \"60s\"\nwarm_up = \"1s\"\n"));
     let shown = preview.to_string();
-    for expected in
-        ["x: ", "own, 3 servers on this host", "closed, for 60 s", "18 trials, about", "predecessor-watch"]
-    {
+    for expected in [
+        "x: ",
+        "at most about 71 MB of memory",
+        "own, 3 servers on this host",
+        "closed, for 60 s",
+        "18 trials, about",
+        "predecessor-watch",
+    ] {
         assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
     }
     let json = serde_json::to_value(&preview).unwrap();
     assert_eq!(json["trials"].as_array().unwrap().len(), 18);
     assert!(json["estimated_us"].as_u64().unwrap() > 18 * 61_000_000);
     assert_eq!(json["warnings"], serde_json::json!([]));
+}
+
+#[test]
+fn memory_grows_with_the_contenders_and_with_the_square_of_those_in_one_queue() {
+    let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
+    // What was measured of predecessor-watch, all arriving at once, was 103, 163, 281 and 6,600 MB.
+    for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (10_000, 6_600)] {
+        let estimated = megabytes(&format!("contenders = {contenders}\n"));
+        assert!((measured..2 * measured).contains(&estimated), "{contenders}: {estimated} for {measured}");
+    }
+    // In ten queues lists are a tenth as long; of several sizes the largest counts
+    assert!(megabytes("contenders = 10000\nlocks = 10\n") < 1_700);
+    assert_eq!(megabytes("contenders = [10, 1000]\n"), megabytes("contenders = 1000\n"));
 }
