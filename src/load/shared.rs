@@ -1,6 +1,7 @@
 //! What the contenders of one trial share with the conductor: atomics and signals; and times in which nobody got a
 //! lock.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -85,8 +86,8 @@ pub struct Board {
     pub standstill_us: AtomicU64,
     /// When that began.
     pub standstill_began: AtomicU64,
-    /// Nodes that stood first in a queue in a standstill though no contender knows of them, in words.
-    pub strangers: std::sync::Mutex<std::collections::BTreeSet<String>>,
+    /// What was seen in standstills that lasted.
+    pub signs: Mutex<BTreeSet<String>>,
 }
 
 impl Board {

@@ -4,30 +4,44 @@
 //! lock itself explains, it is a result like any other, and what it may be due to is looked for: servers that went away,
 //! a node of somebody else in the queue, versions that can forget a request.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::progress;
 use super::shared::Shared;
 use crate::clock::{self, Stamp};
 use crate::lock::longest_pause;
 use crate::record::{ServerCounters, Standstill};
-use crate::zk::Target;
+use crate::zk::{Target, admin};
 
 /// How closely a standstill is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// A server that takes longer to answer while the lock stands still is told of.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Notes the longest standstill on the board, for as long as it is polled; and who stands first in the queue while it
-/// lasts, where that is nobody that the trial knows.
-pub async fn watch(shared: &Shared, target: &Target) {
+/// Notes the longest standstill on the board, for as long as it is polled; and what can be seen of its cause only while it
+/// lasts.
+pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
     let board = &shared.board;
     let at_most = clock::micros(at_most(shared));
     let mut since: Option<(Stamp, u64)> = None;
     let mut looked_at = None;
+    // The ensemble may take its time to answer, or not answer at all.
+    let mut looks = FuturesUnordered::new();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            Some(signs) = looks.next() => {
+                board.signs.lock().unwrap_or_else(PoisonError::into_inner).extend::<Vec<String>>(signs);
+                continue;
+            }
+        }
         let acquired = board.acquired.load(Ordering::Acquire);
         let is_free = shared.scenes.iter().all(|scene| scene.inside() == 0) && shared.gauge.waiting() > 0;
         let now = clock::now();
@@ -39,15 +53,27 @@ pub async fn watch(shared: &Shared, target: &Target) {
                 }
                 if lasts > at_most && looked_at != Some(began) {
                     looked_at = Some(began);
-                    if let Some(who) = progress::strangers_first(shared, target).await {
-                        board.strangers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(who);
-                    }
+                    looks.push(look(shared, target, servers));
                 }
                 Some((began, before))
             }
             _ => is_free.then_some((now, acquired)),
         };
     }
+}
+
+/// What is to be seen while nobody is served: servers that do not answer, or a first node of the queue that is no
+/// contender's.
+async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
+    let silent = join_all(servers.iter().map(|server| async move {
+        match admin::srvr(server, ANSWERS_WITHIN).await {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("{server} did not serve while it lasted: it had no quorum")),
+            Err(why) => Some(format!("{server} did not answer while it lasted ({why})")),
+        }
+    }));
+    let (silent, stranger) = join(silent, progress::strangers_first(shared, target)).await;
+    silent.into_iter().flatten().chain(stranger).collect()
 }
 
 /// The longest standstill, if the lock itself does not explain it. Not asked of locks that promise nothing, nor where
@@ -59,8 +85,8 @@ pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u6
         return None;
     }
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
-    let strangers = shared.board.strangers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut signs: Vec<String> = strangers.iter().cloned().collect();
+    let seen = shared.board.signs.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut signs: Vec<String> = seen.iter().cloned().collect();
     signs.extend(of_servers(servers));
     if lost > 0 {
         signs.push(format!("{lost} requests ended with a lost connection"));

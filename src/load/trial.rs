@@ -401,7 +401,7 @@ impl<'a> Conductor<'a> {
             () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
             why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
             () = tick(&self.shared, self.sink) => return,
-            () = standstill::watch(&self.shared, &self.environment.target) => return,
+            () = standstill::watch(&self.shared, &self.environment.target, &self.environment.servers) => return,
         };
         self.cut_short(cause, why);
     }

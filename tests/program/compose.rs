@@ -19,7 +19,7 @@ const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.3.yaml"
 const SHORT: &str = "name = \"short\"
 strategies = [\"predecessor-watch\"]
 contenders = [3]
-hold = \"1ms\"
+hold = \"200ms\"
 duration = \"2s\"
 ";
 

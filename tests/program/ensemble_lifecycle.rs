@@ -142,7 +142,7 @@ fn a_kept_ensemble_is_up_until_down() {
     assert!(stderr(&elsewhere).contains("not below /; end it first"), "{}", stderr(&elsewhere));
     // And a run of that size uses it and leaves no node on it
     let scenario = bench.scenario(
-        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"50ms\"\nacquisitions = 8\n",
+        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",
     );
     let run = bench.output(&["run", scenario.to_str().unwrap(), "--quiet"]);
     assert!(run.status.success(), "{}", stderr(&run));

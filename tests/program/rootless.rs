@@ -18,7 +18,7 @@ const NOBODY: u32 = 65_534;
 const PARTITION: &str = "name = \"partition\"
 strategies = [\"curator-mutex\"]
 contenders = [3]
-hold = \"5ms\"
+hold = \"50ms\"
 duration = \"8s\"
 warm_up = \"0s\"
 repetitions = 1

@@ -12,7 +12,7 @@ use zklockbench::zk::{Access, Target};
 const LONG: &str = "name = \"long\"
 strategies = [\"predecessor-watch\", \"parent-watch\"]
 contenders = [4]
-hold = \"5ms\"
+hold = \"50ms\"
 duration = \"60s\"
 session_timeout = \"4s\"
 ";
@@ -20,7 +20,7 @@ session_timeout = \"4s\"
 const SHORT: &str = "name = \"short\"
 strategies = [\"predecessor-watch\"]
 contenders = [3]
-hold = \"1ms\"
+hold = \"50ms\"
 duration = \"500ms\"
 ";
 
