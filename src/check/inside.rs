@@ -13,6 +13,8 @@ const CLAIMS: usize = 64;
 struct Shut {
     since: Option<u64>,
     total: u64,
+    /// Where the last such time ended.
+    ended: u64,
 }
 
 impl Shut {
@@ -23,6 +25,7 @@ impl Shut {
             self.since.get_or_insert(at);
         } else if let Some(since) = self.since.take().filter(|since| alone_since != Some(*since)) {
             self.total += at.saturating_sub(since);
+            self.ended = at;
         }
     }
 
@@ -85,7 +88,7 @@ impl<T> Inside<T> {
         let claim = self.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
             let since = self.keeps_out(claim).then_some(at);
-            self.shut.push((claim, Shut { since, total: 0 }));
+            self.shut.push((claim, Shut { since, ..Shut::default() }));
         }
         self.kept_out(claim, at)
     }
@@ -93,10 +96,21 @@ impl<T> Inside<T> {
     /// For how long in all whoever asks for that has been kept out. Of a claim that is not followed it is known at
     /// least by those for fewer leases.
     pub fn kept_out(&self, claim: Claim, at: u64) -> u64 {
+        self.shut_to(claim).map_or(0, |shut| shut.until(at))
+    }
+
+    /// Whether whoever asks for that has been kept out at any place after the first and before the second, which is
+    /// where the axis has come to.
+    pub fn was_kept_out(&self, claim: Claim, asked: u64, at: u64) -> bool {
+        let was = |shut: &Shut| shut.ended > asked || shut.since.is_some_and(|since| since < at);
+        asked < at && self.shut_to(claim).is_some_and(was)
+    }
+
+    fn shut_to(&self, claim: Claim) -> Option<&Shut> {
         let claim = self.in_force(claim);
         let no_more = |other: &&(Claim, Shut)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
         let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
-        nearest.map_or(0, |(_, shut)| shut.until(at))
+        nearest.map(|(_, shut)| shut)
     }
 
     /// Somebody enters, whoever is inside.

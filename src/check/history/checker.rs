@@ -11,7 +11,7 @@ use super::overlap::{Character, Traces};
 use super::room::Hold;
 use super::turn::{self, At, Turn};
 use crate::record::history::{
-    Acquire, Claim, Event, Header, LockKind, Place, Release, SessionState, Step, What, Write,
+    Acquire, Claim, Event, Header, Place, Release, SessionState, Step, What, Write,
 };
 
 /// How a history ended, and how it is to be judged.
@@ -230,11 +230,18 @@ impl Scene<'_> {
             self.lock.order.report.without_token += 1;
             return;
         };
-        if self.lock.kind == LockKind::Mutex {
-            let (who, clock, acquired) = (self.who, self.at.clock, self.at.place);
-            let zxid = event.zxid;
-            self.lock.order.grant(Grant { who, clock, token, zxid, deleted: None, acquired, released: None });
-        }
+        let (who, clock, acquired) = (self.who, self.at.clock, self.at.place);
+        let Acquire { claim, zxid, .. } = *event;
+        self.lock.order.grant(Grant {
+            who,
+            clock,
+            claim,
+            token,
+            zxid,
+            deleted: None,
+            acquired,
+            released: None,
+        });
     }
 
     fn leave(mut self, before: At, alone: bool) {

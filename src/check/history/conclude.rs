@@ -1,13 +1,13 @@
 //! The end of a history: what became of each lock, and the lines that show what went wrong.
 
 use super::checker::{Checker, Ending};
-use super::judgement::{Breach, Finding, Judgement, LockReport, OrderReport, Overlaps};
+use super::judgement::{Breach, Finding, Judgement, LockReport, Overlaps};
 use super::lock::Lock;
 use super::room::{Example, Room};
 use super::sessions::end_of_history;
 use super::turn::At;
 use super::verdict;
-use crate::record::history::{LockKind, Place};
+use crate::record::history::Place;
 use crate::units::format_micros;
 
 /// How many findings of each kind are reported.
@@ -143,7 +143,6 @@ fn report(lock: &Lock) -> LockReport {
         lock.rooms.iter().for_each(|(_, room)| all.merge(class(room)));
         all
     };
-    let order = if lock.kind == LockKind::Mutex { lock.order.report } else { OrderReport::default() };
     LockReport {
         name: lock.name.clone(),
         kind: lock.kind,
@@ -158,7 +157,7 @@ fn report(lock: &Lock) -> LockReport {
         zombies: sum(|room| room.zombies),
         uncertain: sum(|room| room.uncertain),
         ignored_expiry: lock.rooms.iter().map(|(_, room)| room.ignored_expiry).sum(),
-        order,
+        order: lock.order.report,
         writes: lock.fencing.report,
         stuck: lock.stuck,
         unfinished: lock.unfinished,

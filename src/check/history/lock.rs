@@ -46,7 +46,7 @@ impl Lock {
             name,
             kind,
             rooms: Vec::new(),
-            order: Order::default(),
+            order: Order::new(kind),
             fencing: Fencing::default(),
             holds: 0,
             acquired: 0,

@@ -1,13 +1,11 @@
 //! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
 //! node of any that was let in before it. It needs no clock, so it holds across machines.
-//!
-//! One mutex has one holder at a time, so of all before it the one whose node was deleted last is enough to compare
-//! with, and memory does not grow with their number.
 
 use std::collections::BTreeMap;
 
 use super::judgement::OrderReport;
-use crate::record::history::Place;
+use crate::check::inside::Inside;
+use crate::record::history::{Claim, LockKind, Place};
 
 /// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
 /// that are written out of order only where they cannot be compared anyway.
@@ -15,13 +13,15 @@ const WINDOW: usize = 512;
 /// How many examples are kept.
 const EXAMPLES: usize = 20;
 
-/// One hold of a mutex.
+/// One hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
     /// Whose.
     pub who: usize,
     /// By which clock.
     pub clock: usize,
+    /// What it asked for.
+    pub claim: Claim,
     /// The token: the zxid at which its node was created.
     pub token: i64,
     /// The zxid at which it found that it holds.
@@ -34,15 +34,15 @@ pub struct Grant {
     pub released: Option<Place>,
 }
 
-/// The holds of one mutex.
-#[derive(Debug, Default)]
+/// The holds of one lock.
+#[derive(Debug)]
 pub struct Order {
     /// By the zxid at which each was found, and its token.
     recent: BTreeMap<(i64, i64), Grant>,
-    /// The last that has been compared with those before it, and its place.
-    settled: Option<((i64, i64), Grant)>,
-    /// Of those before that one, the one whose node was deleted last.
-    latest: Option<Grant>,
+    /// The place of the last that has been compared with those before it, and its clock.
+    settled: Option<((i64, i64), usize)>,
+    /// Those whose nodes were there by then.
+    inside: Inside<Grant>,
     highest: Vec<(usize, i64)>,
     /// Holds of which it is not known at which zxid they were found.
     unfound: u64,
@@ -53,6 +53,19 @@ pub struct Order {
 }
 
 impl Order {
+    /// Of a lock that nobody has held.
+    pub fn new(kind: LockKind) -> Self {
+        Self {
+            recent: BTreeMap::new(),
+            settled: None,
+            inside: Inside::new(kind),
+            highest: Vec::new(),
+            unfound: 0,
+            report: OrderReport::default(),
+            examples: Vec::new(),
+        }
+    }
+
     /// A contender holds.
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
@@ -65,8 +78,8 @@ impl Order {
             return;
         };
         let place = (zxid, grant.token);
-        if let Some((_, before)) = self.settled.filter(|(last, _)| *last > place) {
-            self.miss(before, grant);
+        if let Some((_, clock)) = self.settled.filter(|(last, _)| *last > place) {
+            self.miss(clock, &grant);
             return;
         }
         self.recent.insert(place, grant);
@@ -92,8 +105,7 @@ impl Order {
     }
 
     fn all_kept(&mut self) -> impl Iterator<Item = &mut Grant> {
-        let settled = self.settled.iter_mut().map(|(_, grant)| grant);
-        self.recent.values_mut().rev().chain(settled).chain(&mut self.latest)
+        self.recent.values_mut().rev().chain(self.inside.iter_mut())
     }
 
     /// Nothing follows.
@@ -109,27 +121,55 @@ impl Order {
 
     fn settle_first(&mut self) {
         let Some((place, next)) = self.recent.pop_first() else { return };
-        let Some((_, before)) = self.settled.replace((place, next)) else { return };
-        if before.deleted >= self.latest.and_then(|latest| latest.deleted) && before.deleted.is_some() {
-            self.latest = Some(before);
+        let before = self.settled.replace((place, next.clock));
+        let [asked, found] = [next.token, place.0].map(on_axis);
+        self.leave_until(place.0);
+        self.inside.asks(next.claim, found);
+        let waited = self.inside.was_kept_out(next.claim, asked, found);
+        let may_be_early = self.inside.keeps_out(next.claim);
+        if may_be_early {
+            // A deletion that nobody wrote down leaves one comparison out, and not all that follow.
+            while self.inside.leave(found, true, |other| other.deleted.is_none()).is_some() {}
         }
-        let deleted = self.latest.and_then(|latest| latest.deleted);
-        let is_early = deleted.is_some_and(|deleted| place.0 < deleted);
-        if before.deleted.is_none() && !is_early {
-            return self.miss(before, next);
+        let is_early = self.inside.keeps_out(next.claim);
+        match before {
+            Some((_, clock)) if may_be_early && !is_early => self.miss(clock, &next),
+            Some(_) => {
+                self.report.compared += 1;
+                self.report.waited += u64::from(waited);
+            }
+            None => {}
         }
-        self.report.compared += 1;
-        self.report.waited += u64::from(deleted.is_some_and(|deleted| next.token < deleted));
-        self.report.too_early += u64::from(is_early);
-        if let Some(latest) = self.latest.filter(|_| is_early && self.examples.len() < EXAMPLES) {
-            self.examples.push((latest, next));
+        if is_early {
+            self.report.too_early += 1;
+            let in_the_way = self.inside.in_the_way(next.claim).map(|(_, other)| *other);
+            let longest = in_the_way.max_by_key(|other| other.deleted);
+            if let Some(longest) = longest.filter(|_| self.examples.len() < EXAMPLES) {
+                self.examples.push((longest, next));
+            }
+        }
+        if next.deleted.is_none_or(|deleted| deleted > place.0) {
+            self.inside.enter(next.claim, found, next);
         }
     }
 
-    fn miss(&mut self, before: Grant, next: Grant) {
-        self.report.not_compared += 1;
-        self.report.not_compared_across_clocks += u64::from(before.clock != next.clock);
+    /// Those leave whose nodes had been deleted by then.
+    fn leave_until(&mut self, zxid: i64) {
+        let deleted = |order: &mut Self| order.inside.iter_mut().filter_map(|grant| grant.deleted).min();
+        while let Some(first) = deleted(self).filter(|first| *first <= zxid) {
+            self.inside.leave(on_axis(first), false, |grant| grant.deleted == Some(first));
+        }
     }
+
+    fn miss(&mut self, clock_before: usize, next: &Grant) {
+        self.report.not_compared += 1;
+        self.report.not_compared_across_clocks += u64::from(clock_before != next.clock);
+    }
+}
+
+/// No zxid is negative.
+fn on_axis(zxid: i64) -> u64 {
+    u64::try_from(zxid).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -138,12 +178,13 @@ mod tests {
 
     fn grant(token: i64, zxid: i64) -> Grant {
         let acquired = Place { line: zxid.unsigned_abs(), offset: 0 };
-        Grant { who: 0, clock: 0, token, zxid: Some(zxid), deleted: None, acquired, released: None }
+        let claim = Claim::WRITE;
+        Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
     }
 
     #[test]
     fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(1, 2, 10), (2, 20, 30), (3, 5, 15)] {
             order.grant(grant(token, zxid));
             order.delete(token, deleted, Place::default());
@@ -152,7 +193,7 @@ mod tests {
         assert_eq!((order.report.compared, order.report.too_early), (2, 1));
         assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
         // One that lasts long is in the way of all that come in its time
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)] {
             order.grant(grant(token, zxid));
             order.delete(token, deleted, Place::default());
@@ -163,7 +204,7 @@ mod tests {
 
     #[test]
     fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(3, 25, 30), (1, 2, 10), (2, 12, 20)] {
             order.grant(grant(token, zxid));
             order.delete(token, deleted, Place::default());
@@ -174,7 +215,7 @@ mod tests {
 
     #[test]
     fn whoever_was_let_in_by_an_older_reply_than_the_deletion_came_too_early() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(3, 9));
         order.delete(1, 10, Place::default());
@@ -185,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_deletion_that_nobody_wrote_down_leaves_the_pair_uncompared() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(Grant { clock: 1, ..grant(3, 9) });
         order.close();
@@ -195,7 +236,7 @@ mod tests {
 
     #[test]
     fn memory_stays_within_the_window_however_many_holds_there_are() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for token in 0..10 * WINDOW as i64 {
             order.grant(grant(2 * token, 2 * token));
             order.delete(2 * token, 2 * token + 1, Place::default());
@@ -207,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_comes_out_of_order_by_more_than_the_window_is_not_compared() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 2 {
             order.grant(grant(10 * token, 10 * token));
             order.delete(10 * token, 10 * token + 1, Place::default());
@@ -221,7 +262,7 @@ mod tests {
 
     #[test]
     fn holds_by_one_node_are_one_hold_and_in_order() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(1, 3));
         order.delete(1, 9, Place::default());
@@ -233,7 +274,7 @@ mod tests {
 
     #[test]
     fn of_several_deletions_the_last_lets_the_next_one_in() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.delete(1, 9, Place { line: 7, offset: 0 });
         order.delete(1, 4, Place { line: 8, offset: 0 });
@@ -247,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_deletion_counts_for_a_hold_that_has_been_settled() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         (1..=WINDOW as i64 + 1).for_each(|token| order.grant(grant(10 * token, 10 * token)));
         order.delete(10, 15, Place::default());
         order.grant(grant(100_000, 100_000));
@@ -257,7 +298,7 @@ mod tests {
     #[test]
     fn an_unfair_lock_grants_in_another_order_than_that_of_its_nodes_whatever_the_clocks() {
         for clock in [0, 1] {
-            let mut order = Order::default();
+            let mut order = Order::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(20), ..grant(5, 6) });
             order.grant(Grant { deleted: Some(30), clock, ..grant(3, 21) });
             order.close();
@@ -267,7 +308,7 @@ mod tests {
 
     #[test]
     fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         for token in 1..=31 {
             order.grant(grant(10 * token, 10 * token + 1));
             order.delete(10 * token, 10 * token + 50, Place::default());
@@ -279,7 +320,7 @@ mod tests {
     #[test]
     fn whoever_has_no_zxid_could_not_have_been_caught() {
         for clock in [0, 1] {
-            let mut order = Order::default();
+            let mut order = Order::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
             order.grant(Grant { zxid: None, clock, ..grant(3, 9) });
             order.close();
@@ -290,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_deletion_that_is_not_known_leaves_out_one_comparison_and_forgets_nothing() {
-        let mut order = Order::default();
+        let mut order = Order::new(LockKind::Mutex);
         order.grant(Grant { deleted: Some(50), ..grant(1, 2) });
         for token in [3, 5, 60] {
             order.grant(grant(token, token + 1));
@@ -298,5 +339,22 @@ mod tests {
         order.close();
         let OrderReport { compared, not_compared, too_early, .. } = order.report;
         assert_eq!((compared, not_compared, too_early), (2, 1, 2), "node 1 was there until 50");
+    }
+
+    #[test]
+    fn of_a_semaphore_leases_are_added_up_and_readers_share() {
+        let early = |kind, claim, third| {
+            let mut order = Order::new(kind);
+            order.grant(Grant { claim, deleted: Some(20), ..grant(1, 2) });
+            order.grant(Grant { claim, deleted: Some(30), ..grant(3, 4) });
+            order.grant(Grant { claim: third, ..grant(5, 6) });
+            order.close();
+            (order.report.compared, order.report.too_early)
+        };
+        let leases = |leases| Claim { leases, ..Claim::WRITE };
+        assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(1)), (2, 0));
+        assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(2)), (2, 1));
+        assert_eq!(early(LockKind::ReadWrite, Claim::READ, Claim::READ), (2, 0));
+        assert_eq!(early(LockKind::ReadWrite, Claim::READ, Claim::WRITE), (2, 1));
     }
 }

@@ -3,7 +3,6 @@
 use super::checker::Ending;
 use super::judgement::LockReport;
 use crate::check::evidence::suffices;
-use crate::record::history::LockKind;
 use crate::verdict::Verdict;
 
 /// A count of one lock, and the sentence for it.
@@ -26,13 +25,8 @@ const UNKNOWN: &[Reason] = &[
 
 /// Pairs of holders that neither a common clock nor the ensemble puts in order.
 fn uncompared(lock: &LockReport) -> u64 {
-    match lock.kind {
-        LockKind::Mutex if lock.several_clocks => {
-            lock.order.not_compared_across_clocks.max(lock.order.without_token)
-        }
-        LockKind::Semaphore(_) | LockKind::ReadWrite if lock.several_clocks => lock.acquired,
-        _ => 0,
-    }
+    let uncompared = lock.order.not_compared_across_clocks.max(lock.order.without_token);
+    if lock.several_clocks { uncompared } else { 0 }
 }
 
 /// The verdict on all locks, and the notes.
@@ -96,7 +90,7 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
     };
     let notes = [
         names("the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`", |lock| {
-            lock.kind == LockKind::Mutex && lock.acquired > 1 && lock.order.compared == 0
+            lock.acquired > 1 && lock.order.compared == 0
         }),
         names("the ensemble's view was checked for some holders only, for lack of zxids", |lock| {
             lock.order.compared > 0 && lock.order.not_compared + lock.order.without_token > 0
@@ -114,6 +108,7 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
 mod tests {
     use super::super::judgement::{OrderReport, Overlaps, WriteReport};
     use super::*;
+    use crate::record::history::LockKind;
 
     /// A mutex that two contenders got, one of whom waited, and which the ensemble's view confirms.
     fn sound(name: &str) -> LockReport {
@@ -225,16 +220,6 @@ mod tests {
         assert_eq!(missing(true), told(3));
         assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
         assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
-        for kind in [LockKind::Semaphore(2), LockKind::ReadWrite] {
-            let shared = |several_clocks| {
-                after(|lock| {
-                    lock.kind = kind;
-                    lock.several_clocks = several_clocks;
-                })
-            };
-            assert_eq!(shared(true), told(5), "the ensemble's view is of mutexes only");
-            assert_eq!(shared(false), Verdict::Held);
-        }
     }
 
     #[test]
@@ -276,11 +261,6 @@ mod tests {
             lock.acquired = 1;
         };
         assert!(notes_after(nothing_to_compare).is_empty());
-        let shared = |lock: &mut LockReport| {
-            lock.order.compared = 0;
-            lock.kind = LockKind::ReadWrite;
-        };
-        assert!(notes_after(shared).is_empty());
         let partly = ["the ensemble's view was checked for some holders only, for lack of zxids: l"];
         assert_eq!(notes_after(|lock| lock.order.not_compared = 1), partly);
         assert_eq!(notes_after(|lock| lock.order.without_token = 1), partly);

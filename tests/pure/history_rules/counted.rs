@@ -451,7 +451,7 @@ fn an_event_that_concerns_a_contender_must_name_it() {
 }
 
 #[test]
-fn holds_without_a_token_are_counted_and_only_a_mutex_is_compared_by_tokens() {
+fn holds_without_a_token_are_counted_and_those_without_a_zxid_not_compared() {
     let story = |kind: &str| {
         format!(
             "{kind} complete\n{}{}",
@@ -459,12 +459,11 @@ fn holds_without_a_token_are_counted_and_only_a_mutex_is_compared_by_tokens() {
             turn("a/2", 20)
         )
     };
-    assert_eq!(lock(&judged(&story("mutex"))).order.without_token, 1);
-    assert_eq!(lock(&judged(&story("read-write"))).order.without_token, 0);
-    let shared = story("semaphore 2")
-        .replace("20 a/2", "20 a/2 ")
-        .replace("21 a/2 acquire ok", "21 a/2 acquire ok token=1");
-    assert_eq!(lock(&judged(&shared)).order.not_compared, 0);
+    for kind in ["mutex", "read-write", "semaphore 2"] {
+        assert_eq!(lock(&judged(&story(kind))).order.without_token, 1, "{kind}");
+        let without_zxid = story(kind).replace("21 a/2 acquire ok", "21 a/2 acquire ok token=3");
+        assert_eq!(lock(&judged(&without_zxid)).order.not_compared, 1, "{kind}");
+    }
 }
 
 #[test]
