@@ -20,7 +20,7 @@ use crate::clock::{self, Stamp};
 use crate::fault::Doing;
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::scenario::{InDoubt, Load, Stop};
-use crate::zk::gate::Yard;
+use crate::zk::gate::TaskScope;
 use crate::zk::{Failure, Session, reactor};
 
 /// Pause after an error, before the next attempt.
@@ -402,8 +402,8 @@ impl Contender {
     /// Gives the lock object up for a new one, with all that it has started.
     fn give_up_strategy(&mut self) {
         self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
-        if let Some(yard) = Yard::here() {
-            yard.end_errands();
+        if let Some(scope) = TaskScope::here() {
+            scope.end_detached();
         }
     }
 
@@ -416,8 +416,8 @@ impl Contender {
             session.close(CLOSE_DEADLINE).await;
         }
         // Sessions that were given up before may still be closing.
-        if let Some(yard) = Yard::here() {
-            yard.let_go();
+        if let Some(scope) = TaskScope::here() {
+            scope.let_go();
         }
     }
 }

@@ -17,7 +17,7 @@ use super::observation::{Observation, ThreadRecord};
 use super::shared::Shared;
 use crate::clock;
 use crate::measure::{Histogram, new_histogram};
-use crate::zk::gate::Yard;
+use crate::zk::gate::TaskScope;
 use crate::zk::keep_awake::keep_awake;
 use crate::zk::{Target, reactor};
 
@@ -60,7 +60,7 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let window = reactor::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
     let start = |id: usize| {
         let contender = Contender::new(id, Arc::clone(&shared), observation.clone());
-        reactor::spawn_local(Yard::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
+        reactor::spawn_local(TaskScope::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
     };
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
     let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));

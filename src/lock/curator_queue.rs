@@ -252,5 +252,5 @@ fn delete_in_background(session: Session, node: QueueNode) {
             reactor::sleep(BACKGROUND_PAUSE).await;
         }
     };
-    reactor::spawn_errand(deleting);
+    reactor::spawn_detached(deleting);
 }

@@ -143,7 +143,7 @@ impl ParentWatch {
                 }
             }
         };
-        reactor::spawn_errand(listing);
+        reactor::spawn_detached(listing);
     }
 }
 

@@ -120,29 +120,29 @@ impl Drop for Shut {
 
 /// What stands behind one gate, on its thread.
 #[derive(Clone, Default)]
-pub struct Yard {
+pub struct TaskScope {
     gate: Arc<Gate>,
     /// Those of sessions, which outlive their contender until they are closed.
     tasks: Tasks,
     /// What the contender's lock has started, and what is of no use without it.
-    errands: Tasks,
+    detached: Tasks,
 }
 
 type Tasks = Rc<RefCell<Vec<Task<()>>>>;
 
 thread_local! {
-    /// The yard of whoever runs at this moment.
-    static HERE: RefCell<Option<Yard>> = const { RefCell::new(None) };
+    /// The scope of whoever runs at this moment.
+    static HERE: RefCell<Option<TaskScope>> = const { RefCell::new(None) };
 }
 
-impl Yard {
-    /// An empty yard behind that gate.
+impl TaskScope {
+    /// An empty scope behind that gate.
     #[must_use]
     pub fn behind(gate: Arc<Gate>) -> Self {
         Self { gate, ..Self::default() }
     }
 
-    /// The yard of whoever asks, if it has one.
+    /// The scope of whoever asks, if it has one.
     #[must_use]
     pub fn here() -> Option<Self> {
         HERE.with_borrow(Clone::clone)
@@ -150,7 +150,7 @@ impl Yard {
 
     /// Puts something behind the gate, with all that it will start.
     pub fn around<F: Future>(&self, work: F) -> Behind<F> {
-        Behind { yard: self.clone(), work: Box::pin(work) }
+        Behind { scope: self.clone(), work: Box::pin(work) }
     }
 
     /// Keeps a session's task that was started by what is behind the gate.
@@ -159,20 +159,20 @@ impl Yard {
     }
 
     /// Keeps what a contender's lock has started beside itself.
-    pub(super) fn keep_errand(&self, task: Task<()>) {
-        add(&self.errands, task);
+    pub(super) fn keep_detached(&self, task: Task<()>) {
+        add(&self.detached, task);
     }
 
     /// Ends all tasks that were started behind the gate, in the middle of whatever they do.
     pub fn kill(&self) {
-        self.end_errands();
+        self.end_detached();
         drop(take(&self.tasks));
     }
 
     /// Ends what the contender's lock has started beside itself: it is given up, and a session that it still uses could
     /// not be closed.
-    pub fn end_errands(&self) {
-        drop(take(&self.errands));
+    pub fn end_detached(&self) {
+        drop(take(&self.detached));
     }
 
     /// Lets the sessions' tasks go on by themselves.
@@ -194,7 +194,7 @@ fn take(tasks: &Tasks) -> Vec<Task<()>> {
 
 /// Something behind a gate.
 pub struct Behind<F> {
-    yard: Yard,
+    scope: TaskScope,
     work: Pin<Box<F>>,
 }
 
@@ -202,10 +202,10 @@ impl<F: Future> Future for Behind<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if self.yard.gate.holds_up(cx.waker()) {
+        if self.scope.gate.holds_up(cx.waker()) {
             return Poll::Pending;
         }
-        let before = HERE.replace(Some(self.yard.clone()));
+        let before = HERE.replace(Some(self.scope.clone()));
         let polled = self.work.as_mut().poll(cx);
         HERE.set(before);
         polled
@@ -223,11 +223,11 @@ mod tests {
     #[test]
     fn behind_a_shut_gate_nothing_runs_until_it_is_opened() {
         let gate = Arc::new(Gate::default());
-        let yard = Yard::behind(Arc::clone(&gate));
+        let scope = TaskScope::behind(Arc::clone(&gate));
         let counted = Rc::new(Cell::new(0));
         reactor::block_on(async {
             let count = Rc::clone(&counted);
-            let work = yard.around(async move {
+            let work = scope.around(async move {
                 loop {
                     count.set(count.get() + 1);
                     reactor::sleep(Duration::from_millis(1)).await;
@@ -253,31 +253,32 @@ mod tests {
 
     #[test]
     fn a_killed_yard_ends_what_was_started_in_it_and_nothing_else() {
-        let yard = Yard::default();
+        let scope = TaskScope::default();
         reactor::block_on(async {
             let dropped = Rc::new(());
             let held = Rc::clone(&dropped);
-            yard.around(async move {
-                let task = reactor::spawn_local(async move {
-                    let _held = held;
-                    std::future::pending::<()>().await;
-                });
-                Yard::here().unwrap().keep(task);
-            })
-            .await;
+            scope
+                .around(async move {
+                    let task = reactor::spawn_local(async move {
+                        let _held = held;
+                        std::future::pending::<()>().await;
+                    });
+                    TaskScope::here().unwrap().keep(task);
+                })
+                .await;
             assert_eq!(Rc::strong_count(&dropped), 2);
-            yard.kill();
+            scope.kill();
             while Rc::strong_count(&dropped) > 1 {
                 reactor::yield_now().await;
             }
-            assert!(Yard::here().is_none());
+            assert!(TaskScope::here().is_none());
         });
     }
 
     #[test]
     fn what_a_contender_has_started_ends_when_it_is_killed_or_gives_up_and_stands_behind_its_gate() {
         let gate = Arc::new(Gate::default());
-        let yard = Yard::behind(Arc::clone(&gate));
+        let scope = TaskScope::behind(Arc::clone(&gate));
         reactor::block_on(async {
             let counted = Rc::new(Cell::new(0));
             let counting = |count: &Rc<Cell<u32>>| {
@@ -289,8 +290,8 @@ mod tests {
                     }
                 }
             };
-            // Given an errand that nobody waits for
-            yard.around(async { reactor::spawn_errand(counting(&counted)) }).await;
+            // Given a detached task that nobody waits for
+            scope.around(async { reactor::spawn_detached(counting(&counted)) }).await;
             while counted.get() < 3 {
                 reactor::yield_now().await;
             }
@@ -304,7 +305,7 @@ mod tests {
                 reactor::yield_now().await;
             }
             // When its contender is gone, it is never polled again
-            yard.kill();
+            scope.kill();
             let before = counted.get();
             reactor::sleep(Duration::from_millis(30)).await;
             assert_eq!((counted.get(), Rc::strong_count(&counted)), (before, 1));

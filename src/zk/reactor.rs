@@ -15,7 +15,7 @@ use futures_util::future::{Either, select};
 
 pub use async_executor::Task;
 
-use super::gate::Yard;
+use super::gate::TaskScope;
 use super::overdue;
 use crate::clock::{self, Stamp};
 
@@ -51,15 +51,15 @@ struct Spawner(Rc<LocalExecutor<'static>>);
 impl spawns_core::Spawn for Spawner {
     fn spawn(&self, task: spawns_core::Task) {
         let work = Box::into_pin(task.future);
-        match Yard::here() {
-            Some(yard) => yard.keep(self.0.spawn(yard.around(work))),
+        match TaskScope::here() {
+            Some(scope) => scope.keep(self.0.spawn(scope.around(work))),
             None => self.0.spawn(work).detach(),
         }
     }
 }
 
 /// Starts something beside the caller, on the caller's thread. Dropped, the task is cancelled; detach it to
-/// let it go on. What a contender starts is started by [`spawn_errand`], which ends with it.
+/// let it go on. What a contender starts is started by [`spawn_detached`], which ends with it.
 ///
 /// # Panics
 /// Outside of [`block_on`].
@@ -73,10 +73,10 @@ pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Tas
 ///
 /// # Panics
 /// Outside of [`block_on`].
-pub fn spawn_errand(errand: impl Future<Output = ()> + 'static) {
-    match Yard::here() {
-        Some(yard) => yard.keep_errand(spawn_local(yard.around(errand))),
-        None => spawn_local(errand).detach(),
+pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
+    match TaskScope::here() {
+        Some(scope) => scope.keep_detached(spawn_local(scope.around(task))),
+        None => spawn_local(task).detach(),
     }
 }
 
@@ -85,8 +85,8 @@ pub fn spawn_errand(errand: impl Future<Output = ()> + 'static) {
 /// # Panics
 /// Outside of [`block_on`].
 pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
-    match Yard::here() {
-        Some(yard) => yard.keep(spawn_local(yard.around(closing))),
+    match TaskScope::here() {
+        Some(scope) => scope.keep(spawn_local(scope.around(closing))),
         None => spawn_local(closing).detach(),
     }
 }

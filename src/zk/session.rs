@@ -18,7 +18,7 @@ use zookeeper_client::{
 };
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
-use super::gate::Yard;
+use super::gate::TaskScope;
 use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Watch};
 use super::outcome::Failure;
 use super::{overdue, reactor, wire};
@@ -377,8 +377,8 @@ impl Session {
     /// Ends the session as a process does that is killed: its connection goes without a word, and the server
     /// keeps the session until its timeout has passed. Everything else that its contender has started ends, too.
     pub fn crash(self) {
-        if let Some(yard) = Yard::here() {
-            yard.kill();
+        if let Some(scope) = TaskScope::here() {
+            scope.kill();
         }
     }
 

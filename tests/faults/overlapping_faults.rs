@@ -15,7 +15,7 @@ use zklockbench::clock::Stamp;
 use zklockbench::ensemble::{Links, Local, Processes, eventually};
 use zklockbench::fault::{Active, Admission, Contenders, Doing, FAULTS, Firing, InEffect, Site, find};
 use zklockbench::proxy::{Proxy, Settings, Who};
-use zklockbench::zk::gate::{Gate, Yard};
+use zklockbench::zk::gate::{Gate, TaskScope};
 use zklockbench::zk::{Access, SessionKey, Target};
 
 use crate::support::faults::WITHIN;
@@ -162,8 +162,8 @@ async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
         in_effect: InEffect::default(),
     };
     // Given something that runs behind the gate all the time
-    let yard = Yard::behind(Arc::clone(&stub.gate));
-    let running = yard.around(async {
+    let scope = TaskScope::behind(Arc::clone(&stub.gate));
+    let running = scope.around(async {
         loop {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
