@@ -18,7 +18,7 @@ pub struct Derived {
     /// Of those, the ones that woke a contender for nothing.
     pub fan_out_spurious: Option<f64>,
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got all. `None` of a
-    /// batch and of a phase that acquisitions end, in which each has as many turns as the others, and where contenders had fewer than [`TURNS_FOR_FAIRNESS`] turns on average.
+    /// batch and of a phase that acquisitions end, in which each has as many turns as the others, of a single contender, and where contenders had fewer than [`TURNS_FOR_FAIRNESS`] turns on average.
     pub fairness: Option<f64>,
     /// How many readers were inside at a time, on average over the measured phase and over all locks together; `None`
     /// when nobody read.
@@ -108,7 +108,7 @@ fn fairness(trial: &Trial) -> Option<f64> {
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
     // Where each ends after as many acquisitions, all get the same whatever the lock does.
     let is_given = trial.spec.load == Load::Batch || matches!(trial.spec.stop, Stop::Acquisitions(_));
-    if is_given || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
+    if is_given || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
     let sum: f64 = shares.iter().sum();
