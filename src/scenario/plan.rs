@@ -165,7 +165,7 @@ impl TrialSpec {
         time(self.seconds())
     }
 
-    /// The most memory that this process takes in this trial, roughly; see [`MEMORY_BASIS`].
+    /// The most memory that this process takes in this trial, roughly; see `MEMORY_BASIS`.
     #[must_use]
     pub fn estimated_memory(&self) -> u64 {
         let contenders = self.contenders as u64;
@@ -231,7 +231,7 @@ impl TrialSpec {
 }
 
 impl Plan {
-    /// The most memory that this process takes in any trial, roughly; see [`MEMORY_BASIS`].
+    /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
     #[must_use]
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
