@@ -183,8 +183,12 @@ fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
     trials::plan(&lines).remove(0)
 }
 
+/// In depth each of these tests keeps all processors busy by itself: four at once starve each other's sessions.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// The trials of one lock in all ways, a few at a time on the same servers.
 async fn run_all(strategy: &str, entry: Option<Entry>, ways: &[Way], until: &str) -> Vec<Trial> {
+    let _turn = if depth::is_long() { Some(TURN.lock().await) } else { None };
     let local = breakable::plain().await;
     let mut all = Vec::new();
     for some in ways.chunks(AT_ONCE) {
