@@ -15,7 +15,7 @@
 //! be elected, and then all others throw away what had been acknowledged (ZOOKEEPER-4643, -4646). A node that is gone
 //! without ever having been deleted tells of it.
 
-use super::inside::{Interval, Seen, sweep};
+use super::inside::{Interval, Seen, on_axis, sweep};
 use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, KeptOut, Life};
 
 /// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing.
@@ -89,11 +89,6 @@ fn compare_times(facts: &Facts, known: &[(Grant, Life)], order: &mut EnsembleOrd
     }
     order.overlaps += too_early;
     kept_out
-}
-
-/// Neither zxids nor the time since 1970 are negative.
-fn on_axis(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
 }
 
 fn describe_times((before, life): &(Grant, Life), next: &Grant, next_ms: i64) -> String {

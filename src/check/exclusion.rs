@@ -145,8 +145,7 @@ fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
 /// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
 #[must_use]
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
-    let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
-    let trial = held.min_by_key(|trial| trial.evidence.catchable())?;
+    let trial = Trial::with_least_evidence(trials)?;
     Some(format!("{}: {}", trial.name(), trial.evidence.describe()))
 }
 

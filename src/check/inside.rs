@@ -5,6 +5,11 @@ use crate::catalog::Mode;
 use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
 
+/// A place on the axis. Neither zxids nor the time since 1970 are negative.
+pub(super) fn on_axis(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
 /// Different claims on one lock that are followed; it takes an odd history to have more.
 const CLAIMS: usize = 64;
 

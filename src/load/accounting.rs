@@ -133,8 +133,7 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    let restarted = server.after.get("zk_uptime") < server.before.get("zk_uptime");
-    if restarted || server.after.is_empty() {
+    if server.has_restarted() || server.after.is_empty() {
         return None;
     }
     // A counter for a namespace appears with its first use.

@@ -161,7 +161,7 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
 
 fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections: &Elections) -> FaultRecord {
     let choice = &shared.spec.faults[fired.fault];
-    let since = |at: Stamp| at as i64 - begin as i64;
+    let since = |at: Stamp| clock::signed_difference(at, begin);
     let (proved, proof) = match fired.proof {
         Proof::Proved(how) => (true, how),
         Proof::NotProved(why) => (false, why),

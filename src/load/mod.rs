@@ -22,5 +22,6 @@ mod worker;
 mod workspace;
 
 pub use environment::{Environment, Event, Sink};
+pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, TOP, Workspace, leftovers, make_chroot, remove};

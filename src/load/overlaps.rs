@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::scene::Occupant;
-use crate::clock::Stamp;
+use crate::clock::{self, Stamp};
 use crate::record::{CLOCKS_DIFFER_MS, Excused, Facts, Holder, Life, OverlapClass, Trial, Violation};
 
 /// Overlaps kept for their class; a lock that excludes nobody would fill the memory. What is not kept counts as a
@@ -147,7 +147,7 @@ fn holder(occupant: &Occupant, start: Stamp) -> Holder {
         contender: occupant.contender,
         sequence: occupant.sequence,
         czxid: occupant.czxid,
-        entered_us: occupant.entered as i64 - start as i64,
+        entered_us: clock::signed_difference(occupant.entered, start),
     }
 }
 

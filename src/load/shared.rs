@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::Control;
 use super::scene::Scene;
-use crate::catalog::Holders;
+use crate::catalog::{Holders, Params};
 use crate::clock::Stamp;
 use crate::ensemble::Started;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
@@ -139,16 +139,28 @@ pub struct Shared {
 /// thousand at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
 
+/// What a lock with these parameters promises.
+#[must_use]
+pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
+    match entry.card.guarantees.holders {
+        Holders::One => LockKind::Mutex,
+        Holders::ReadersOrOneWriter => LockKind::ReadWrite,
+        Holders::Leases(param) => LockKind::Semaphore(leases_of(params, param)),
+    }
+}
+
+fn leases_of(params: &Params, param: &str) -> u32 {
+    u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
+}
+
 impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
-        let count =
-            |param| u32::try_from(count_of(&spec.strategy.params, param, 1)).unwrap_or(u32::MAX).max(1);
-        let (kind, leases) = match entry.card.guarantees.holders {
-            Holders::One => (LockKind::Mutex, 1),
-            Holders::ReadersOrOneWriter => (LockKind::ReadWrite, 1),
-            Holders::Leases(param) => (LockKind::Semaphore(count(param)), count("permits")),
+        let kind = kind_of(&entry, &spec.strategy.params);
+        let leases = match kind {
+            LockKind::Semaphore(_) => leases_of(&spec.strategy.params, "permits"),
+            LockKind::Mutex | LockKind::ReadWrite => 1,
         };
         let below = entry.card.guarantees.queue;
         let scene =

@@ -29,7 +29,7 @@ const FREE_AT_MOST: Duration = Duration::from_secs(1);
 /// lasts.
 pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
     let board = &shared.board;
-    let at_most = clock::micros(at_most(shared));
+    let (at_most, is_looked_into) = (clock::micros(at_most(shared)), is_looked_into(shared));
     let mut since: Option<(Stamp, u64)> = None;
     let mut looked_at = None;
     // The ensemble may take its time to answer, or not answer at all.
@@ -51,7 +51,7 @@ pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
                 if board.standstill_us.fetch_max(lasts, Ordering::Relaxed) < lasts {
                     board.standstill_began.store(began, Ordering::Relaxed);
                 }
-                if lasts > at_most && looked_at != Some(began) {
+                if is_looked_into && lasts > at_most && looked_at != Some(began) {
                     looked_at = Some(began);
                     looks.push(look(shared, target, servers));
                 }
@@ -76,12 +76,16 @@ async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Strin
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
-/// The longest standstill, if the lock itself does not explain it. Not asked of locks that promise nothing, nor where
-/// something was broken on purpose: there the faults explain it.
+/// Whether a standstill is held to need an explanation: not of locks that promise nothing, nor where something is broken on
+/// purpose, which explains it.
+fn is_looked_into(shared: &Shared) -> bool {
+    shared.entry.card.guarantees.exclusive && !shared.has_faults()
+}
+
+/// The longest standstill, if the lock itself does not explain it.
 pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u64) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
-    let explained = shared.has_faults() || Duration::from_micros(lasted_us) <= at_most(shared);
-    if explained || !shared.entry.card.guarantees.exclusive {
+    if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= at_most(shared) {
         return None;
     }
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
@@ -104,14 +108,12 @@ fn at_most(shared: &Shared) -> Duration {
 
 /// Servers that went away during the trial.
 fn of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
-    let uptime = |counters: &std::collections::BTreeMap<String, i64>| counters.get("zk_uptime").copied();
-    servers.iter().filter_map(move |server| {
+    servers.iter().filter_map(|server| {
         let address = &server.address;
-        if let Some(why) = &server.silent {
-            return Some(format!("{address} did not say how it is ({why})"));
+        match &server.silent {
+            Some(why) => Some(format!("{address} did not say how it is ({why})")),
+            None => server.has_restarted().then(|| format!("{address} was started anew")),
         }
-        let restarted = uptime(&server.after)? < uptime(&server.before)?;
-        restarted.then(|| format!("{address} was started anew"))
     })
 }
 

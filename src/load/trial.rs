@@ -25,7 +25,7 @@ use crate::record::{
     Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Stuck, Trial,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::zk::nodelay;
+use crate::zk::{Failure, nodelay};
 
 /// How long a drain may take before everything still under way is given up.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
@@ -33,8 +33,6 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
-/// How errors are called that lost connections end with.
-const CONNECTION_LOSS: &str = "connection loss";
 /// By how much two readings of a wall clock that nobody sets may differ.
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often the conductor reports progress.
@@ -159,7 +157,7 @@ impl<'a> Conductor<'a> {
         let lost = log
             .errors
             .iter()
-            .filter(|(kind, _)| kind.ends_with(CONNECTION_LOSS))
+            .filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()))
             .map(|(_, times)| times)
             .sum();
         let standstill = standstill::judge(&self.shared, window.start, &counters, lost);
@@ -176,7 +174,7 @@ impl<'a> Conductor<'a> {
             standstill,
             measured: sheet.measured,
             whole: sheet.whole,
-            errors: log.errors.clone(),
+            errors: std::mem::take(&mut log.errors),
             violation_count: overlaps.violation_count,
             violations: overlaps.violations,
             most_inside: self.shared.most_inside(),

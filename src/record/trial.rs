@@ -12,6 +12,7 @@ use super::{
 use crate::measure::{Counts, Histogram, Latency, Measure, Second};
 use crate::scenario::TrialSpec;
 use crate::units::{as_utc, contenders};
+use crate::verdict::Verdict;
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -133,6 +134,15 @@ pub struct ServerCounters {
     pub before: BTreeMap<String, i64>,
     /// The same after the last.
     pub after: BTreeMap<String, i64>,
+}
+
+impl ServerCounters {
+    /// Whether the server was started anew in between: it has been up for less time than before.
+    #[must_use]
+    pub fn has_restarted(&self) -> bool {
+        const KEY: &str = "zk_uptime";
+        self.after.get(KEY) < self.before.get(KEY)
+    }
 }
 
 /// Why a trial did not run to its end as it was planned.
@@ -281,6 +291,13 @@ impl Trial {
     pub fn name(&self) -> String {
         let Self { spec, .. } = self;
         format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
+    }
+
+    /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
+    #[must_use]
+    pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
+        let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
+        held.min_by_key(|trial| trial.evidence.catchable())
     }
 
     /// How many contenders had a session when the clock started.

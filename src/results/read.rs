@@ -186,16 +186,15 @@ fn same(what: &str, said: u64, found: u64) -> Option<String> {
 /// The measured phase is a part of the trial, and all that a contender acquired was acquired by one.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
+    // What was not seen of the whole is not there.
+    let seen = |count: u64| (whole.unseen == 0).then_some(count);
     let pairs = [
-        ("requests", part.requests.total(), whole.requests.total()),
-        ("notifications", part.notifications.total(), whole.notifications.total()),
-        ("acquisitions", part.acquired(), whole.acquired()),
-        ("releases", part.releases, whole.releases),
+        ("requests", part.requests.total(), seen(whole.requests.total())),
+        ("notifications", part.notifications.total(), seen(whole.notifications.total())),
+        ("acquisitions", part.acquired(), Some(whole.acquired())),
+        ("releases", part.releases, Some(whole.releases)),
     ];
-    // What is not known of the whole is not there.
-    let known = pairs
-        .into_iter()
-        .filter(|(what, ..)| whole.unseen == 0 || !["requests", "notifications"].contains(what));
+    let known = pairs.into_iter().filter_map(|(what, part, whole)| Some((what, part, whole?)));
     let larger = known.filter(|(_, part, whole)| part > whole).map(|(what, part, whole)| {
         format!("{what}: {part} in the measured phase, but {whole} in the whole trial")
     });

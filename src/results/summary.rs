@@ -154,30 +154,24 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<Counts, u64>; 10] = [
-        ("releases", |c| c.releases),
-        ("lost_while_held", |c| c.lost_while_held),
-        ("overtaken", |c| c.overtaken),
-        ("reads_acquired", |c| c.reads_acquired),
-        ("read_held_us", |c| c.read_held_us),
-        ("requests", |c| c.requests.total()),
-        ("unseen", |c| c.unseen),
-        ("names_returned", |c| c.names_returned),
-        ("bytes_sent", |c| c.bytes_sent),
-        ("bytes_received", |c| c.bytes_received),
+    let columns: [Of<Counts, Option<u64>>; 10] = [
+        ("releases", |c| Some(c.releases)),
+        ("lost_while_held", |c| Some(c.lost_while_held)),
+        ("overtaken", |c| Some(c.overtaken)),
+        ("reads_acquired", |c| Some(c.reads_acquired)),
+        ("read_held_us", |c| Some(c.read_held_us)),
+        ("requests", |c| Some(seen(c)?.requests.total())),
+        ("unseen", |c| Some(c.unseen)),
+        ("names_returned", |c| Some(seen(c)?.names_returned)),
+        ("bytes_sent", |c| Some(seen(c)?.bytes_sent)),
+        ("bytes_received", |c| Some(seen(c)?.bytes_received)),
     ];
-    // What the client library may keep to itself comes last of these; it is empty where it did.
-    let kept_back = ["requests", "names_returned", "bytes_sent", "bytes_received"];
-    let column = |(name, value): Of<Counts, u64>| match kept_back.contains(&name) {
-        true => maybe(name, move |t| seen(t).map(value)),
-        false => known(name, move |t| value(&t.trial.measured)),
-    };
-    columns.into_iter().map(column).collect()
+    columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.trial.measured))).collect()
 }
 
-/// The counts of the measured phase, where all that was sent and received was seen.
-fn seen<'t>(file: &'t TrialFile<'_>) -> Option<&'t Counts> {
-    Some(&file.trial.measured).filter(|counts| counts.unseen == 0)
+/// The counts, where all that was sent and received was seen.
+fn seen(counts: &Counts) -> Option<&Counts> {
+    Some(counts).filter(|counts| counts.unseen == 0)
 }
 
 fn notifications() -> Vec<Column> {
@@ -197,7 +191,7 @@ fn notifications() -> Vec<Column> {
     ];
     columns
         .into_iter()
-        .map(|(name, value)| maybe(name, move |t| Some(value(&seen(t)?.notifications))))
+        .map(|(name, value)| maybe(name, move |t| Some(value(&seen(&t.trial.measured)?.notifications))))
         .collect()
 }
 
@@ -205,9 +199,9 @@ fn by_name() -> Vec<Column> {
     let outcomes = Outcome::ALL.into_iter().map(|outcome| {
         known(format!("outcome_{}", outcome.name()), move |t| t.trial.measured.outcomes.get(outcome))
     });
-    let requests = RequestKind::ALL
-        .into_iter()
-        .map(|kind| maybe(format!("requests_{}", kind.name()), move |t| Some(seen(t)?.requests.get(kind))));
+    let requests = RequestKind::ALL.into_iter().map(|kind| {
+        maybe(format!("requests_{}", kind.name()), move |t| Some(seen(&t.trial.measured)?.requests.get(kind)))
+    });
     outcomes.chain(requests).collect()
 }
 

@@ -3,6 +3,7 @@
 //! The order is held by types: a [`RunWriter`] takes trials; sealing it writes what is true of the whole and
 //! gives a [`SealedRun`], which alone can be published. So no published directory lacks its `run.json`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -99,9 +100,10 @@ impl RunWriter {
     /// [`Error::Environment`] naming the file that could not be written.
     pub fn seal(self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         let Self { staging, trials } = self;
-        let (files, digest) = (std::collections::BTreeMap::new(), digest::BLANK.to_owned());
+        // What is added yet would change the digests; until then nobody else sees the directory.
+        let (files, digest) = (BTreeMap::new(), digest::BLANK.to_owned());
         let run = RunFile { schema_version: SCHEMA_VERSION, run, judged, trials, files, digest };
-        let mut sealed = SealedRun { staging, run };
+        let sealed = SealedRun { staging, run };
         sealed.write_run()?;
         Ok(sealed)
     }
@@ -128,14 +130,14 @@ impl SealedRun {
     /// # Errors
     /// [`Error::Environment`] when the disk refuses.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
+        let dir = self.staging.dir();
+        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
         self.write_run()?;
         self.staging.publish()
     }
 
-    fn write_run(&mut self) -> Result<(), Error> {
-        let dir = self.staging.dir();
-        let path = dir.join(layout::RUN);
-        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
+    fn write_run(&self) -> Result<(), Error> {
+        let path = self.staging.dir().join(layout::RUN);
         let mut text = serde_json::to_string_pretty(&self.run)
             .map_err(|error| cannot("write", &path, &std::io::Error::other(error)))?;
         text.push('\n');

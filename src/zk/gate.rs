@@ -220,20 +220,20 @@ mod tests {
     use super::*;
     use crate::zk::reactor;
 
+    async fn counting(count: Rc<Cell<u32>>) {
+        loop {
+            count.set(count.get() + 1);
+            reactor::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     #[test]
     fn behind_a_shut_gate_nothing_runs_until_it_is_opened() {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
         let counted = Rc::new(Cell::new(0));
         reactor::block_on(async {
-            let count = Rc::clone(&counted);
-            let work = scope.around(async move {
-                loop {
-                    count.set(count.get() + 1);
-                    reactor::sleep(Duration::from_millis(1)).await;
-                }
-            });
-            let task = reactor::spawn_local(work);
+            let task = reactor::spawn_local(scope.around(counting(Rc::clone(&counted))));
             while counted.get() < 3 {
                 reactor::yield_now().await;
             }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_yard_ends_what_was_started_in_it_and_nothing_else() {
+    fn a_killed_scope_ends_what_was_started_in_it_and_nothing_else() {
         let scope = TaskScope::default();
         reactor::block_on(async {
             let dropped = Rc::new(());
@@ -281,17 +281,8 @@ mod tests {
         let scope = TaskScope::behind(Arc::clone(&gate));
         reactor::block_on(async {
             let counted = Rc::new(Cell::new(0));
-            let counting = |count: &Rc<Cell<u32>>| {
-                let count = Rc::clone(count);
-                async move {
-                    loop {
-                        count.set(count.get() + 1);
-                        reactor::sleep(Duration::from_millis(1)).await;
-                    }
-                }
-            };
             // Given a detached task that nobody waits for
-            scope.around(async { reactor::spawn_detached(counting(&counted)) }).await;
+            scope.around(async { reactor::spawn_detached(counting(Rc::clone(&counted))) }).await;
             while counted.get() < 3 {
                 reactor::yield_now().await;
             }

@@ -127,7 +127,7 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
     // Given a hundred waits of a microsecond, and two that had not ended after four seconds, of which one timed out
     let mut view = known();
     let trial = &mut view.cells[0].repetitions[0];
-    (trial.acquired, trial.unserved, trial.timed_out) = (100, 2, 1);
+    (trial.acquired, trial.timed_out) = (100, 1);
     trial.unserved_wait = Some(records::histogram(&[4_000_000, 4_000_000]));
     // When the table is drawn
     let shown = terminal(&view, PLAIN);
@@ -144,7 +144,6 @@ fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once()
     // Given a starved contender: of 500 waits one is not served, and it lasts as long as the trial
     let mut view = known();
     let trial = &mut view.cells[0].repetitions[0];
-    trial.unserved = 1;
     trial.unserved_wait = Some(records::histogram(&[10_000_000]));
     let shown = terminal(&view, PLAIN);
     let row = words(&shown, "predecessor-watch  ").join(" ");

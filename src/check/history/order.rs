@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::judgement::OrderReport;
-use crate::check::inside::Inside;
+use crate::check::inside::{Inside, on_axis};
 use crate::record::history::{Claim, LockKind, Place};
 
 /// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
@@ -165,11 +165,6 @@ impl Order {
         self.report.not_compared += 1;
         self.report.not_compared_across_clocks += u64::from(clock_before != next.clock);
     }
-}
-
-/// No zxid is negative.
-fn on_axis(zxid: i64) -> u64 {
-    u64::try_from(zxid).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::args::RunArgs;
 use super::output;
 use super::scenario_file::ScenarioFile;
-use crate::catalog::Holders;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{self, Environment, TOP, Workspace, make_chroot, run_trial};
@@ -198,13 +197,8 @@ impl Session {
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {
         let strategy = &trial.spec.strategy;
-        let kind = match lock::find(&strategy.name).map(|entry| entry.card.guarantees.holders) {
-            Some(Holders::ReadersOrOneWriter) => LockKind::ReadWrite,
-            Some(Holders::Leases(param)) => {
-                LockKind::Semaphore(lock::count_of(&strategy.params, param, 1).try_into().unwrap_or(u32::MAX))
-            }
-            _ => LockKind::Mutex,
-        };
+        let kind = lock::find(&strategy.name)
+            .map_or(LockKind::Mutex, |entry| load::kind_of(entry, &strategy.params));
         write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
     }
 

@@ -7,7 +7,7 @@ use super::plot::{Marked, Series, draw_series};
 use super::sheet::Sheet;
 use crate::measure::{Measure, Survival};
 use crate::report::View;
-use crate::report::view::Cell;
+use crate::report::view::{Cell, Repetition};
 use crate::units;
 
 /// The contender count that the chart is drawn for; `None` when there is no sample.
@@ -21,7 +21,7 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
     let shown = |cell: &Cell| cell.contenders == contenders && cell.has_samples(measure);
-    let unserved = |cell: &Cell| cell.sum(|one| one.unserved);
+    let unserved = |cell: &Cell| cell.sum(Repetition::unserved);
     let bound = view.cells.iter().any(|cell| shown(cell) && measure == Measure::Wait && unserved(cell) > 0);
     let bound = bound.then(|| {
         "Waits that were not served are longer than they are known to be: a line ends where only they are left."

@@ -48,7 +48,7 @@ impl Grid {
 pub(super) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
     let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
-    let unserved = view.cells.iter().any(|cell| cell.sum(|one| one.unserved) > 0);
+    let unserved = view.cells.iter().any(|cell| cell.sum(Repetition::unserved) > 0);
     let bound =
         view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
     let unserved = match (unserved, bound) {
@@ -125,7 +125,7 @@ fn contenders(cell: &Cell) -> String {
 
 /// Waits that were not served, in all repetitions.
 fn unserved(cell: &Cell) -> String {
-    match cell.sum(|one| one.unserved) {
+    match cell.sum(Repetition::unserved) {
         0 => not_measured(),
         some => some.to_string(),
     }

@@ -92,7 +92,8 @@ impl Cell {
     /// Whether a repetition that counts has samples of that measure.
     #[must_use]
     pub fn has_samples(&self, measure: Measure) -> bool {
-        self.counting().any(|one| one.survival(measure).is_some())
+        let all = |one| [Repetition::samples(one, measure), Repetition::unserved_samples(one, measure)];
+        self.counting().flat_map(all).flatten().any(|samples| !samples.is_empty())
     }
 
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
@@ -119,9 +120,7 @@ impl Cell {
         let all = |samples: fn(&Repetition, Measure) -> Option<&Histogram>| {
             self.counting().filter_map(|one| samples(one, measure)).cloned().reduce(pooled)
         };
-        let unserved = |one: &Repetition| one.unserved_wait.clone().filter(|_| measure == Measure::Wait);
-        let unserved = self.counting().filter_map(unserved).reduce(pooled);
-        Survival::of(all(Repetition::samples).as_ref(), unserved.as_ref())
+        Survival::of(all(Repetition::samples).as_ref(), all(Repetition::unserved_samples).as_ref())
     }
 
     /// Requests per acquisition, kind by kind, of the repetition with the median total (or of the two in the middle, half
@@ -212,11 +211,10 @@ pub struct Repetition {
     pub acquired: u64,
     /// Acquires that timed out.
     pub timed_out: u64,
-    /// Waits that ended without the lock, timed out or otherwise, or had not ended when the measured phase did.
-    pub unserved: u64,
     /// Samples of the waits that were served.
     pub wait: Option<Histogram>,
-    /// Samples of those that were not: each lasted at least so long.
+    /// Samples of those that ended without the lock, timed out or otherwise, or had not ended when the measured phase did:
+    /// each lasted at least so long.
     pub unserved_wait: Option<Histogram>,
     /// Samples of the handoff.
     pub handoff: Option<Histogram>,
@@ -255,7 +253,6 @@ impl Repetition {
             took_part: 0,
             acquired: 0,
             timed_out: 0,
-            unserved: 0,
             wait: None,
             unserved_wait: None,
             handoff: None,
@@ -282,6 +279,17 @@ impl Repetition {
         (!self.requests.is_empty()).then(|| self.requests.iter().map(|(_, amount)| amount).sum())
     }
 
+    /// How many waits were not served.
+    #[must_use]
+    pub fn unserved(&self) -> u64 {
+        self.unserved_wait.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// Samples of the waits that were not served, where that is what is measured.
+    fn unserved_samples(&self, measure: Measure) -> Option<&Histogram> {
+        self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait)
+    }
+
     /// Whether a promise was broken.
     #[must_use]
     pub fn is_violated(&self) -> bool {
@@ -291,8 +299,7 @@ impl Repetition {
     /// The samples of a measure, with the waits that were not served among the others.
     #[must_use]
     pub fn survival(&self, measure: Measure) -> Option<Survival> {
-        let unserved = self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait);
-        Survival::of(self.samples(measure), unserved)
+        Survival::of(self.samples(measure), self.unserved_samples(measure))
     }
 
     /// The samples of wait or handoff; `None` for every other measure.

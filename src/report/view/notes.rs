@@ -31,7 +31,7 @@ impl View {
 
     /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
     fn unserved_of(&self, cell: &Cell) -> Option<String> {
-        let (unserved, timed_out) = (cell.sum(|one| one.unserved), cell.sum(|one| one.timed_out));
+        let (unserved, timed_out) = (cell.sum(Repetition::unserved), cell.sum(|one| one.timed_out));
         let acquired = cell.sum(|one| one.acquired);
         let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
         (unserved > 0 && told).then(|| {

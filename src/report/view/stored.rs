@@ -5,7 +5,6 @@ use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, Stuck, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, format_micros};
-use crate::verdict::Verdict;
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -33,8 +32,7 @@ impl View {
 
 /// What the verdict rests on in the trial in which that is the least.
 fn evidence(trials: &[Trial]) -> Option<String> {
-    let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
-    let trial = held.min_by_key(|trial| trial.evidence.catchable())?;
+    let trial = Trial::with_least_evidence(trials)?;
     let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
     Some(format!("in the trial with the least ({label}, {contenders}) {}", trial.evidence.describe()))
 }
@@ -60,7 +58,6 @@ fn cells(trials: &[(usize, &Trial)]) -> Vec<Cell> {
 
 fn repetition(trial: &Trial) -> Repetition {
     let (derived, counts) = (trial.derived(), &trial.measured);
-    let unserved = trial.histograms.get(&Measure::Unserved);
     Repetition {
         throughput: derived.throughput_per_s,
         fan_out: derived.fan_out,
@@ -72,9 +69,8 @@ fn repetition(trial: &Trial) -> Repetition {
         took_part: trial.took_part(),
         acquired: counts.acquired(),
         timed_out: counts.outcomes.get(Outcome::TimedOut),
-        unserved: unserved.map_or(0, |samples| samples.len()),
         wait: trial.histograms.get(&Measure::Wait).cloned(),
-        unserved_wait: unserved.cloned(),
+        unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
         per_second: full_seconds(trial),
         invalid: trial.health.invalid.clone(),
