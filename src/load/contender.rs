@@ -147,10 +147,10 @@ impl Contender {
     }
 
     fn is_done(&self) -> bool {
-        match (self.shared.spec.load, self.shared.spec.stop) {
+        match (&self.shared.spec.load, self.shared.spec.stop) {
             (Load::Batch, _) => true,
             (Load::Closed, Stop::Acquisitions(wanted)) => self.recorder.acquired() >= wanted,
-            (Load::Closed, Stop::After(_)) => false,
+            (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => false,
         }
     }
 

@@ -15,6 +15,7 @@ mod pace;
 mod progress;
 mod recorder;
 mod scene;
+mod schedule;
 mod shared;
 mod standstill;
 mod trial;

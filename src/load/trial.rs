@@ -260,8 +260,8 @@ impl<'a> Conductor<'a> {
         let spec = self.shared.spec.clone();
         let start = clock::now() + clock::micros(NOTICE);
         let open = start + clock::micros(spec.ramp_up + spec.warm_up);
-        let close = match (spec.load, spec.stop) {
-            (Load::Closed, Stop::After(duration)) => open + clock::micros(duration),
+        let close = match (&spec.load, spec.stop) {
+            (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
             _ => Stamp::MAX,
         };
         self.shared.signals.window.send_replace(Window { start: open, end: close });
@@ -271,7 +271,7 @@ impl<'a> Conductor<'a> {
         self.lead_in("ramp", spec.ramp_up).await;
         self.lead_in("warm-up", spec.warm_up).await;
         let expected = match spec.stop {
-            Stop::After(duration) if spec.load == Load::Closed => Some(duration),
+            Stop::After(duration) if spec.load != Load::Batch => Some(duration),
             _ => None,
         };
         let begin = self.phase_begins("measure", expected);
@@ -370,12 +370,12 @@ impl<'a> Conductor<'a> {
         }
         let shared = Arc::clone(&self.shared);
         let ends = async {
-            match shared.spec.load {
+            match &shared.spec.load {
                 Load::Batch => {
                     batch::conduct(&shared).await;
                     batch::quiet(&shared).await;
                 }
-                Load::Closed => closed_loop_ends(&shared, close).await,
+                Load::Closed | Load::Open(_) => closed_loop_ends(&shared, close).await,
             }
         };
         let mut given_up = None;
@@ -522,10 +522,10 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
 
 /// Reports progress for as long as it is polled.
 async fn tick(shared: &Shared, sink: Sink<'_>) {
-    let of = match (shared.spec.load, shared.spec.stop) {
+    let of = match (&shared.spec.load, shared.spec.stop) {
         (Load::Batch, _) => Some(shared.spec.contenders as u64),
         (Load::Closed, Stop::Acquisitions(each)) => Some(each * shared.spec.contenders as u64),
-        (Load::Closed, Stop::After(_)) => None,
+        (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => None,
     };
     loop {
         sink(Event::Tick { acquired: shared.board.acquired.load(Ordering::Relaxed), of });
@@ -535,8 +535,8 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
 
 /// Seconds for which the timeline has room; a phase that ends by acquisitions gets a generous guess.
 fn expected_seconds(spec: &TrialSpec) -> usize {
-    let guess = match (spec.load, spec.stop) {
-        (Load::Closed, Stop::After(duration)) => duration,
+    let guess = match (&spec.load, spec.stop) {
+        (Load::Closed | Load::Open(_), Stop::After(duration)) => duration,
         _ => Duration::from_secs(3_600),
     };
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)

@@ -129,11 +129,11 @@ impl<'c> Draft<'c> {
 
     /// The scenario, if nothing is missing.
     pub(super) fn complete(&self) -> Option<Scenario> {
-        let load = self.load?;
-        let stop = match (load, self.duration, self.acquisitions) {
+        let load = self.load.clone()?;
+        let stop = match (&load, self.duration, self.acquisitions) {
             (Load::Batch, _, _) => Stop::Acquisitions(1),
-            (Load::Closed, Some(duration), _) => Stop::After(duration),
-            (Load::Closed, None, acquisitions) => Stop::Acquisitions(acquisitions?),
+            (Load::Closed | Load::Open(_), Some(duration), _) => Stop::After(duration),
+            (Load::Closed | Load::Open(_), None, acquisitions) => Stop::Acquisitions(acquisitions?),
         };
         let ensemble = match (&self.connect, &self.compose) {
             (Some(connect), _) => EnsembleChoice::Connect(connect.clone()),

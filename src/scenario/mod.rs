@@ -1,6 +1,7 @@
 //! The scenario file: text in, a plan or diagnostics out. Pure; knows nothing of ZooKeeper.
 
 mod advice;
+mod arrivals;
 mod diagnostic;
 mod distribution;
 mod draft;
@@ -22,6 +23,7 @@ mod syntax;
 mod values;
 
 pub use advice::{Advice, of as advice};
+pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
 pub use model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Settling, Stop, StrategyChoice, TrialSpec};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::arrivals::Open;
 use super::distribution::Distribution;
 use crate::catalog::ParamValue;
 use crate::catalog::fault::FaultChoice;
@@ -42,22 +43,34 @@ pub struct StrategyChoice {
 }
 
 /// How contenders arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Each contender again and again, with think time.
     Closed,
     /// The first holds until all are queued, then each acquires once.
     Batch,
+    /// Arrivals that come when they come; the contenders are the sessions that serve them.
+    Open(Open),
 }
 
 impl Load {
     /// The word in the scenario file and in outputs.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Batch => "batch",
+            Self::Open(_) => "open",
+        }
+    }
+
+    /// What an open load is.
+    #[must_use]
+    pub fn open(&self) -> Option<&Open> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Closed | Self::Batch => None,
         }
     }
 }

@@ -75,7 +75,7 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         think: scenario.think.scaled(scale),
         read_ratio: scenario.read_ratio,
         depth: scenario.depth,
-        load: scenario.load,
+        load: scenario.load.clone(),
         stop,
         ramp_up: scenario.ramp_up.mul_f64(scale),
         warm_up: scenario.warm_up.mul_f64(scale),

@@ -31,7 +31,7 @@ pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
 
 fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (duration, acquisitions) = (draft.places.get("duration"), draft.places.get("acquisitions"));
-    match (draft.load, duration, acquisitions) {
+    match (&draft.load, duration, acquisitions) {
         (Some(Load::Closed), Some(one), Some(other)) => {
             let later = if one.key.start > other.key.start { one } else { other };
             sink.error(
@@ -56,7 +56,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
         _ => {}
     }
     if let (Some(Load::Batch), Some(count @ 2..), Some(place)) =
-        (draft.load, draft.acquisitions, acquisitions)
+        (&draft.load, draft.acquisitions, acquisitions)
     {
         sink.error(
             place.value.clone(),

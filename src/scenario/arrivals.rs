@@ -1,0 +1,213 @@
+//! An open load: arrivals that come when they come, however slow the lock is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::as_us;
+
+/// How arrivals come, and what becomes of those that find no free session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Open {
+    /// When they come.
+    pub arrivals: Arrivals,
+    /// Which lock each asks for.
+    pub popularity: Popularity,
+    /// What becomes of those that find no free session.
+    pub late: Late,
+    /// How long after the measured phase the backlog may take to be served.
+    #[serde(rename = "backlog_at_most_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub backlog_at_most: Duration,
+}
+
+/// A process of arrivals. Rates are in arrivals a second, over all contenders and locks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly spaced.
+    Constant {
+        /// Arrivals a second.
+        rate: f64,
+    },
+    /// Independent of each other: exponential gaps.
+    Poisson {
+        /// Arrivals a second.
+        rate: f64,
+    },
+    /// An interrupted Poisson process: bursts of exponential length, and nothing in between.
+    Bursts {
+        /// Arrivals a second on average.
+        rate: f64,
+        /// The rate within a burst, as a multiple of the average; more than 1.
+        peak: f64,
+        /// The mean length of a burst.
+        #[serde(rename = "length_us", with = "as_us")]
+        #[schemars(with = "u64")]
+        length: Duration,
+    },
+    /// A Poisson process whose rate goes up and down as a sine does.
+    Day {
+        /// Arrivals a second on average.
+        rate: f64,
+        /// By which share of the average the rate goes up and down, 0 to 1.
+        amplitude: f64,
+        /// How long a day takes.
+        #[serde(rename = "period_us", with = "as_us")]
+        #[schemars(with = "u64")]
+        period: Duration,
+    },
+    /// A Poisson process whose rate changes evenly from the beginning of the measured phase to its end.
+    Ramp {
+        /// Arrivals a second at first.
+        from: f64,
+        /// Arrivals a second at the end.
+        to: f64,
+    },
+    /// A Poisson process whose rate changes at once; the last step lasts.
+    Steps(Vec<Step>),
+    /// What a file says.
+    Replay(Replay),
+}
+
+/// A time of one rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// How long it lasts.
+    #[serde(rename = "lasts_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub lasts: Duration,
+}
+
+/// Arrivals from a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Replay {
+    /// The file, as the scenario names it.
+    pub file: PathBuf,
+    /// How many arrivals it has.
+    pub count: usize,
+    /// The arrivals themselves, by their time; not kept with the results.
+    #[serde(skip)]
+    pub trace: Arc<[TraceArrival]>,
+}
+
+/// One arrival of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceArrival {
+    /// Microseconds after the first.
+    pub at_us: u64,
+    /// The lock that it asks for, where the file says so: a number from 0.
+    pub lock: Option<usize>,
+    /// How long it holds, where the file says so.
+    pub hold: Option<Duration>,
+}
+
+/// Which of many locks an arrival asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Popularity {
+    /// Each as often as any other.
+    #[default]
+    Uniform,
+    /// The k-th most popular in proportion to 1 / k to this power.
+    Zipf(f64),
+}
+
+/// What becomes of an arrival that finds no free session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Late {
+    /// It waits for one, and that is part of its wait.
+    #[default]
+    Keep,
+    /// It is dropped, and counted.
+    Drop,
+}
+
+impl Arrivals {
+    /// Arrivals a second, on average over that time from the beginning of the measured phase.
+    #[must_use]
+    pub fn mean_rate(&self, over: Duration) -> f64 {
+        match self {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Bursts { rate, .. }
+            | Self::Day { rate, .. } => *rate,
+            Self::Ramp { from, to } => f64::midpoint(*from, *to),
+            Self::Steps(steps) => mean_of_steps(steps, over.as_secs_f64()),
+            Self::Replay(replay) => {
+                let over_us = crate::clock::micros(over);
+                let within = replay.trace.iter().filter(|arrival| arrival.at_us < over_us).count();
+                within as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE)
+            }
+        }
+    }
+
+    /// Whether the process is the same at all times, so that there can be a steady state.
+    #[must_use]
+    pub fn is_stationary(&self) -> bool {
+        matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
+    }
+
+    /// The same with every rate multiplied: what a rate for each contender is for all of them.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Constant { rate } => Self::Constant { rate: rate * factor },
+            Self::Poisson { rate } => Self::Poisson { rate: rate * factor },
+            Self::Bursts { rate, peak, length } => Self::Bursts { rate: rate * factor, peak, length },
+            Self::Day { rate, amplitude, period } => Self::Day { rate: rate * factor, amplitude, period },
+            Self::Ramp { from, to } => Self::Ramp { from: from * factor, to: to * factor },
+            Self::Steps(steps) => {
+                Self::Steps(steps.into_iter().map(|step| Step { rate: step.rate * factor, ..step }).collect())
+            }
+            replay @ Self::Replay(_) => replay,
+        }
+    }
+
+    /// The same with all times multiplied: as many arrivals, within another time.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        match self.times(1.0 / factor) {
+            Self::Bursts { rate, peak, length } => {
+                Self::Bursts { rate, peak, length: length.mul_f64(factor) }
+            }
+            Self::Day { rate, amplitude, period } => {
+                Self::Day { rate, amplitude, period: period.mul_f64(factor) }
+            }
+            Self::Steps(steps) => Self::Steps(
+                steps.into_iter().map(|step| Step { lasts: step.lasts.mul_f64(factor), ..step }).collect(),
+            ),
+            Self::Replay(replay) => Self::Replay(replay.scaled(factor)),
+            other => other,
+        }
+    }
+}
+
+impl Replay {
+    fn scaled(self, factor: f64) -> Self {
+        let scaled = |arrival: &TraceArrival| TraceArrival {
+            at_us: (arrival.at_us as f64 * factor) as u64,
+            lock: arrival.lock,
+            hold: arrival.hold.map(|hold| hold.mul_f64(factor)),
+        };
+        Self { trace: self.trace.iter().map(scaled).collect(), ..self }
+    }
+}
+
+fn mean_of_steps(steps: &[Step], over_s: f64) -> f64 {
+    let mut left_s = over_s;
+    let mut arrivals = 0.0;
+    for step in steps {
+        let lasts_s = step.lasts.as_secs_f64().min(left_s);
+        arrivals += step.rate * lasts_s;
+        left_s -= lasts_s;
+    }
+    arrivals += steps.last().map_or(0.0, |step| step.rate) * left_s;
+    arrivals / over_s.max(f64::MIN_POSITIVE)
+}
