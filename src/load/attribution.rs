@@ -1,6 +1,7 @@
 //! Finds out what caused each notification: a release, a newcomer, a waiter that left.
 
 use super::scene::Scene;
+use super::shared::Shared;
 use crate::clock::Stamp;
 use crate::measure::{Measure, Notifications, Sheet};
 use crate::zk::changes::Change;
@@ -24,9 +25,19 @@ enum Cause {
 
 /// A notification whose cause nobody has seen yet.
 struct Unresolved {
+    lock: usize,
     at: Stamp,
     arm: Arm,
     useful: bool,
+}
+
+/// A release by its lock and its queue number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnRelease {
+    /// The lock.
+    pub lock: usize,
+    /// The number of the node by which it was held.
+    pub number: i64,
 }
 
 /// One contender's notifications on the way to their causes. Allocates only until its buffers have grown to
@@ -35,8 +46,8 @@ pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
     pub inbox: Vec<Arrival>,
     unresolved: Vec<Unresolved>,
-    /// The queue number that this contender itself released last.
-    pub own_release: Option<i64>,
+    /// What this contender itself released last.
+    pub own_release: Option<OwnRelease>,
 }
 
 impl Default for Attribution {
@@ -48,16 +59,19 @@ impl Default for Attribution {
 impl Attribution {
     /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
     /// let this contender in: useful, if a release caused it; every other one was spurious.
-    pub fn settle(&mut self, scene: &Scene, sheet: &mut Sheet, acquired: bool) {
+    pub fn settle(&mut self, shared: &Shared, lock: usize, sheet: &mut Sheet, acquired: bool) {
         let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
         for (position, arrival) in self.inbox.iter().enumerate() {
             let useful = last_awaited == Some(position);
-            let cause = cause_of(scene, arrival);
+            // A watch that was left at one lock may fire while the contender is at another.
+            let of_path = || shared.lock_of_node(&arrival.path);
+            let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
+            let cause = cause_of(&shared.scenes[lock], arrival);
             match arrival.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
-                    self.unresolved.push(Unresolved { at: arrival.at, arm, useful });
+                    self.unresolved.push(Unresolved { lock, at: arrival.at, arm, useful });
                 }
-                _ => record(sheet, arrival.at, &cause, useful, self.own_release),
+                _ => record(sheet, arrival.at, &cause, useful, self.own_number(lock)),
             }
         }
         self.inbox.clear();
@@ -65,9 +79,10 @@ impl Attribution {
 
     /// Records the notifications whose cause was open, by now that somebody has listed after the change. At the
     /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
-    pub fn settle_late(&mut self, scene: &Scene, sheet: &mut Sheet, at_the_end: bool) {
+    pub fn settle_late(&mut self, shared: &Shared, sheet: &mut Sheet, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
+            let scene = &shared.scenes[late.lock];
             let mut cause = cause_of_change(scene, &late.arm, late.at);
             if matches!(cause, Cause::NotYetKnown) {
                 if !at_the_end {
@@ -75,9 +90,14 @@ impl Attribution {
                 }
                 cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
             }
+            let own = own.filter(|own| own.lock == late.lock).map(|own| own.number);
             record(sheet, late.at, &cause, late.useful, own);
             false
         });
+    }
+
+    fn own_number(&self, lock: usize) -> Option<i64> {
+        self.own_release.filter(|own| own.lock == lock).map(|own| own.number)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One contender: a would-be holder with its own session, from joining to closing.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::control::{Connection, Control};
 use super::observation::Observation;
 use super::overlaps::Doubt;
-use super::pace::Pace;
+use super::pace::{Pace, Served, Turn};
 use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
 use super::shared::{FirstDone, Shared};
 use crate::catalog::Mode;
@@ -34,7 +35,10 @@ pub struct Contender {
     shared: Arc<Shared>,
     observation: Observation,
     recorder: Recorder,
+    /// Its object of the lock that it uses now.
     strategy: Box<dyn Strategy>,
+    /// Its objects of the other locks that it has used, by their number.
+    others: BTreeMap<usize, Box<dyn Strategy>>,
     session: Option<Session>,
     connection: Connection,
     control: Arc<Control>,
@@ -45,12 +49,13 @@ impl Contender {
     /// A contender that has not joined yet.
     #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
-        let strategy = (shared.entry.build)(&shared.lock_config(id));
+        let control = Arc::clone(&shared.controls[id]);
+        let strategy = (shared.entry.build)(&shared.lock_config(id, control.lock()));
         let pace = Pace::new(&shared.spec, id);
         let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
-        let control = Arc::clone(&shared.controls[id]);
         let connection = Connection::default();
-        Self { id, shared, observation, recorder, strategy, session: None, connection, control, pace }
+        let others = BTreeMap::new();
+        Self { id, shared, observation, recorder, strategy, others, session: None, connection, control, pace }
     }
 
     /// Joins, contends until the load ends, waits for the close signal, closes.
@@ -122,10 +127,8 @@ impl Contender {
     }
 
     async fn contend(&mut self) {
-        let drain = self.shared.signals.drain.clone();
-        while let Some(intended) = self.pace.intended_start(&drain).await {
-            let Some(intended) = self.come_in(intended, &drain).await else { return };
-            self.turn(intended).await;
+        while let Some(turn) = self.next_turn().await {
+            self.take_turn(turn).await;
             if self.shared.has_faults() {
                 self.control.admission.go_out();
             }
@@ -135,6 +138,55 @@ impl Contender {
                 board.first_done.get_or_init(|| FirstDone { at: clock::now(), acquired });
                 return;
             }
+        }
+    }
+
+    /// Waits for the next turn; `None` when there is none any more.
+    async fn next_turn(&mut self) -> Option<Turn> {
+        let drain = self.shared.signals.drain.clone();
+        if self.shared.open.is_some() {
+            return self.next_arrival(&drain).await;
+        }
+        let intended = self.pace.intended_start(&drain).await?;
+        let intended = self.come_in(intended, &drain).await?;
+        Some(self.pace.turn(intended))
+    }
+
+    /// Takes the next arrival and waits until it is due.
+    async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
+        // An arrival waits for nobody who could not serve it: whoever has failed, has no session or is kept away.
+        loop {
+            let intended = self.pace.intended_start(drain).await?;
+            self.come_in(intended, drain).await?;
+            if self.session_or_rejoin().await.is_some() {
+                break;
+            }
+            if self.shared.has_faults() {
+                self.control.admission.go_out();
+            }
+            self.pace.pause(clock::now(), ERROR_PAUSE);
+        }
+        let shared = Arc::clone(&self.shared);
+        let arrivals = shared.open.as_ref()?;
+        let taken = clock::now();
+        let next = arrivals.take(taken)?;
+        drain.run_until_cancelled(reactor::sleep_until(Some(next.due))).await?;
+        if arrivals.is_cancelled(next.number) {
+            return None;
+        }
+        self.turn_to(next.arrival.lock);
+        let (mode, hold) = (next.arrival.mode, Some(next.arrival.hold));
+        Some(Turn { intended: next.due, arrival: Some(Served { number: next.number, taken }), mode, hold })
+    }
+
+    /// Uses that lock from now on.
+    fn turn_to(&mut self, lock: usize) {
+        let before = self.control.lock();
+        if lock != before {
+            let build = || (self.shared.entry.build)(&self.shared.lock_config(self.id, lock));
+            let strategy = self.others.remove(&lock).unwrap_or_else(build);
+            self.others.insert(before, std::mem::replace(&mut self.strategy, strategy));
+            self.control.uses(lock);
         }
     }
 
@@ -155,12 +207,13 @@ impl Contender {
     }
 
     /// One acquire, hold and release, or whatever else comes of it.
-    async fn turn(&mut self, intended: Stamp) {
+    async fn take_turn(&mut self, turn: Turn) {
         let Some(session) = self.session_or_rejoin().await else {
+            self.recorder.could_not_start(&turn);
             self.pace.pause(clock::now(), ERROR_PAUSE);
             return;
         };
-        let attempt = self.recorder.arrives(&session, intended, self.pace.mode());
+        let attempt = self.recorder.arrives(&session, turn);
         let patience = Patience {
             deadline: self
                 .shared
@@ -191,7 +244,7 @@ impl Contender {
     /// Ends as a process that is killed, in the middle of what it does, and comes back as another one.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
-        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        self.new_strategies();
         self.session = None;
         session.crash();
         self.control.has_died();
@@ -231,7 +284,7 @@ impl Contender {
         self.recorder.write_to_resource(session, &held);
         let thaws = self.control.gate.times_opened();
         let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
-        let intended = self.pace.hold();
+        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
         let dies = self.shared.has_faults() && self.control.dies_holding();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
@@ -399,9 +452,14 @@ impl Contender {
         }
     }
 
-    /// Gives the lock object up for a new one, with all that it has started.
+    fn new_strategies(&mut self) {
+        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id, self.control.lock()));
+        self.others.clear();
+    }
+
+    /// Gives the lock objects up for new ones, with all that they have started.
     fn give_up_strategy(&mut self) {
-        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id));
+        self.new_strategies();
         if let Some(scope) = TaskScope::here() {
             scope.end_detached();
         }

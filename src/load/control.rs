@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -27,11 +27,29 @@ pub struct Control {
     dying: Notify,
     died: AtomicU64,
     waits_since: AtomicU64,
+    lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
     expired: Mutex<Vec<i64>>,
 }
 
 impl Control {
+    /// One whose contender uses that lock.
+    #[must_use]
+    pub fn at(lock: usize) -> Self {
+        Self { lock: AtomicUsize::new(lock), ..Self::default() }
+    }
+
+    /// The lock that it uses now.
+    #[must_use]
+    pub fn lock(&self) -> usize {
+        self.lock.load(Ordering::Acquire)
+    }
+
+    /// It uses that lock from now on.
+    pub fn uses(&self, lock: usize) {
+        self.lock.store(lock, Ordering::Release);
+    }
+
     /// Asks the contender to die in the middle of what it does, once it does that, and to come back as another
     /// process.
     pub fn crash(&self, doing: Doing) {

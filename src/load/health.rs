@@ -14,6 +14,7 @@ use super::observation::ThreadRecord;
 use crate::clock::{self, Stamp};
 use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::Health;
+use crate::units::format_micros;
 
 /// The largest share of a result that may be the generator's own lag.
 pub const LAG_SHARE_AT_MOST: f64 = 0.2;
@@ -86,7 +87,11 @@ pub fn judge(
     let share_of = |part: fn(&HostTimes) -> u64| {
         host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
     };
+    let lateness = sheet.histogram(Measure::Lateness);
+    let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
+    let turn_us = sheet.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
     Health {
+        lateness_p99_us,
         timer_lag_p99_us: timer_lag.value_at_quantile(0.99),
         timer_lag_max_us: timer_lag.max(),
         dispatch_lag_p99_us: sheet.histogram(Measure::DispatchLag).value_at_quantile(0.99),
@@ -98,7 +103,10 @@ pub fn judge(
         resident_bytes: process().map(|(_, bytes)| bytes),
         standstill_us: 0,
         hold_overshoot_share: hold_share,
-        invalid: lag_share.and_then(invalid_by_lag).or_else(|| invalid_by_holds(hold_share?, overshoot_us)),
+        invalid: lag_share
+            .and_then(invalid_by_lag)
+            .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
+            .or_else(|| invalid_by_lateness(lateness_p99_us?, turn_us)),
     }
 }
 
@@ -136,9 +144,32 @@ fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
     })
 }
 
+/// The largest lateness, 99th percentile, as a share of what an arrival takes from acquire to release.
+const LATENESS_SHARE_AT_MOST: f64 = 0.05;
+
+fn invalid_by_lateness(p99_us: u64, turn_us: f64) -> Option<String> {
+    let late_us = p99_us as f64;
+    (late_us > TIMER_US && late_us > LATENESS_SHARE_AT_MOST * turn_us).then(|| {
+        format!(
+            "the generator was late: 1 % of the arrivals began {} or more after they were due (limit {}); \
+             ask for a lower rate, or use more generator threads (--threads) or another host",
+            format_micros(p99_us),
+            format_micros(TIMER_US as u64)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_generator_that_is_late_makes_the_trial_invalid_unless_holds_are_long_beside_that() {
+        assert_eq!(invalid_by_lateness(1_900, 0.0), None);
+        let why = invalid_by_lateness(5_000, 20_000.0).unwrap();
+        assert!(why.contains("5 ms") && why.contains("limit 2 ms"), "{why}");
+        assert_eq!(invalid_by_lateness(5_000, 1_000_000.0), None, "half a percent of a second");
+    }
 
     #[test]
     fn a_material_lag_makes_the_trial_invalid_and_says_what_to_do() {

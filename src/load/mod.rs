@@ -1,6 +1,7 @@
 //! Doing: contenders on generator threads, the load models, the phases of a trial.
 
 mod accounting;
+mod arrivals;
 mod attribution;
 mod batch;
 mod breaking;

@@ -11,6 +11,28 @@ use crate::clock::{self, Stamp};
 use crate::scenario::{Distribution, TrialSpec};
 use crate::zk::reactor;
 
+/// What a contender is to do next.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    /// When it should begin; waits are counted from then.
+    pub intended: Stamp,
+    /// Which arrival of an open load it serves.
+    pub arrival: Option<Served>,
+    /// What it asks for.
+    pub mode: Mode,
+    /// How long it is to hold; drawn when it holds, where nothing says so before.
+    pub hold: Option<Duration>,
+}
+
+/// The arrival of an open load that a turn serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    /// Its place in the order of arrival.
+    pub number: usize,
+    /// When a contender was free for it.
+    pub taken: Stamp,
+}
+
 /// One contender's timing, drawn from the trial's seed so that a trial can be repeated.
 pub struct Pace {
     rng: ChaCha8Rng,
@@ -75,8 +97,13 @@ impl Pace {
         self.next = at + clock::micros(pause);
     }
 
+    /// The next turn, where nothing but this pace says what it is.
+    pub fn turn(&mut self, intended: Stamp) -> Turn {
+        Turn { intended, arrival: None, mode: self.mode(), hold: None }
+    }
+
     /// Draws what the next acquire asks for.
-    pub fn mode(&mut self) -> Mode {
+    fn mode(&mut self) -> Mode {
         // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 nobody.
         if self.reads.random::<f64>() < self.read_ratio { Mode::Read } else { Mode::Write }
     }

@@ -99,7 +99,7 @@ async fn describe(
         .iter()
         .map(|(contender, since)| Stuck {
             contender: *contender,
-            lock: shared.scene_of(*contender),
+            lock: shared.lock_of(*contender),
             waited_us: now - since,
             node: None,
             position: None,
@@ -157,7 +157,7 @@ impl Node {
         let whose = match (0..shared.controls.len()).find(is_owner) {
             None => "no contender knows of it".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, of an earlier turn"),
-            Some(id) if shared.scenes[shared.scene_of(id)].all_inside().contains(&id) => {
+            Some(id) if shared.scenes[shared.lock_of(id)].all_inside().contains(&id) => {
                 format!("contender {id}, which is inside")
             }
             Some(id) => format!("contender {id}, which is not inside"),

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::observation::Observation;
 use super::overlaps::{Doubt, Overlap};
+use super::pace::{Served, Turn};
 use super::scene::{Exit, Occupant, Scene};
 use super::shared::Shared;
 use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, QueueNode};
-use crate::measure::{Measure, Outcome};
+use crate::measure::{Measure, Outcome, Sheet};
 use crate::record::history::SessionState;
 use crate::record::{Claim, Deed, Grant, Moment, Tally};
 use crate::scenario::Load;
@@ -31,6 +32,10 @@ pub struct Attempt {
     pub arrival: u64,
     /// What it asks for.
     pub mode: Mode,
+    /// How long it is to hold, where that is known before.
+    pub hold: Option<Duration>,
+    /// Which arrival of an open load it serves.
+    served: Option<Served>,
     /// For how long whoever asks for that had been kept out by then.
     kept_out_us: u64,
 }
@@ -94,7 +99,7 @@ impl Recorder {
     }
 
     fn scene(&self) -> &Scene {
-        &self.shared.scenes[self.shared.scene_of(self.id)]
+        &self.shared.scenes[self.shared.lock_of(self.id)]
     }
 
     /// A session was opened before the start.
@@ -137,7 +142,8 @@ impl Recorder {
 
     /// An acquire is about to be called.
     #[must_use]
-    pub fn arrives(&self, session: &Session, intended: Stamp, mode: Mode) -> Attempt {
+    pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
+        let Turn { intended, arrival, mode, hold } = turn;
         let _ = (session.take_lag_us(), session.take_busy_us());
         session.begins_anew();
         let called = clock::now();
@@ -145,7 +151,7 @@ impl Recorder {
         self.note(called, Some(session.id()), Deed::Asks(claim));
         let scene = self.scene();
         let kept_out_us = scene.kept_out_us(claim.mode, called);
-        Attempt { intended, called, arrival: scene.arrive(claim), mode, kept_out_us }
+        Attempt { intended, called, arrival: scene.arrive(claim), mode, hold, served: arrival, kept_out_us }
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -233,17 +239,23 @@ impl Recorder {
         let handoff =
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
         let shared = &*self.shared;
-        let scene = &shared.scenes[shared.scene_of(self.id)];
+        let lock = shared.lock_of(self.id);
         let mut sheet = self.observation.sheet.borrow_mut();
-        self.attribution.settle_late(scene, &mut sheet, false);
-        self.attribution.settle(scene, &mut sheet, true);
-        sheet.record(Measure::Wait, acquired, wait);
-        if acquired >= sheet.window().end {
-            sheet.record_unserved(attempt.intended, acquired);
+        self.attribution.settle_late(shared, &mut sheet, false);
+        self.attribution.settle(shared, lock, &mut sheet, true);
+        // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
+        let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
+        sheet.record(Measure::Wait, counts_at, wait);
+        match attempt.served {
+            Some(served) => write_served(shared, &mut sheet, &attempt, served, acquired),
+            None if acquired >= sheet.window().end => {
+                sheet.record_unserved(attempt.intended, acquired);
+            }
+            None => {}
         }
         if shared.spec.read_ratio > 0.0 {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
-            sheet.record(wait_of, acquired, wait);
+            sheet.record(wait_of, counts_at, wait);
         }
         match handoff {
             Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
@@ -254,8 +266,18 @@ impl Recorder {
             counts.overtaken += u64::from(entry.overtaken);
             counts.reads_acquired += u64::from(attempt.mode == Mode::Read);
         });
+        if let Some(second) = sheet.second(counts_at) {
+            second.waits += 1;
+            second.wait_us += wait;
+            second.service_us += since_call;
+        }
         let Some(second) = sheet.second(acquired) else { return };
         second.acquisitions += 1;
+        if let Some(handoff) = handoff {
+            second.handoffs += 1;
+            second.handoff_us += handoff;
+            shared.scenes[lock].was_busy(handoff);
+        }
         drop(sheet);
         self.acquired += 1;
         let mut log = self.observation.log.borrow_mut();
@@ -275,9 +297,12 @@ impl Recorder {
         let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.observation.sheet.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
-        if self.shared.spec.load == Load::Closed && ended == HoldEnd::Whole && !drained {
+        if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole && !drained {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             sheet.record(Measure::HoldOvershoot, released, overshoot);
+        }
+        if sheet.window().contains(released) {
+            self.scene().was_busy(held_us);
         }
         sheet.count(released, |counts| {
             counts.releases += 1;
@@ -288,7 +313,8 @@ impl Recorder {
 
     /// From here on a notification that the release of that node caused is the releaser's own.
     pub fn releases(&mut self, number: Option<i64>) {
-        self.attribution.own_release = number;
+        let lock = self.shared.lock_of(self.id);
+        self.attribution.own_release = number.map(|number| OwnRelease { lock, number });
     }
 
     /// Writes down that a release which was called at that time has returned.
@@ -348,7 +374,28 @@ impl Recorder {
             // Who is told to stop waiting may run before the sheet has heard that the phase is over.
             sheet.set_window(*self.shared.signals.window.borrow());
         }
-        let Some(waited) = sheet.record_unserved(attempt.intended, now) else { return };
+        let waited = match attempt.served {
+            Some(served) => {
+                self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
+                sheet.record_unserved_arrival(attempt.intended, now)
+            }
+            None => sheet.record_unserved(attempt.intended, now),
+        };
+        drop(sheet);
+        self.tally_unserved(waited);
+    }
+
+    /// Writes down that the session was gone by the time at which an arrival was due, and no other could be opened.
+    pub fn could_not_start(&self, turn: &Turn) {
+        let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
+        arrivals.not_served(served.number);
+        let waited =
+            self.observation.sheet.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
+        self.tally_unserved(waited);
+    }
+
+    fn tally_unserved(&self, waited: Option<u64>) {
+        let Some(waited) = waited else { return };
         let mut log = self.observation.log.borrow_mut();
         let tally = log.tallies.entry(self.id).or_default();
         tally.longest_wait_us = tally.longest_wait_us.max(waited);
@@ -358,10 +405,10 @@ impl Recorder {
     /// Finds the causes of the notifications that have arrived.
     pub fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
         session.take_arrivals(&mut self.attribution.inbox);
-        let scene = &self.shared.scenes[self.shared.scene_of(self.id)];
+        let lock = self.shared.lock_of(self.id);
         let mut sheet = self.observation.sheet.borrow_mut();
-        self.attribution.settle(scene, &mut sheet, false);
-        self.attribution.settle_late(scene, &mut sheet, at_the_end);
+        self.attribution.settle(&self.shared, lock, &mut sheet, false);
+        self.attribution.settle_late(&self.shared, &mut sheet, at_the_end);
     }
 
     /// Keeps by virtue of which node somebody entered.
@@ -369,13 +416,13 @@ impl Recorder {
         let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
         let grants = &mut self.observation.log.borrow_mut().grants;
         if grants.len() < Grant::KEPT {
-            grants.push(grant(node, self.shared.scene_of(self.id)));
+            grants.push(grant(node, self.shared.lock_of(self.id)));
         }
     }
 
     fn note_overlap(&self, inside: Occupant, now: Stamp) {
         let entered = self.scene().occupant(self.id);
-        let lock = self.shared.scene_of(self.id);
+        let lock = self.shared.lock_of(self.id);
         self.observation.log.borrow_mut().overlaps.note(Overlap { lock, inside, entered, at: now });
     }
 
@@ -417,9 +464,21 @@ fn note(
     deed: Deed,
 ) {
     if shared.keeps_history {
-        let lock = shared.scene_of(contender);
+        let lock = shared.lock_of(contender);
         observation.log.borrow_mut().history.push(Moment { at, contender, lock, session, deed });
     }
+}
+
+/// Writes down the parts of an arrival's wait: until a contender was free, until the generator got round to it, and from
+/// the call of acquire to the lock.
+fn write_served(shared: &Shared, sheet: &mut Sheet, attempt: &Attempt, served: Served, acquired: Stamp) {
+    let Attempt { intended, called, .. } = *attempt;
+    if let Some(arrivals) = &shared.open {
+        arrivals.served(served.number, acquired.saturating_sub(intended));
+    }
+    sheet.record(Measure::ClientWait, intended, served.taken.saturating_sub(intended));
+    sheet.record(Measure::Lateness, intended, called.saturating_sub(intended.max(served.taken)));
+    sheet.record(Measure::Service, intended, acquired.saturating_sub(called));
 }
 
 /// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,

@@ -125,6 +125,8 @@ pub struct Scene {
     released: Box<[(AtomicI64, AtomicU64)]>,
     latest: Box<[(AtomicI64, AtomicU64)]>,
     releases: AtomicUsize,
+    /// For how long it was held or being handed over in the measured phase.
+    busy_us: AtomicU64,
 }
 
 impl Scene {
@@ -163,6 +165,7 @@ impl Scene {
             fence: Fence::default(),
             latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
             releases: AtomicUsize::new(0),
+            busy_us: AtomicU64::new(0),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
     }
@@ -275,6 +278,17 @@ impl Scene {
         if inside > self.most_inside.load(Ordering::Relaxed) {
             self.most_inside.fetch_max(inside, Ordering::Relaxed);
         }
+    }
+
+    /// It was held, or being handed over, for so long.
+    pub fn was_busy(&self, for_us: u64) {
+        self.busy_us.fetch_add(for_us, Ordering::Relaxed);
+    }
+
+    /// For how long it was, in all.
+    #[must_use]
+    pub fn busy_us(&self) -> u64 {
+        self.busy_us.load(Ordering::Relaxed)
     }
 
     /// How many are inside now.

@@ -9,16 +9,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::arrivals::Arrivals;
 use super::control::Control;
 use super::scene::Scene;
+use super::schedule;
 use crate::catalog::{Holders, Params};
 use crate::clock::Stamp;
 use crate::ensemble::Started;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::measure::Window;
-use crate::record::FencingCounts;
 use crate::record::history::LockKind;
-use crate::scenario::TrialSpec;
+use crate::record::{FencingCounts, Utilisation};
+use crate::scenario::{Stop, TrialSpec};
 use crate::zk::Target;
 
 /// The conductor's signals, as the contenders see them.
@@ -127,6 +129,8 @@ pub struct Shared {
     pub board: Board,
     /// What can be done to each of them.
     pub controls: Vec<Arc<Control>>,
+    /// The arrivals of an open load.
+    pub open: Option<Arrivals>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
@@ -153,6 +157,15 @@ fn leases_of(params: &Params, param: &str) -> u32 {
     u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }
 
+/// How the last step of each lock's path begins.
+pub const LOCK: &str = "lock-";
+
+/// From the beginning of the load to the end of the measured phase, at most.
+fn lasts_at_most(spec: &TrialSpec) -> Duration {
+    let Stop::After(duration) = spec.stop else { return Duration::ZERO };
+    spec.warm_up + duration
+}
+
 impl Shared {
     /// The shared state of a trial that has not begun.
     #[must_use]
@@ -164,9 +177,10 @@ impl Shared {
         };
         let below = entry.card.guarantees.queue;
         let scene =
-            |lock| Scene::new(format!("{root}/lock-{lock}"), spec.contenders, kind, leases).held_below(below);
+            |lock| Scene::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below);
         let scenes = (0..spec.locks).map(scene).collect();
-        let controls = (0..spec.contenders).map(|_| Arc::default()).collect();
+        let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
+        let open = spec.load.open().map(|open| Arrivals::new(schedule::draw(&spec, lasts_at_most(&spec)), open.late));
         Self {
             spec,
             entry,
@@ -181,6 +195,7 @@ impl Shared {
             signals: Signals::default(),
             board: Board::default(),
             controls,
+            open,
             keeps_history: false,
             reads_logs: false,
             gaps: Gaps::default(),
@@ -213,10 +228,17 @@ impl Shared {
         self.has_faults() || self.keeps_history
     }
 
-    /// The lock path that a contender uses.
+    /// The lock that a contender uses now: always the same, unless arrivals say which.
     #[must_use]
-    pub fn scene_of(&self, contender: usize) -> usize {
-        contender % self.scenes.len()
+    pub fn lock_of(&self, contender: usize) -> usize {
+        self.controls[contender].lock()
+    }
+
+    /// The lock on whose behalf a node is there.
+    #[must_use]
+    pub fn lock_of_node(&self, path: &str) -> Option<usize> {
+        let below = path.strip_prefix(self.root())?.strip_prefix(LOCK)?;
+        below.split('/').next()?.parse().ok().filter(|lock| *lock < self.scenes.len())
     }
 
     /// Where a contender opens its sessions.
@@ -227,8 +249,8 @@ impl Shared {
 
     /// What a contender's lock object is built from.
     #[must_use]
-    pub fn lock_config(&self, contender: usize) -> LockConfig {
-        let path = self.scenes[self.scene_of(contender)].path.clone();
+    pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
+        let path = self.scenes[lock].path.clone();
         LockConfig { path, params: self.spec.strategy.params.clone(), contender }
     }
 
@@ -243,6 +265,19 @@ impl Shared {
     #[must_use]
     pub fn most_inside(&self) -> u64 {
         self.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
+    }
+
+    /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
+    #[must_use]
+    pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
+        if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
+            return None;
+        }
+        let shares: Vec<f64> =
+            self.scenes.iter().map(|scene| scene.busy_us() as f64 / measured_us as f64).collect();
+        let (busiest_lock, busiest) =
+            shares.iter().copied().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        Some(Utilisation { mean: shares.iter().sum::<f64>() / shares.len() as f64, busiest, busiest_lock })
     }
 
     /// What the resources behind the locks saw.

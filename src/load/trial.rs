@@ -20,9 +20,9 @@ use super::{accounting, batch, breaking, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
 use crate::error::Error;
 use crate::lock::Entry;
-use crate::measure::{Sheet, Window};
+use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Stuck, Trial,
+    Arrived, Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Stuck, Trial,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::{Failure, nodelay};
@@ -81,6 +81,16 @@ struct Conductor<'a> {
     stuck: Vec<Stuck>,
 }
 
+/// What the load came to.
+struct Loaded {
+    window: Window,
+    /// When the measured phase began.
+    begin: Vitals,
+    /// When it ended.
+    end: Vitals,
+    backlog_us: u64,
+}
+
 impl<'a> Conductor<'a> {
     fn start(
         environment: &'a Environment,
@@ -124,13 +134,16 @@ impl<'a> Conductor<'a> {
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
         let before = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
-        let (window, begin, end) = self.load().await;
+        let loaded = self.load().await;
+        let given_up = clock::now();
         self.drain().await;
         let after = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
         let start = self.shared.signals.start.borrow().unwrap_or(0);
-        let sheet = observation::merge_sheets(&threads);
+        let mut sheet = observation::merge_sheets(&threads);
+        let arrived = self.arrived(&loaded, given_up, &mut sheet);
+        let Loaded { window, begin, end, .. } = loaded;
         let mut health = health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers());
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
@@ -167,6 +180,8 @@ impl<'a> Conductor<'a> {
             measured_from_us: window.start.saturating_sub(self.began),
             measured_us: window.end.saturating_sub(window.start),
             full_crew: self.full_crew(window),
+            arrived,
+            utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
             // Whoever was missing was missing from all that was measured; what happened later comes second.
             cut_short: self.too_few.take().or(self.cut_short.take()),
@@ -256,15 +271,18 @@ impl<'a> Conductor<'a> {
     }
 
     /// Lets the contenders run until the measured phase is over.
-    async fn load(&mut self) -> (Window, Vitals, Vitals) {
+    async fn load(&mut self) -> Loaded {
         let spec = self.shared.spec.clone();
         let start = clock::now() + clock::micros(NOTICE);
+        if let Some(arrivals) = &self.shared.open {
+            arrivals.begin_at(start);
+        }
         let open = start + clock::micros(spec.ramp_up + spec.warm_up);
         let close = match (&spec.load, spec.stop) {
             (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
             _ => Stamp::MAX,
         };
-        self.shared.signals.window.send_replace(Window { start: open, end: close });
+        self.measures_within(Window { start: open, end: close });
         self.shared.signals.start.send_replace(Some(start));
         // A batch goes by signals, not by the clock, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
@@ -285,9 +303,57 @@ impl<'a> Conductor<'a> {
         self.phase_ended("measure", begin);
         let now = clock::now();
         let window = Window { start: open.min(now), end: close.min(now) };
-        self.shared.signals.window.send_replace(window);
+        self.measures_within(window);
+        let backlog_us = self.serve_backlog().await;
         self.settle(open).await;
-        (window, vitals, end)
+        Loaded { window, begin: vitals, end, backlog_us }
+    }
+
+    /// Says what counts, and of an open load which arrivals are the last.
+    fn measures_within(&self, window: Window) {
+        self.shared.signals.window.send_replace(window);
+        if let Some(arrivals) = &self.shared.open {
+            arrivals.end_at(window.end);
+        }
+    }
+
+    /// Of an open load: lets all that have come be served, as far as they can be in the time that they have. Returns how
+    /// long that took.
+    async fn serve_backlog(&mut self) -> u64 {
+        let shared = Arc::clone(&self.shared);
+        let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
+        if self.cut_short.is_some() {
+            return 0;
+        }
+        let begin = self.phase_begins("backlog", None);
+        let served = async {
+            while !arrivals.have_all_ended() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        // What is left is counted; it is a result, and no failure.
+        let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
+        self.until_cut_short(bounded).await;
+        self.phase_ended("backlog", begin)
+    }
+
+    /// What became of the arrivals of an open load. Those that nobody has taken are among the waits that were not served.
+    fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut Sheet) -> Option<Arrived> {
+        let window = loaded.window;
+        let arrivals = self.shared.open.as_ref()?;
+        sheet.set_window(window);
+        let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end, given_up);
+        for wait in never_taken {
+            sheet.record(Measure::Unserved, window.start, wait);
+        }
+        for due in arrivals.due_times(window.start, window.end) {
+            if let Some(second) = sheet.second(window.start + due) {
+                second.offered += 1;
+            }
+        }
+        sheet.settle();
+        arrived.backlog_us = loaded.backlog_us;
+        Some(arrived)
     }
 
     async fn lead_in(&mut self, name: &'static str, takes: Duration) {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
+use super::shared::LOCK;
 use crate::error::Error;
 use crate::zk::{Failure, Target, reach};
 
@@ -62,7 +63,7 @@ impl Workspace {
     pub async fn prepare(&self, trial: usize, locks: usize) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let root = format!("{}/t{trial:03}", self.root);
-        let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/lock-{lock}")));
+        let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
         for path in paths {
             self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
         }

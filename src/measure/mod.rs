@@ -50,6 +50,12 @@ pub enum Measure {
     /// From the arrival of a reply or notification in this process to the contender that awaited it
     /// running again: the generator's own lag.
     DispatchLag,
+    /// Of [`Measure::Wait`] in an open load, the time in the client until a contender was free.
+    ClientWait,
+    /// Of [`Measure::Wait`] in an open load, from the call of acquire to its return.
+    Service,
+    /// Of [`Measure::Wait`] in an open load, how late the generator called acquire: the generator's own lag.
+    Lateness,
     /// Of [`Measure::Wait`], the acquires that asked to read; only where some do.
     ReadWait,
     /// Of [`Measure::Wait`], the acquires that asked to write; only where some ask to read.
@@ -71,6 +77,9 @@ impl Measure {
             Self::HoldOvershoot,
             Self::Notification,
             Self::DispatchLag,
+            Self::ClientWait,
+            Self::Service,
+            Self::Lateness,
             Self::ReadWait,
             Self::WriteWait,
         ];
@@ -78,7 +87,7 @@ impl Measure {
     }
 
     /// How many measures there are.
-    pub const COUNT: usize = 10 + RequestKind::ALL.len();
+    pub const COUNT: usize = 13 + RequestKind::ALL.len();
 
     /// The position in [`Measure::all`].
     #[must_use]
@@ -92,9 +101,12 @@ impl Measure {
             Self::HoldOvershoot => 5,
             Self::Notification => 6,
             Self::DispatchLag => 7,
-            Self::ReadWait => 8,
-            Self::WriteWait => 9,
-            Self::Request(kind) => 10 + kind as usize,
+            Self::ClientWait => 8,
+            Self::Service => 9,
+            Self::Lateness => 10,
+            Self::ReadWait => 11,
+            Self::WriteWait => 12,
+            Self::Request(kind) => 13 + kind as usize,
         }
     }
 
@@ -110,6 +122,9 @@ impl Measure {
             Self::HoldOvershoot => "hold_overshoot".into(),
             Self::Notification => "notification".into(),
             Self::DispatchLag => "dispatch_lag".into(),
+            Self::ClientWait => "client_wait".into(),
+            Self::Service => "service".into(),
+            Self::Lateness => "lateness".into(),
             Self::ReadWait => "read_wait".into(),
             Self::WriteWait => "write_wait".into(),
             Self::Request(kind) => format!("request_{}", kind.name()),

@@ -42,6 +42,35 @@ pub struct Second {
     pub requests: u64,
     /// Notifications delivered.
     pub notifications: u64,
+    /// Arrivals of an open load that were due.
+    pub offered: u64,
+    /// Waits that count here: that ended here, or of an open load those of arrivals that were due here.
+    pub waits: u64,
+    /// Their sum in microseconds.
+    pub wait_us: u64,
+    /// Of these, the sum of the times from the call of acquire to its return.
+    pub service_us: u64,
+    /// Handoffs that ended here.
+    pub handoffs: u64,
+    /// Their sum in microseconds.
+    pub handoff_us: u64,
+}
+
+impl Second {
+    fn merge(&mut self, other: &Self) {
+        // Every field by name, so that none can be forgotten.
+        let Self { acquisitions, requests, notifications, offered, waits, wait_us, service_us, handoffs, handoff_us } =
+            other;
+        self.acquisitions += acquisitions;
+        self.requests += requests;
+        self.notifications += notifications;
+        self.offered += offered;
+        self.waits += waits;
+        self.wait_us += wait_us;
+        self.service_us += service_us;
+        self.handoffs += handoffs;
+        self.handoff_us += handoff_us;
+    }
 }
 
 /// Samples that wait for their histograms, at most.
@@ -118,6 +147,14 @@ impl Sheet {
         Some(waited)
     }
 
+    /// Records the wait of an arrival that was not served: as long as it lasted, whenever it ended. Returns how long that
+    /// was; `None` for one that was not due within the window.
+    pub fn record_unserved_arrival(&mut self, due: Stamp, ended: Stamp) -> Option<u64> {
+        let waited = ended.saturating_sub(due);
+        self.record(Measure::Unserved, due, waited);
+        self.window.contains(due).then_some(waited)
+    }
+
     /// Brings all samples into their histograms.
     pub fn settle(&mut self) {
         for sample in self.samples.drain(..) {
@@ -166,9 +203,7 @@ impl Sheet {
         self.measured.merge(&other.measured);
         self.whole.merge(&other.whole);
         for (own, theirs) in self.timeline.iter_mut().zip(&other.timeline) {
-            own.acquisitions += theirs.acquisitions;
-            own.requests += theirs.requests;
-            own.notifications += theirs.notifications;
+            own.merge(theirs);
         }
     }
 }
@@ -274,7 +309,7 @@ mod tests {
             }
             sheet.count(1, |counts| counts.releases += times);
             *sheet.second(1_000_000).unwrap() =
-                Second { acquisitions: times, requests: 10 * times, notifications: 100 * times };
+                Second { acquisitions: times, requests: 10 * times, wait_us: 100 * times, ..Second::default() };
             sheet.settle();
             sheet
         };
@@ -282,7 +317,7 @@ mod tests {
         both.merge(&filled(3));
         assert_eq!(both.histogram(Measure::Handoff).len(), 5);
         assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
-        let second = Second { acquisitions: 5, requests: 50, notifications: 500 };
+        let second = Second { acquisitions: 5, requests: 50, wait_us: 500, ..Second::default() };
         assert_eq!(both.timeline(), [Second::default(), second]);
     }
 

@@ -1,5 +1,6 @@
 //! Everything that a run yields, as plain data: the bridge between measuring and reading.
 
+mod arrived;
 mod derived;
 mod fault;
 mod grant;
@@ -9,6 +10,7 @@ mod overlap;
 mod run;
 mod trial;
 
+pub use arrived::Arrived;
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use fault::{FaultRecord, FencingCounts, Stuck};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
@@ -18,5 +20,5 @@ pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClas
 pub use run::{EnsembleInfo, HostInfo, Run, RunEnding, RunOutcome, ServerInfo};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
-    Tally, Trial,
+    Tally, Trial, Utilisation,
 };

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation,
+    Arrived, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation,
 };
 use crate::measure::{Counts, Histogram, Latency, Measure, Second};
 use crate::scenario::TrialSpec;
@@ -191,6 +191,17 @@ pub struct FullCrew {
     pub acquired: u64,
 }
 
+/// For which share of the measured phase a lock was held or being handed over. Close to 1, the lock itself is what limits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Utilisation {
+    /// On average over the locks.
+    pub mean: f64,
+    /// Of the busiest.
+    pub busiest: f64,
+    /// Which that was, counted from 0.
+    pub busiest_lock: usize,
+}
+
 /// All that one trial (one strategy, one load, one repetition) yields: the content of its file, and the histograms beside
 /// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -208,6 +219,12 @@ pub struct Trial {
     pub measured_us: u64,
     /// Of a measured phase that acquisitions end: the part in which everybody took part. Throughput is measured over it.
     pub full_crew: Option<FullCrew>,
+    /// What became of the arrivals of an open load; `None` for other loads.
+    #[serde(default)]
+    pub arrived: Option<Arrived>,
+    /// How busy the locks were; `None` where several may hold one.
+    #[serde(default)]
+    pub utilisation: Option<Utilisation>,
     /// What was judged of it.
     pub judged: Judged,
     /// Why it did not run to its end as planned; `None` when it did.
@@ -355,6 +372,9 @@ pub struct Health {
     /// Share of the mean handoff (or wait, where there was no handoff) that was the generator's own
     /// dispatch lag, between 0 and 1; `None` when nothing was measured.
     pub lag_share: Option<f64>,
+    /// Of an open load: how late the generator called acquire, 99th percentile, in microseconds.
+    #[serde(default)]
+    pub lateness_p99_us: Option<u64>,
     /// By how much holds were longer than intended, as a share of what was intended, on average; `None` where nothing was
     /// to be held.
     pub hold_overshoot_share: Option<f64>,

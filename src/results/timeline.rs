@@ -20,6 +20,12 @@ struct Row<'a> {
     acquisitions: u64,
     requests: u64,
     notifications: u64,
+    offered: u64,
+    waits: u64,
+    wait_us: u64,
+    service_us: u64,
+    handoffs: u64,
+    handoff_us: u64,
 }
 
 /// Writes the rows of a trial, after the header where that is not there yet.
@@ -35,7 +41,7 @@ pub fn write(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()
     Ok(csv.flush()?)
 }
 
-const HEADER: [&str; 10] = [
+const HEADER: [&str; 16] = [
     "trial",
     "strategy",
     "label",
@@ -46,6 +52,12 @@ const HEADER: [&str; 10] = [
     "acquisitions",
     "requests",
     "notifications",
+    "offered",
+    "waits",
+    "wait_us",
+    "service_us",
+    "handoffs",
+    "handoff_us",
 ];
 
 fn rows(trial: &Trial) -> impl Iterator<Item = Row<'_>> {
@@ -60,6 +72,12 @@ fn rows(trial: &Trial) -> impl Iterator<Item = Row<'_>> {
         acquisitions: counts.acquisitions,
         requests: counts.requests,
         notifications: counts.notifications,
+        offered: counts.offered,
+        waits: counts.waits,
+        wait_us: counts.wait_us,
+        service_us: counts.service_us,
+        handoffs: counts.handoffs,
+        handoff_us: counts.handoff_us,
     })
 }
 

@@ -1,0 +1,240 @@
+//! The arrivals of an open load as the contenders serve them: whoever is free takes the next one.
+//!
+//! The contenders are a pool of sessions. One that is free takes the next arrival that nobody has taken yet and sleeps until
+//! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
+//! contender is free, and none depends on how slow the lock is.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::schedule::Arrival;
+use crate::clock::Stamp;
+use crate::record::Arrived;
+use crate::scenario::Late;
+
+/// Nothing has come of it yet.
+const OPEN: u32 = 0;
+/// It came when nobody was free, and was dropped.
+const DROPPED: u32 = u32::MAX;
+/// It ended without the lock.
+const UNSERVED: u32 = u32::MAX - 1;
+/// The longest wait that can be told from the others.
+const LONGEST_US: u32 = u32::MAX - 2;
+
+/// One arrival that a contender has taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// Its place in the order of arrival.
+    pub number: usize,
+    /// When it is due.
+    pub due: Stamp,
+    /// What it asks for.
+    pub arrival: Arrival,
+}
+
+/// All arrivals of a trial, and what has become of each.
+#[derive(Debug)]
+pub struct Arrivals {
+    all: Vec<Arrival>,
+    late: Late,
+    /// When the load began.
+    begin: AtomicU64,
+    /// The first that nobody has taken yet.
+    next: AtomicUsize,
+    /// How many there are, as far as the measured phase goes.
+    end: AtomicUsize,
+    /// One for each: nothing yet, or its wait in microseconds plus one, or why it has none.
+    outcomes: Box<[AtomicU32]>,
+}
+
+impl Arrivals {
+    /// Arrivals that have not begun.
+    #[must_use]
+    pub fn new(all: Vec<Arrival>, late: Late) -> Self {
+        let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
+        let end = AtomicUsize::new(all.len());
+        Self {
+            all,
+            late,
+            begin: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+            end,
+            outcomes,
+        }
+    }
+
+    /// The load begins at that time.
+    pub fn begin_at(&self, start: Stamp) {
+        self.begin.store(start, Ordering::Release);
+    }
+
+    /// What is due at that time or later is not served any more.
+    pub fn end_at(&self, end: Stamp) {
+        self.end.store(self.due_before(end), Ordering::Release);
+    }
+
+    /// The arrivals that are due before that time: the number of the first that is not.
+    fn due_before(&self, at: Stamp) -> usize {
+        let since = at.saturating_sub(self.begin.load(Ordering::Acquire));
+        self.all.partition_point(|arrival| arrival.at_us < since)
+    }
+
+    /// Takes the next arrival, which may be due or not be due yet. `None` when there are no more.
+    pub fn take(&self, now: Stamp) -> Option<Taken> {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::AcqRel);
+            let arrival = *self.all.get(number)?;
+            if number >= self.end.load(Ordering::Acquire) {
+                return None;
+            }
+            let due = self.begin.load(Ordering::Acquire) + arrival.at_us;
+            if self.late == Late::Keep || due >= now {
+                return Some(Taken { number, due, arrival });
+            }
+            self.ends(number, DROPPED);
+        }
+    }
+
+    /// Whether an arrival that somebody has taken ahead of its time will not come any more.
+    #[must_use]
+    pub fn is_cancelled(&self, number: usize) -> bool {
+        number >= self.end.load(Ordering::Acquire)
+    }
+
+    /// An arrival has got its lock, after that wait.
+    pub fn served(&self, number: usize, wait_us: u64) {
+        self.ends(number, u32::try_from(wait_us + 1).unwrap_or(LONGEST_US).min(LONGEST_US));
+    }
+
+    /// An arrival has ended without its lock.
+    pub fn not_served(&self, number: usize) {
+        self.ends(number, UNSERVED);
+    }
+
+    fn ends(&self, number: usize, outcome: u32) {
+        self.outcomes[number].store(outcome, Ordering::Release);
+    }
+
+    /// Whether all have ended, one way or another. To be asked once the end is known.
+    #[must_use]
+    pub fn have_all_ended(&self) -> bool {
+        self.outcomes[..self.end.load(Ordering::Acquire)]
+            .iter()
+            .rev()
+            .all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
+    }
+
+    /// What has become of those that were due within that time, and the waits of those that nobody has taken, in
+    /// microseconds up to now.
+    #[must_use]
+    pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
+        let range = self.due_before(from)..self.due_before(to);
+        let taken = self.next.load(Ordering::Acquire);
+        let begin = self.begin.load(Ordering::Acquire);
+        let mut arrived = Arrived { offered: range.len() as u64, ..Arrived::default() };
+        let mut never_taken = Vec::new();
+        for number in range {
+            match self.outcomes[number].load(Ordering::Acquire) {
+                OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
+                OPEN if number >= taken => never_taken.push(now.saturating_sub(begin + self.all[number].at_us)),
+                OPEN | UNSERVED => arrived.started += 1,
+                DROPPED => arrived.dropped += 1,
+                _ => {
+                    arrived.started += 1;
+                    arrived.served += 1;
+                }
+            }
+        }
+        arrived.unserved = arrived.offered - arrived.served - arrived.dropped;
+        (arrived, never_taken)
+    }
+
+    /// The waits of those that were served, in the order in which they came, with the times at which they were due, in
+    /// microseconds after the first of these two times.
+    pub fn waits_within(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let begin = self.begin.load(Ordering::Acquire);
+        (self.due_before(from)..self.due_before(to)).filter_map(move |number| {
+            match self.outcomes[number].load(Ordering::Acquire) {
+                OPEN | UNSERVED | DROPPED => None,
+                wait => Some(((begin + self.all[number].at_us).saturating_sub(from), u64::from(wait - 1))),
+            }
+        })
+    }
+
+    /// The times at which arrivals were due, in microseconds after the first of these two times.
+    pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> + '_ {
+        let begin = self.begin.load(Ordering::Acquire);
+        (self.due_before(from)..self.due_before(to))
+            .map(move |number| (begin + self.all[number].at_us).saturating_sub(from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::catalog::Mode;
+
+    fn at(times: &[u64], late: Late) -> Arrivals {
+        let arrival = |at_us: &u64| Arrival { at_us: *at_us, lock: 0, mode: Mode::Write, hold: Duration::ZERO };
+        let arrivals = Arrivals::new(times.iter().map(arrival).collect(), late);
+        arrivals.begin_at(1_000);
+        arrivals
+    }
+
+    #[test]
+    fn each_arrival_is_taken_once_in_the_order_in_which_they_come() {
+        let arrivals = at(&[0, 10, 10, 500], Late::Keep);
+        let due: Vec<_> = std::iter::from_fn(|| arrivals.take(5_000)).map(|taken| taken.due).collect();
+        assert_eq!(due, [1_000, 1_010, 1_010, 1_500]);
+    }
+
+    #[test]
+    fn what_is_late_is_dropped_and_counted_where_the_scenario_says_so() {
+        // Given arrivals at 0, 10 and 500 µs, and the first contender that is free at 400
+        let arrivals = at(&[0, 10, 500], Late::Drop);
+        // When it takes one, then it gets the one that is not due yet
+        assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
+        arrivals.served(2, 7);
+        // And the others are counted as dropped
+        let (arrived, never_taken) = arrivals.due_within(1_000, 2_000, 9_000);
+        assert_eq!((arrived.offered, arrived.dropped, arrived.served, arrived.unserved), (3, 2, 1, 0));
+        assert!(never_taken.is_empty() && arrivals.have_all_ended());
+    }
+
+    #[test]
+    fn what_nobody_has_taken_counts_as_a_wait_of_at_least_so_long() {
+        let arrivals = at(&[0, 100, 200, 300], Late::Keep);
+        let first = arrivals.take(1_000).unwrap();
+        arrivals.served(first.number, 50);
+        let second = arrivals.take(1_100).unwrap();
+        arrivals.not_served(second.number);
+        // When the measured phase ended before the last of them, and the backlog is given up at 2,000
+        arrivals.end_at(1_300);
+        assert!(!arrivals.have_all_ended());
+        let (arrived, never_taken) = arrivals.due_within(1_000, 1_300, 2_000);
+        assert_eq!((arrived.offered, arrived.started, arrived.served, arrived.unserved), (3, 2, 1, 2));
+        assert_eq!(never_taken, [800]);
+    }
+
+    #[test]
+    fn a_contender_that_has_taken_an_arrival_ahead_learns_that_it_will_not_come() {
+        let arrivals = at(&[0, 100, 5_000], Late::Keep);
+        let taken = [(); 3].map(|()| arrivals.take(1_000).unwrap());
+        arrivals.end_at(2_000);
+        assert_eq!(taken.map(|taken| arrivals.is_cancelled(taken.number)), [false, false, true]);
+        assert!(arrivals.take(1_000).is_none());
+    }
+
+    #[test]
+    fn waits_are_told_in_the_order_of_arrival_however_they_end() {
+        let arrivals = at(&[0, 100, 200], Late::Keep);
+        for _ in 0..3 {
+            let _ = arrivals.take(1_000);
+        }
+        arrivals.served(2, 30);
+        arrivals.served(0, 10);
+        assert_eq!(arrivals.waits_within(1_000, 2_000).collect::<Vec<_>>(), [(0, 10), (200, 30)]);
+        assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [50, 150]);
+    }
+}
