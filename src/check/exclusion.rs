@@ -2,6 +2,7 @@
 
 use super::ensemble_order;
 use super::evidence::suffices;
+use super::steady;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::verdict::Verdict;
 
@@ -13,6 +14,7 @@ pub fn judge(trial: &mut Trial) {
         trial.evidence.by_clock = order.contested;
         trial.ensemble_order = Some(order);
     }
+    steady::judge(trial);
     trial.judged = Parts {
         exclusion: exclusion(trial),
         progress: progress(trial),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::schedule::Arrival;
 use crate::clock::Stamp;
+use crate::measure::Window;
 use crate::record::Arrived;
 use crate::scenario::Late;
 
@@ -52,14 +53,7 @@ impl Arrivals {
     pub fn new(all: Vec<Arrival>, late: Late) -> Self {
         let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
         let end = AtomicUsize::new(all.len());
-        Self {
-            all,
-            late,
-            begin: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
-            end,
-            outcomes,
-        }
+        Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes }
     }
 
     /// The load begins at that time.
@@ -135,7 +129,9 @@ impl Arrivals {
         for number in range {
             match self.outcomes[number].load(Ordering::Acquire) {
                 OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
-                OPEN if number >= taken => never_taken.push(now.saturating_sub(begin + self.all[number].at_us)),
+                OPEN if number >= taken => {
+                    never_taken.push(now.saturating_sub(begin + self.all[number].at_us))
+                }
                 OPEN | UNSERVED => arrived.started += 1,
                 DROPPED => arrived.dropped += 1,
                 _ => {
@@ -148,16 +144,36 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// The waits of those that were served, in the order in which they came, with the times at which they were due, in
-    /// microseconds after the first of these two times.
-    pub fn waits_within(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
+    /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
+    #[must_use]
+    pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let begin = self.begin.load(Ordering::Acquire);
-        (self.due_before(from)..self.due_before(to)).filter_map(move |number| {
-            match self.outcomes[number].load(Ordering::Acquire) {
-                OPEN | UNSERVED | DROPPED => None,
-                wait => Some(((begin + self.all[number].at_us).saturating_sub(from), u64::from(wait - 1))),
+        let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
+        let slot_of =
+            |at: Stamp| usize::try_from(at.saturating_sub(window.start) / slot_us).unwrap_or(usize::MAX);
+        let mut change = vec![0_i64; slots + 1];
+        for number in 0..self.due_before(window.end) {
+            let due = begin + self.all[number].at_us;
+            let served = match self.outcomes[number].load(Ordering::Acquire) {
+                UNSERVED | DROPPED => continue,
+                OPEN => Stamp::MAX,
+                wait => due + u64::from(wait - 1),
+            };
+            if served >= window.start {
+                change[slot_of(due).min(slots)] += 1;
+                change[slot_of(served).min(slots)] -= 1;
             }
-        })
+        }
+        let mut waiting = 0_i64;
+        change.pop();
+        change
+            .iter()
+            .map(|by| {
+                waiting += by;
+                u64::try_from(waiting).unwrap_or(0)
+            })
+            .collect()
     }
 
     /// The times at which arrivals were due, in microseconds after the first of these two times.
@@ -176,7 +192,8 @@ mod tests {
     use crate::catalog::Mode;
 
     fn at(times: &[u64], late: Late) -> Arrivals {
-        let arrival = |at_us: &u64| Arrival { at_us: *at_us, lock: 0, mode: Mode::Write, hold: Duration::ZERO };
+        let arrival =
+            |at_us: &u64| Arrival { at_us: *at_us, lock: 0, mode: Mode::Write, hold: Duration::ZERO };
         let arrivals = Arrivals::new(times.iter().map(arrival).collect(), late);
         arrivals.begin_at(1_000);
         arrivals
@@ -227,14 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_in_the_order_of_arrival_however_they_end() {
-        let arrivals = at(&[0, 100, 200], Late::Keep);
-        for _ in 0..3 {
-            let _ = arrivals.take(1_000);
-        }
-        arrivals.served(2, 30);
+    fn the_backlog_is_what_is_due_and_has_no_lock_yet_whether_it_came_before_the_window_or_in_it() {
+        // Given arrivals before the window and in it, which begins at 1,100
+        let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
+        // When the first is served before the window, the second at 1,150, the third at once, and the others never
         arrivals.served(0, 10);
-        assert_eq!(arrivals.waits_within(1_000, 2_000).collect::<Vec<_>>(), [(0, 10), (200, 30)]);
-        assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [50, 150]);
+        arrivals.served(1, 100);
+        arrivals.served(2, 0);
+        // Then so many wait at the end of each slot of 100 µs
+        assert_eq!(arrivals.backlog(Window { start: 1_100, end: 1_500 }, 100), [0, 1, 2, 2]);
+        assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [0, 70, 150, 280]);
     }
 }

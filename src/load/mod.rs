@@ -17,6 +17,7 @@ mod progress;
 mod recorder;
 mod scene;
 mod schedule;
+mod series;
 mod shared;
 mod standstill;
 mod trial;

@@ -243,6 +243,7 @@ impl Recorder {
         let mut sheet = self.observation.sheet.borrow_mut();
         self.attribution.settle_late(shared, &mut sheet, false);
         self.attribution.settle(shared, lock, &mut sheet, true);
+        shared.series.acquired(acquired, wait);
         // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         sheet.record(Measure::Wait, counts_at, wait);
@@ -389,8 +390,7 @@ impl Recorder {
     pub fn could_not_start(&self, turn: &Turn) {
         let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
         arrivals.not_served(served.number);
-        let waited =
-            self.observation.sheet.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
+        let waited = self.observation.sheet.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
         self.tally_unserved(waited);
     }
 

@@ -13,6 +13,7 @@ use super::arrivals::Arrivals;
 use super::control::Control;
 use super::scene::Scene;
 use super::schedule;
+use super::series::Series;
 use crate::catalog::{Holders, Params};
 use crate::clock::Stamp;
 use crate::ensemble::Started;
@@ -129,6 +130,8 @@ pub struct Shared {
     pub board: Board,
     /// What can be done to each of them.
     pub controls: Vec<Arc<Control>>,
+    /// The course of the load.
+    pub series: Series,
     /// The arrivals of an open load.
     pub open: Option<Arrivals>,
     /// Whether it is kept what each contender does.
@@ -163,7 +166,7 @@ pub const LOCK: &str = "lock-";
 /// From the beginning of the load to the end of the measured phase, at most.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
-    spec.warm_up + duration
+    spec.warm_up_at_most.max(spec.warm_up) + duration
 }
 
 impl Shared {
@@ -176,12 +179,18 @@ impl Shared {
             LockKind::Mutex | LockKind::ReadWrite => 1,
         };
         let below = entry.card.guarantees.queue;
-        let scene =
-            |lock| Scene::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below);
+        let scene = |lock| {
+            Scene::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below)
+        };
         let scenes = (0..spec.locks).map(scene).collect();
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
-        let open = spec.load.open().map(|open| Arrivals::new(schedule::draw(&spec, lasts_at_most(&spec)), open.late));
+        let open = spec
+            .load
+            .open()
+            .map(|open| Arrivals::new(schedule::draw(&spec, lasts_at_most(&spec)), open.late));
+        let series = Series::of(&spec);
         Self {
+            series,
             spec,
             entry,
             targets,

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
 use super::observation::{self, Log, ThreadRecord};
+use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, progress, standstill};
@@ -22,7 +23,8 @@ use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Stuck, Trial,
+    Arrived, Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Steady,
+    Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::{Failure, nodelay};
@@ -35,6 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
 /// By how much two readings of a wall clock that nobody sets may differ.
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
+/// How often it is looked whether the warm-up is over.
+const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 /// How often the conductor reports progress.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -89,6 +93,7 @@ struct Loaded {
     /// When it ended.
     end: Vitals,
     backlog_us: u64,
+    steady: Steady,
 }
 
 impl<'a> Conductor<'a> {
@@ -143,7 +148,7 @@ impl<'a> Conductor<'a> {
         let start = self.shared.signals.start.borrow().unwrap_or(0);
         let mut sheet = observation::merge_sheets(&threads);
         let arrived = self.arrived(&loaded, given_up, &mut sheet);
-        let Loaded { window, begin, end, .. } = loaded;
+        let Loaded { window, begin, end, steady, .. } = loaded;
         let mut health = health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers());
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
@@ -181,6 +186,7 @@ impl<'a> Conductor<'a> {
             measured_us: window.end.saturating_sub(window.start),
             full_crew: self.full_crew(window),
             arrived,
+            steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
             // Whoever was missing was missing from all that was measured; what happened later comes second.
@@ -274,20 +280,24 @@ impl<'a> Conductor<'a> {
     async fn load(&mut self) -> Loaded {
         let spec = self.shared.spec.clone();
         let start = clock::now() + clock::micros(NOTICE);
+        self.shared.series.begin_at(start);
         if let Some(arrivals) = &self.shared.open {
             arrivals.begin_at(start);
         }
-        let open = start + clock::micros(spec.ramp_up + spec.warm_up);
-        let close = match (&spec.load, spec.stop) {
-            (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
-            _ => Stamp::MAX,
-        };
-        self.measures_within(Window { start: open, end: close });
+        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is.
+        let fixed = (!spec.has_open_end())
+            .then(|| self.measures_from(start + clock::micros(spec.ramp_up + spec.warm_up)));
         self.shared.signals.start.send_replace(Some(start));
         // A batch goes by signals, not by the clock, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         self.lead_in("ramp", spec.ramp_up).await;
-        self.lead_in("warm-up", spec.warm_up).await;
+        let (Window { start: open, end: close }, warm_up_ended) = match fixed {
+            Some(window) => {
+                self.lead_in("warm-up", spec.warm_up).await;
+                (window, WarmUpEnd::Fixed)
+            }
+            None => self.warm_up_until_steady(&spec).await,
+        };
         let expected = match spec.stop {
             Stop::After(duration) if spec.load != Load::Batch => Some(duration),
             _ => None,
@@ -306,7 +316,61 @@ impl<'a> Conductor<'a> {
         self.measures_within(window);
         let backlog_us = self.serve_backlog().await;
         self.settle(open).await;
-        Loaded { window, begin: vitals, end, backlog_us }
+        let warm_up_us = open.saturating_sub(start + clock::micros(spec.ramp_up));
+        let steady = self.course(window, warm_up_ended, warm_up_us);
+        Loaded { window, begin: vitals, end, backlog_us, steady }
+    }
+
+    /// Measures from that time on, for as long as the scenario says.
+    fn measures_from(&self, open: Stamp) -> Window {
+        let spec = &self.shared.spec;
+        let end = match (&spec.load, spec.stop) {
+            (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
+            _ => Stamp::MAX,
+        };
+        let window = Window { start: open, end };
+        self.measures_within(window);
+        window
+    }
+
+    /// A warm-up that goes on, after the time that it takes at least, until throughput and waits are steady, or for as long
+    /// as it may.
+    async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
+        let begin = self.phase_begins("warm-up", Some(spec.warm_up));
+        let longest = begin + clock::micros(spec.warm_up_at_most);
+        self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
+        let ended = loop {
+            match self.shared.series.steadiness(clock::now()) {
+                Steadiness::Steady => break WarmUpEnd::Steady,
+                Steadiness::TooFew => break WarmUpEnd::TooFew,
+                Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
+                    break WarmUpEnd::Cap;
+                }
+                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(LOOK_AT_WARM_UP_EVERY)).await,
+            }
+        };
+        let window = self.measures_from(clock::now() + clock::micros(NOTICE));
+        tokio::time::sleep(NOTICE).await;
+        self.phase_ended("warm-up", begin);
+        (window, ended)
+    }
+
+    /// The course of the load, and how many arrivals of an open one were waiting.
+    fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
+        let (series, shared) = (&self.shared.series, &self.shared);
+        let slots = series.ended(window.end);
+        let slot_us = series.slot_us();
+        let backlog =
+            shared.open.as_ref().map(|arrivals| arrivals.backlog(window, slot_us)).unwrap_or_default();
+        Steady {
+            warm_up_ended,
+            warm_up_us,
+            slot_us,
+            acquired: series.acquisitions(slots),
+            wait_us: series.waits_us(slots),
+            backlog,
+            queue: None,
+        }
     }
 
     /// Says what counts, and of an open load which arrivals are the last.

@@ -63,7 +63,8 @@ impl Workspace {
     pub async fn prepare(&self, trial: usize, locks: usize) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let root = format!("{}/t{trial:03}", self.root);
-        let paths = std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
+        let paths =
+            std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
         for path in paths {
             self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
         }

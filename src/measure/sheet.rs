@@ -59,8 +59,17 @@ pub struct Second {
 impl Second {
     fn merge(&mut self, other: &Self) {
         // Every field by name, so that none can be forgotten.
-        let Self { acquisitions, requests, notifications, offered, waits, wait_us, service_us, handoffs, handoff_us } =
-            other;
+        let Self {
+            acquisitions,
+            requests,
+            notifications,
+            offered,
+            waits,
+            wait_us,
+            service_us,
+            handoffs,
+            handoff_us,
+        } = other;
         self.acquisitions += acquisitions;
         self.requests += requests;
         self.notifications += notifications;
@@ -308,8 +317,12 @@ mod tests {
                 sheet.record(Measure::Handoff, 1, value);
             }
             sheet.count(1, |counts| counts.releases += times);
-            *sheet.second(1_000_000).unwrap() =
-                Second { acquisitions: times, requests: 10 * times, wait_us: 100 * times, ..Second::default() };
+            *sheet.second(1_000_000).unwrap() = Second {
+                acquisitions: times,
+                requests: 10 * times,
+                wait_us: 100 * times,
+                ..Second::default()
+            };
             sheet.settle();
             sheet
         };

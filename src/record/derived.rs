@@ -11,6 +11,9 @@ use crate::scenario::{Load, Stop};
 pub struct Derived {
     /// Acquisitions per second; `None` of a batch, whose pace is the conductor's.
     pub throughput_per_s: Option<f64>,
+    /// Arrivals per second that were due, of an open load: what the throughput would be if all were served in time.
+    #[serde(default)]
+    pub offered_per_s: Option<f64>,
     /// Notifications caused by a release, per release.
     pub fan_out: Option<f64>,
     /// Of those, the ones whose contender then acquired without waiting again.
@@ -54,6 +57,7 @@ impl From<&Trial> for Derived {
         let per_acquisition = |amount| ratio(amount, counts.acquired()).filter(|_| all_seen);
         Self {
             throughput_per_s: throughput(trial),
+            offered_per_s: trial.arrived.and_then(|arrived| per_second(arrived.offered, trial.measured_us)),
             fan_out: per_release(notifications.by_release()),
             fan_out_useful: per_release(notifications.by_release_useful),
             fan_out_spurious: per_release(notifications.by_release_spurious),
@@ -83,7 +87,11 @@ fn throughput(trial: &Trial) -> Option<f64> {
         Some(crew) => (crew.acquired, crew.lasted_us),
         None => (trial.measured.acquired(), trial.measured_us),
     };
-    (us > 0 && trial.spec.load != Load::Batch).then(|| acquired as f64 / (us as f64 / 1e6))
+    per_second(acquired, us).filter(|_| trial.spec.load != Load::Batch)
+}
+
+fn per_second(count: u64, us: u64) -> Option<f64> {
+    (us > 0).then(|| count as f64 / (us as f64 / 1e6))
 }
 
 fn mean_readers(trial: &Trial) -> Option<f64> {

@@ -8,6 +8,7 @@ pub mod history;
 mod judged;
 mod overlap;
 mod run;
+mod steady;
 mod trial;
 
 pub use arrived::Arrived;
@@ -18,6 +19,7 @@ pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
 pub use run::{EnsembleInfo, HostInfo, Run, RunEnding, RunOutcome, ServerInfo};
+pub use steady::{Steady, WarmUpEnd};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
     Tally, Trial, Utilisation,

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Stuck, Violation,
+    Arrived, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Steady,
+    Stuck, Violation,
 };
 use crate::measure::{Counts, Histogram, Latency, Measure, Second};
 use crate::scenario::TrialSpec;
@@ -222,6 +223,9 @@ pub struct Trial {
     /// What became of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
     pub arrived: Option<Arrived>,
+    /// How it came to its steady state, and whether it was one.
+    #[serde(default)]
+    pub steady: Option<Steady>,
     /// How busy the locks were; `None` where several may hold one.
     #[serde(default)]
     pub utilisation: Option<Utilisation>,
@@ -315,6 +319,18 @@ impl Trial {
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
         held.min_by_key(|trial| trial.evidence.catchable())
+    }
+
+    /// For which share of the load the busiest server waited for its log to be on disk; `None` where no server says.
+    #[must_use]
+    pub fn busiest_disk(&self) -> Option<f64> {
+        const KEY: &str = "zk_sum_fsynctime";
+        let loaded: u64 =
+            self.phases.iter().filter(|phase| phase.name != "connect").map(|phase| phase.took_us).sum();
+        let waited_ms = self.servers.iter().filter(|server| !server.has_restarted());
+        let waited_ms = waited_ms.filter_map(|server| Some(server.after.get(KEY)? - server.before.get(KEY)?));
+        let busiest_us = u64::try_from(waited_ms.max()?).ok()? * 1_000;
+        (loaded > 0).then(|| busiest_us as f64 / loaded as f64)
     }
 
     /// How many contenders had a session when the clock started.

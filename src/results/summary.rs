@@ -8,7 +8,7 @@ use std::io;
 
 use super::files::TrialFile;
 use crate::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
-use crate::record::{Derived, Health, Trial};
+use crate::record::{Arrived, Derived, Health, Trial};
 
 /// Writes the row of a trial, after the header where that is not there yet.
 pub fn write(out: impl io::Write, trial: &TrialFile<'_>, header: bool) -> csv::Result<()> {
@@ -41,6 +41,7 @@ fn columns() -> Vec<Column> {
         identity(),
         judgement(),
         broken(),
+        arrived(),
         derived(),
         counts(),
         notifications(),
@@ -106,6 +107,26 @@ fn judgement() -> Vec<Column> {
     ]
 }
 
+/// What became of the arrivals of an open load; empty for other loads.
+fn arrived() -> Vec<Column> {
+    let of: [Of<Arrived, u64>; 6] = [
+        ("offered", |a| a.offered),
+        ("started", |a| a.started),
+        ("served", |a| a.served),
+        ("unserved_arrivals", |a| a.unserved),
+        ("dropped", |a| a.dropped),
+        ("backlog_us", |a| a.backlog_us),
+    ];
+    let columns = of
+        .into_iter()
+        .map(|(name, value)| maybe(name, move |t: &TrialFile<'_>| t.trial.arrived.as_ref().map(value)));
+    let utilisation = [
+        maybe("utilisation_mean", |t| Some(t.trial.utilisation?.mean)),
+        maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
+    ];
+    columns.chain(utilisation).collect()
+}
+
 fn broken() -> Vec<Column> {
     let of: [Of<Trial, Option<u64>>; 8] = [
         ("faults", |t| u64::try_from(t.faults.len()).ok()),
@@ -135,8 +156,9 @@ fn yes_no_unknown(agrees: Option<bool>) -> &'static str {
 }
 
 fn derived() -> Vec<Column> {
-    let columns: [Of<Derived, Option<f64>>; 13] = [
+    let columns: [Of<Derived, Option<f64>>; 14] = [
         ("throughput_per_s", |d| d.throughput_per_s),
+        ("offered_per_s", |d| d.offered_per_s),
         ("fairness", |d| d.fairness),
         ("mean_readers", |d| d.mean_readers),
         ("fan_out", |d| d.fan_out),
@@ -243,6 +265,7 @@ fn health() -> Vec<Column> {
     let rest = [
         known("timer_lag_p99_us", |t| t.trial.health.timer_lag_p99_us),
         known("timer_lag_max_us", |t| t.trial.health.timer_lag_max_us),
+        maybe("lateness_p99_us", |t| t.trial.health.lateness_p99_us),
         known("cpu_us", |t| t.trial.health.cpu_us),
         maybe("resident_bytes", |t| t.trial.health.resident_bytes),
         known("standstill_us", |t| t.trial.health.standstill_us),

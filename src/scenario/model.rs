@@ -216,6 +216,15 @@ pub struct TrialSpec {
     pub seed: u64,
 }
 
+impl TrialSpec {
+    /// Whether its warm-up ends when it is over, and not by the clock alone.
+    #[must_use]
+    pub fn has_open_end(&self) -> bool {
+        let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
+        self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
+    }
+}
+
 /// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
 /// says so; whoever runs a trial in which nothing is slow, or never settles, need not wait as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

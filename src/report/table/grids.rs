@@ -7,16 +7,18 @@ use crate::report::view::{
     AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures, UnderFault,
     gap_word, recovery_word, verdict_word,
 };
+use crate::results::record::Arrived;
 use crate::units::{format_micros, number};
 
 /// How many columns there are.
-const COUNT: usize = 20;
+const COUNT: usize = 21;
 
 /// Every column, from left to right.
 const COLUMNS: [Column; COUNT] = [
     words("strategy"),
     numbers("contenders", 0),
     numbers("reps", 8),
+    numbers("offered/s", 1),
     numbers("acq/s", 0),
     numbers("min-max", 4),
     numbers("wait p50", 0),
@@ -66,13 +68,16 @@ pub(super) fn legend(view: &View) -> String {
 
 /// One row: a text for each column.
 fn row(view: &View, cell: &Cell) -> [String; COUNT] {
-    let percentile = |measure, quantile| {
-        cell.percentile(measure, quantile).map_or_else(not_measured, |value| value.shown())
+    let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
+        Some(value) => value.shown(),
+        None if measure == Measure::Wait && cell.is_unstable() => UNSTABLE.to_owned(),
+        None => not_measured(),
     };
     [
         view.label(cell).to_owned(),
         contenders(cell),
         repetitions(cell),
+        median(cell, |one| one.open.as_ref()?.offered_per_s),
         median(cell, |one| one.throughput),
         cell.spread(|one| one.throughput).map_or_else(not_measured, ends),
         percentile(Measure::Wait, 0.5),
@@ -93,6 +98,9 @@ fn row(view: &View, cell: &Cell) -> [String; COUNT] {
         marks(cell),
     ]
 }
+
+/// What stands where a percentile would be, if the queue had not grown.
+const UNSTABLE: &str = "unstable";
 
 fn not_measured() -> String {
     NOT_MEASURED.to_owned()
@@ -153,7 +161,60 @@ fn marks(cell: &Cell) -> String {
     if said.is_empty() { NOT_MEASURED.to_owned() } else { said.join(", ") }
 }
 
+/// What the columns of the table of open loads are.
+pub(super) const OPEN_LEGEND: &str = "wait: from when an arrival was due to its lock; of that, in client: until a contender \
+    was free; service: from the call of acquire to the lock; lateness: how late the generator called it; lock busy: for \
+    which share of the time the busiest lock was held or being handed over.";
+
 impl Grid {
+    /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
+    pub(super) fn open(view: &View) -> Self {
+        let row = |cell: &Cell| {
+            let part = |measure, quantile| {
+                let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
+                us.map_or_else(not_measured, |us| format_micros(us.round() as u64))
+            };
+            let count = |count: fn(&Arrived) -> u64| {
+                cell.sum(|one| one.open.as_ref().map_or(0, |o| count(&o.arrived)))
+            };
+            let share = cell.median(|one| Some(one.open.as_ref()?.utilisation?.busiest));
+            let late = cell.median(|one| Some(one.open.as_ref()?.lateness_p99_us? as f64));
+            let grows = cell.median(|one| one.open.as_ref()?.grows_per_s);
+            vec![
+                view.label(cell).to_owned(),
+                contenders(cell),
+                count(|arrived| arrived.offered).to_string(),
+                count(|arrived| arrived.served).to_string(),
+                count(|arrived| arrived.unserved).to_string(),
+                count(|arrived| arrived.dropped).to_string(),
+                part(Measure::ClientWait, 0.5),
+                part(Measure::ClientWait, 0.99),
+                part(Measure::Service, 0.5),
+                part(Measure::Service, 0.99),
+                late.map_or_else(not_measured, |us| format_micros(us.round() as u64)),
+                share.map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
+                grows.map_or_else(not_measured, |grows| format!("+{}/s", number(grows))),
+            ]
+        };
+        let columns = vec![
+            words("open load"),
+            numbers("contenders", 0),
+            numbers("offered", 0),
+            numbers("served", 0),
+            numbers("unserved", 0),
+            numbers("dropped", 3),
+            numbers("in client p50", 4),
+            numbers("in client p99", 1),
+            numbers("service p50", 5),
+            numbers("service p99", 2),
+            numbers("lateness p99", 6),
+            numbers("lock busy", 1),
+            numbers("queue", 1),
+        ];
+        let rows = view.cells.iter().filter(|cell| cell.is_open()).map(row).collect();
+        Self { columns, labels: 1, rows }.without_idle_columns()
+    }
+
     /// The three-way check: client, cost model, servers, count by count.
     pub(super) fn accounting(view: &View) -> Self {
         let row = |row: AccountingRow| {

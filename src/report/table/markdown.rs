@@ -1,8 +1,9 @@
 //! The same tables as Markdown, for READMEs and CI summaries.
 
-use super::grids::{faults_legend, legend};
+use super::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::{Grid, evidence, headline};
 use crate::report::View;
+use crate::report::view::Cell;
 
 /// The main table, what must be said of it, and the three-way check folded away.
 #[must_use]
@@ -14,6 +15,9 @@ pub fn markdown(view: &View) -> String {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
         said.extend([table(&Grid::of(view)), legend(view)]);
+    }
+    if view.cells.iter().any(Cell::is_open) {
+        said.extend([table(&Grid::open(view)), OPEN_LEGEND.to_owned()]);
     }
     if view.has_faults() {
         said.extend([table(&Grid::faults(view)), escaped(&faults_legend(view))]);

@@ -1,12 +1,14 @@
 //! The tables for a terminal.
 
 use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+    Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
+    TableStyle,
 };
 
-use super::grids::{faults_legend, legend};
+use super::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::{Grid, evidence, headline};
 use crate::report::View;
+use crate::report::view::Cell;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
 const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
@@ -30,6 +32,9 @@ pub fn terminal(view: &View, style: Style) -> String {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
         said.extend(explained(Grid::of(view), legend(view), style));
+        if view.cells.iter().any(Cell::is_open) {
+            said.extend(explained(Grid::open(view), OPEN_LEGEND.to_owned(), style));
+        }
         if view.has_faults() {
             said.extend(explained(Grid::faults(view), faults_legend(view), style));
         }
@@ -98,7 +103,7 @@ fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
         table.force_no_tty();
     }
     table.set_header(
-        grid.columns.iter().map(|column| Cell::new(column.heading).add_attribute(Attribute::Bold)),
+        grid.columns.iter().map(|column| Text::new(column.heading).add_attribute(Attribute::Bold)),
     );
     let mut last: &[String] = &[];
     for row in &grid.rows {
@@ -126,8 +131,8 @@ fn wrap_labels(table: &mut Table, width: u16, labels: usize) {
     }
 }
 
-fn coloured(text: &str) -> Cell {
-    let cell = Cell::new(text);
+fn coloured(text: &str) -> Text {
+    let cell = Text::new(text);
     match text {
         "VIOLATED" | "NO" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
         "unknown" => cell.fg(Color::Yellow),

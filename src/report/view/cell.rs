@@ -1,5 +1,8 @@
 //! One strategy at one contender count, over all its repetitions, and all that a table or chart may say of each.
 
+use std::collections::BTreeMap;
+
+use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
 use crate::results::record::{Accounting, Judged, Standstill};
 use crate::units::format_micros;
@@ -97,9 +100,13 @@ impl Cell {
     }
 
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
-    /// as it is one in any of them. `None` when none has a sample.
+    /// as it is one in any of them. `None` when none has a sample, and for the waits of a queue that grew: they would only say
+    /// how long the trial was.
     #[must_use]
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
+        if measure == Measure::Wait && self.is_unstable() {
+            return None;
+        }
         let each: Vec<Quantile> =
             self.counting().filter_map(|one| Some(one.survival(measure)?.quantile(quantile))).collect();
         let us = Spread::of(each.iter().map(|one| one.us as f64))?.median;
@@ -216,6 +223,10 @@ pub struct Repetition {
     /// Samples of those that ended without the lock, timed out or otherwise, or had not ended when the measured phase did:
     /// each lasted at least so long.
     pub unserved_wait: Option<Histogram>,
+    /// Samples of the parts of the wait in an open load.
+    pub parts_of_wait: BTreeMap<Measure, Histogram>,
+    /// What became of the arrivals of an open load; `None` for other loads.
+    pub open: Option<OpenFigures>,
     /// Samples of the handoff.
     pub handoff: Option<Histogram>,
     /// Acquisitions in each full second of the measured phase.
@@ -255,6 +266,8 @@ impl Repetition {
             timed_out: 0,
             wait: None,
             unserved_wait: None,
+            parts_of_wait: BTreeMap::new(),
+            open: None,
             handoff: None,
             per_second: Vec::new(),
             invalid: None,

@@ -6,11 +6,13 @@ mod accounting;
 mod cell;
 mod faults;
 mod notes;
+mod open;
 mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict_word};
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
+pub use open::{Limit, OpenFigures};
 
 use crate::results::record::Judged;
 

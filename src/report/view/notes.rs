@@ -1,6 +1,6 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
-use super::{Broken, Cell, Fault, Repetition, View};
+use super::{Broken, Cell, Fault, Repetition, View, open};
 use crate::measure::Measure;
 use crate::units::{contenders, format_micros};
 
@@ -62,7 +62,7 @@ impl View {
                  it: {signs}"
             )
         });
-        invalid.chain(partial).chain(stood).collect()
+        invalid.chain(partial).chain(stood).chain(open::notes(&name, repetition)).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! From the stored run to the view.
 
+use super::open::OpenFigures;
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, Stuck, Trial};
@@ -71,6 +72,11 @@ fn repetition(trial: &Trial) -> Repetition {
         timed_out: counts.outcomes.get(Outcome::TimedOut),
         wait: trial.histograms.get(&Measure::Wait).cloned(),
         unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
+        parts_of_wait: [Measure::ClientWait, Measure::Service]
+            .into_iter()
+            .filter_map(|measure| Some((measure, trial.histograms.get(&measure)?.clone())))
+            .collect(),
+        open: OpenFigures::of(trial),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
         per_second: full_seconds(trial),
         invalid: trial.health.invalid.clone(),

@@ -1,0 +1,116 @@
+//! The course of a load while it goes on, in slots of equal length: what says when the warm-up is over.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::{self, Stamp};
+use crate::measure::{Truncation, truncation};
+use crate::scenario::{Stop, TrialSpec};
+
+/// The shortest slot.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// How many slots make the shortest warm-up: ten batches of five.
+const SLOTS_OF_WARM_UP: u32 = 50;
+/// The most slots; a longer trial has longer ones.
+const SLOTS: u32 = 2_000;
+/// Fewer acquisitions in a batch of five slots, on average, say little of a rate.
+const ACQUISITIONS_PER_BATCH: u64 = 2;
+
+/// Whether a load has become steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steadiness {
+    /// It has.
+    Steady,
+    /// It has not, or not for long enough.
+    NotYet,
+    /// There were too few acquisitions to tell.
+    TooFew,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    acquired: AtomicU32,
+    wait_us: AtomicU64,
+}
+
+/// Acquisitions and their waits by the slot in which they ended.
+#[derive(Debug)]
+pub struct Series {
+    begin: AtomicU64,
+    slot_us: u64,
+    slots: Box<[Slot]>,
+}
+
+impl Series {
+    /// An empty one for a trial.
+    #[must_use]
+    pub fn of(spec: &TrialSpec) -> Self {
+        let measured = match spec.stop {
+            Stop::After(duration) => duration,
+            Stop::Acquisitions(_) => Duration::from_secs(60),
+        };
+        let longest = spec.ramp_up + spec.warm_up_at_most.max(spec.warm_up) + measured;
+        let slot = (spec.warm_up / SLOTS_OF_WARM_UP).max(SHORTEST).max(longest / SLOTS);
+        let slot_us = clock::micros(slot).max(1);
+        let count = clock::micros(longest) / slot_us + 1;
+        let slots = (0..count).map(|_| Slot::default()).collect();
+        Self { begin: AtomicU64::new(0), slot_us, slots }
+    }
+
+    /// The load begins at that time.
+    pub fn begin_at(&self, start: Stamp) {
+        self.begin.store(start, Ordering::Release);
+    }
+
+    /// A lock was acquired after that wait. What lies behind the last slot is left out.
+    pub fn acquired(&self, at: Stamp, wait_us: u64) {
+        let since = at.saturating_sub(self.begin.load(Ordering::Relaxed));
+        let index = usize::try_from(since / self.slot_us).unwrap_or(usize::MAX);
+        if let Some(slot) = self.slots.get(index) {
+            slot.acquired.fetch_add(1, Ordering::Relaxed);
+            slot.wait_us.fetch_add(wait_us, Ordering::Relaxed);
+        }
+    }
+
+    /// How long a slot is, in microseconds.
+    #[must_use]
+    pub fn slot_us(&self) -> u64 {
+        self.slot_us
+    }
+
+    /// How many slots have ended by that time.
+    #[must_use]
+    pub fn ended(&self, now: Stamp) -> usize {
+        let since = now.saturating_sub(self.begin.load(Ordering::Acquire));
+        usize::try_from(since / self.slot_us).unwrap_or(usize::MAX).min(self.slots.len())
+    }
+
+    /// Locks acquired in each of the first so many slots.
+    #[must_use]
+    pub fn acquisitions(&self, slots: usize) -> Vec<u32> {
+        self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The sums of the waits that ended in each of the first so many slots, in microseconds.
+    #[must_use]
+    pub fn waits_us(&self, slots: usize) -> Vec<u64> {
+        self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Whether throughput and waits have become steady in the time up to now: each by MSER-5, which says how much of the
+    /// beginning to leave out. (White, Cobb and Spratt, 2000.)
+    #[must_use]
+    pub fn steadiness(&self, now: Stamp) -> Steadiness {
+        let slots = self.ended(now);
+        let (acquired, waits_us) = (self.acquisitions(slots), self.waits_us(slots));
+        let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
+        if all * 5 < ACQUISITIONS_PER_BATCH * slots as u64 {
+            return Steadiness::TooFew;
+        }
+        let rates: Vec<f64> = acquired.iter().map(|count| f64::from(*count)).collect();
+        let with_any = acquired.iter().zip(&waits_us).filter(|(count, _)| **count > 0);
+        let waits: Vec<f64> = with_any.map(|(count, sum)| *sum as f64 / f64::from(*count)).collect();
+        let is_steady = |values: &[f64]| matches!(truncation(values), Truncation::At(_));
+        if is_steady(&rates) && is_steady(&waits) { Steadiness::Steady } else { Steadiness::NotYet }
+    }
+}

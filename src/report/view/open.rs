@@ -1,0 +1,127 @@
+//! What a table says of an open load: what was offered, what became of it, and where the time went.
+
+use super::{Cell, Repetition};
+use crate::measure::Measure;
+use crate::results::record::{Arrived, Trial, Utilisation};
+use crate::units::number;
+
+/// The arrivals of one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenFigures {
+    /// Arrivals a second that were due.
+    pub offered_per_s: Option<f64>,
+    /// What became of them.
+    pub arrived: Arrived,
+    /// How late the generator was, 99th percentile, in microseconds.
+    pub lateness_p99_us: Option<u64>,
+    /// How busy the locks were; `None` where several may hold one.
+    pub utilisation: Option<Utilisation>,
+    /// By how many waiting arrivals a second the queue grew; `None` where it did not.
+    pub grows_per_s: Option<f64>,
+    /// What limited the throughput, the busiest first, where less was achieved than was offered.
+    pub limits: Vec<Limit>,
+}
+
+/// Something that a trial used, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// What it is, in words.
+    pub what: &'static str,
+    /// The share of it that was used, 0 to 1.
+    pub share: f64,
+}
+
+/// Less than this share of what was offered is less than was asked for: the rest may be chance.
+const ACHIEVED: f64 = 0.98;
+
+impl OpenFigures {
+    /// Of a stored trial; `None` where its load was not an open one.
+    #[must_use]
+    pub fn of(trial: &Trial) -> Option<Self> {
+        let arrived = trial.arrived?;
+        let derived = trial.derived();
+        let missed = derived.offered_per_s.zip(derived.throughput_per_s);
+        let missed = missed.is_some_and(|(offered, achieved)| achieved < ACHIEVED * offered);
+        Some(Self {
+            offered_per_s: derived.offered_per_s,
+            arrived,
+            lateness_p99_us: trial.health.lateness_p99_us,
+            utilisation: trial.utilisation,
+            grows_per_s: trial.steady.as_ref().and_then(|steady| steady.grows_per_s()),
+            limits: if missed { limits(trial) } else { Vec::new() },
+        })
+    }
+}
+
+fn limits(trial: &Trial) -> Vec<Limit> {
+    let lock = trial.utilisation.map(|used| Limit { what: "the busiest lock", share: used.busiest });
+    let generator = Limit { what: "the generator's processor", share: trial.health.cpu_share };
+    let host =
+        trial.health.host_idle_share.map(|idle| Limit { what: "this host's processors", share: 1.0 - idle });
+    let disk = trial.busiest_disk().map(|share| Limit { what: "the servers' log", share });
+    let mut limits: Vec<Limit> = lock.into_iter().chain([generator]).chain(host).chain(disk).collect();
+    limits.sort_by(|one, other| other.share.total_cmp(&one.share));
+    limits
+}
+
+impl Repetition {
+    /// Whether its queue grew, so that percentiles of its waits would only say how long the trial was.
+    #[must_use]
+    pub fn is_unstable(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.grows_per_s.is_some())
+    }
+}
+
+impl Cell {
+    /// Whether the queue grew in a repetition that counts.
+    #[must_use]
+    pub fn is_unstable(&self) -> bool {
+        self.counting().any(Repetition::is_unstable)
+    }
+
+    /// Whether its load was an open one.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.repetitions.iter().any(|one| one.open.is_some())
+    }
+
+    /// A percentile of a part of the wait: the median over the repetitions that count.
+    #[must_use]
+    pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
+        self.median(|one| Some(one.parts_of_wait.get(&measure)?.value_at_quantile(quantile) as f64))
+    }
+}
+
+/// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
+/// arrivals were dropped.
+pub(super) fn notes(name: &str, repetition: &Repetition) -> Vec<String> {
+    let Some(open) = &repetition.open else { return Vec::new() };
+    let of = format!("{name}, repetition {}", repetition.number);
+    let mut notes = Vec::new();
+    if let Some(grows) = open.grows_per_s {
+        notes.push(format!(
+            "unstable: {of}: the queue grew by {} a second, so its waits have no percentiles",
+            number(grows)
+        ));
+    }
+    if let (Some(offered), Some(achieved), false) =
+        (open.offered_per_s, repetition.throughput, open.limits.is_empty())
+    {
+        let used: Vec<String> = open
+            .limits
+            .iter()
+            .map(|limit| format!("{} {} %", limit.what, number(100.0 * limit.share)))
+            .collect();
+        notes.push(format!(
+            "missed: {of}: {} of {} acquisitions a second; in use: {}",
+            number(achieved),
+            number(offered),
+            used.join(", ")
+        ));
+    }
+    let Arrived { offered, dropped, .. } = open.arrived;
+    if dropped > 0 {
+        notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
+    }
+    notes
+}
