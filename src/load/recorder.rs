@@ -298,6 +298,7 @@ impl Recorder {
         let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.observation.sheet.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
+        sheet.record(Measure::Hold, released, held_us);
         if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole && !drained {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             sheet.record(Measure::HoldOvershoot, released, overshoot);

@@ -43,6 +43,8 @@ pub enum Measure {
     Handoff,
     /// From the release call to its return.
     Release,
+    /// For how long the lock was held: from acquire's return to the release call.
+    Hold,
     /// How much longer than intended the lock was held, because of the generator's timer.
     HoldOvershoot,
     /// From a release call to the arrival of each notification that it caused.
@@ -74,6 +76,7 @@ impl Measure {
             Self::Uncontended,
             Self::Handoff,
             Self::Release,
+            Self::Hold,
             Self::HoldOvershoot,
             Self::Notification,
             Self::DispatchLag,
@@ -87,7 +90,7 @@ impl Measure {
     }
 
     /// How many measures there are.
-    pub const COUNT: usize = 13 + RequestKind::ALL.len();
+    pub const COUNT: usize = 14 + RequestKind::ALL.len();
 
     /// The position in [`Measure::all`].
     #[must_use]
@@ -98,15 +101,16 @@ impl Measure {
             Self::Uncontended => 2,
             Self::Handoff => 3,
             Self::Release => 4,
-            Self::HoldOvershoot => 5,
-            Self::Notification => 6,
-            Self::DispatchLag => 7,
-            Self::ClientWait => 8,
-            Self::Service => 9,
-            Self::Lateness => 10,
-            Self::ReadWait => 11,
-            Self::WriteWait => 12,
-            Self::Request(kind) => 13 + kind as usize,
+            Self::Hold => 5,
+            Self::HoldOvershoot => 6,
+            Self::Notification => 7,
+            Self::DispatchLag => 8,
+            Self::ClientWait => 9,
+            Self::Service => 10,
+            Self::Lateness => 11,
+            Self::ReadWait => 12,
+            Self::WriteWait => 13,
+            Self::Request(kind) => 14 + kind as usize,
         }
     }
 
@@ -119,6 +123,7 @@ impl Measure {
             Self::Uncontended => "uncontended".into(),
             Self::Handoff => "handoff".into(),
             Self::Release => "release".into(),
+            Self::Hold => "hold".into(),
             Self::HoldOvershoot => "hold_overshoot".into(),
             Self::Notification => "notification".into(),
             Self::DispatchLag => "dispatch_lag".into(),

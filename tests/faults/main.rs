@@ -11,6 +11,7 @@
 
 mod broken_locks;
 mod contender_faults;
+mod coordinated_omission;
 mod doubts_kept;
 mod ensemble_faults;
 mod ensemble_links;

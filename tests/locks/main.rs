@@ -19,6 +19,7 @@ mod ensemble_view;
 mod interop_curator;
 mod interop_kazoo;
 mod interop_revocation;
+mod open_loop;
 mod proxy;
 mod random_schedule;
 #[path = "../support/mod.rs"]

@@ -43,6 +43,13 @@ pub async fn run_one(lines: &str) -> Trial {
     only(run(lines).await)
 }
 
+/// The same on so many generator threads.
+pub async fn run_one_on_threads(lines: &str, threads: usize) -> Trial {
+    let ensemble = ensemble::alone().await;
+    let setting = Setting { threads, ..Setting::on(&ensemble.connect()) };
+    only(run_in(&setting, &plan(lines), known).await)
+}
+
 /// The same on servers that the test has started for itself.
 pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)

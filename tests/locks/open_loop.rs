@@ -1,0 +1,113 @@
+//! The open loop: arrivals come when they come, and wait from then on.
+
+use zklockbench::measure::{Growth, Measure};
+use zklockbench::record::Trial;
+use zklockbench::verdict::Verdict;
+
+use crate::support::trials;
+
+/// The mean of a measure's samples, in microseconds.
+fn mean(trial: &Trial, measure: Measure) -> f64 {
+    trial.histograms[&measure].mean()
+}
+
+/// Every arrival that was due was served, dropped, or not served.
+fn add_up(trial: &Trial) -> bool {
+    let arrived = trial.arrived.unwrap();
+    arrived.offered == arrived.served + arrived.dropped + arrived.unserved
+        && arrived.served == trial.histograms.get(&Measure::Wait).map_or(0, |waits| waits.len())
+        && arrived.unserved == trial.histograms.get(&Measure::Unserved).map_or(0, |waits| waits.len())
+}
+
+#[tokio::test]
+async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
+    // Given 50 arrivals a second, evenly spaced, and a lock that can do more
+    let trial = trials::run_one(
+        "strategies = [\"predecessor-watch\"]\ncontenders = 4\nload = \"open\"\nrate = 50\narrivals = \"constant\"\n\
+         hold = \"5ms\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nduration = \"3s\"\n",
+    )
+    .await;
+    // Then those of the measured phase, and no others, are counted and served
+    let arrived = trial.arrived.unwrap();
+    assert!((149..=151).contains(&arrived.offered), "{arrived:?}");
+    assert_eq!((arrived.served, arrived.unserved, arrived.dropped), (arrived.offered, 0, 0), "{arrived:?}");
+    assert!(add_up(&trial));
+    let achieved = trial.derived().throughput_per_s.unwrap();
+    assert!((45.0..55.0).contains(&achieved), "{achieved}");
+    // And waits begin when the arrival was due: their parts add up to them
+    let parts = [Measure::ClientWait, Measure::Lateness, Measure::Service].map(|part| mean(&trial, part));
+    let (sum, wait) = (parts.iter().sum::<f64>(), mean(&trial, Measure::Wait));
+    assert!((sum / wait - 1.0).abs() < 0.01, "{parts:?} are not {wait}");
+    let offered: u64 = trial.timeline.iter().map(|second| second.offered).sum();
+    assert_eq!(offered, arrived.offered);
+    assert_eq!(trial.judged.accounting, Some(Verdict::Held), "{:?}", trial.judged);
+}
+
+#[tokio::test]
+async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_waits_at_least_so_long() {
+    // Given 60 arrivals a second and a lock that can do about 20
+    let trial = trials::run_one(
+        "strategies = [\"predecessor-watch\"]\ncontenders = 8\nload = \"open\"\nrate = 60\nhold = \"45ms\"\n\
+         duration = \"4s\"\nbacklog_at_most = \"1s\"\n",
+    )
+    .await;
+    // Then the trial is valid, because that is the lock's doing
+    assert_eq!(trial.health.invalid, None);
+    let Some(Growth::Growing { per_s }) = trial.steady.as_ref().unwrap().queue else {
+        panic!("{:?}", trial.steady.map(|steady| (steady.queue, steady.backlog)))
+    };
+    // And the queue grows by what is offered and not achieved
+    let derived = trial.derived();
+    let missed = derived.offered_per_s.unwrap() - derived.throughput_per_s.unwrap();
+    assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s} a second, {missed} a second were missed");
+    assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
+    // And those that were still waiting when the backlog was given up are among the waits, at least so long
+    let arrived = trial.arrived.unwrap();
+    assert!(arrived.unserved > 50 && add_up(&trial), "{arrived:?}");
+    assert!(trial.histograms[&Measure::Unserved].max() > 4_000_000);
+    assert!((900_000..3_000_000).contains(&arrived.backlog_us), "{arrived:?}");
+}
+
+#[tokio::test]
+async fn arrivals_that_find_no_free_session_wait_in_the_client_or_are_dropped_as_the_scenario_says() {
+    let lines = |late: &str| {
+        format!(
+            "strategies = [\"predecessor-watch\"]\ncontenders = 2\nlocks = 2\nload = \"open\"\nrate = 80\nhold = \"30ms\"\n\
+             duration = \"3s\"\nlate = \"{late}\"\nbacklog_at_most = \"3s\"\nwarm_up_at_most = \"0s\"\n"
+        )
+    };
+    // Given two sessions, each busy for more than 30 ms with each of 80 arrivals a second
+    let kept = trials::run_one(&lines("keep")).await;
+    // Then they wait in the client
+    assert!(mean(&kept, Measure::ClientWait) > 50_000.0, "{}", mean(&kept, Measure::ClientWait));
+    assert_eq!(kept.arrived.unwrap().dropped, 0);
+    // Or are dropped, and counted
+    let dropped = trials::run_one(&lines("drop")).await;
+    let arrived = dropped.arrived.unwrap();
+    assert!(arrived.dropped > 20 && arrived.served > 60 && add_up(&dropped), "{arrived:?}");
+    assert!(mean(&dropped, Measure::ClientWait) < 5_000.0, "{}", mean(&dropped, Measure::ClientWait));
+}
+
+#[tokio::test]
+async fn each_arrival_goes_to_its_own_lock_and_each_lock_excludes() {
+    // Given arrivals at five locks, of which one is by far the most popular, on two generator threads
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 60\n\
+                 popularity = { zipf = 2.0 }\nhold = \"15ms\"\nduration = \"4s\"\n";
+    let trial = trials::run_one_on_threads(lines, 2).await;
+    assert_eq!(trial.violation_count, 0, "{:?}", trial.violations);
+    assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged.why);
+    assert!(add_up(&trial) && trial.arrived.unwrap().unserved == 0, "{:?}", trial.arrived);
+    // Then the busiest is busier than the others: it gets two thirds of all arrivals
+    let used = trial.utilisation.unwrap();
+    assert!(used.busiest > 2.0 * used.mean, "{used:?}");
+    assert_eq!(trial.judged.accounting, Some(Verdict::Held), "{:?}", trial.judged);
+}
+
+#[tokio::test]
+async fn a_lock_that_excludes_nobody_is_found_out_in_an_open_loop_too() {
+    let trial = trials::run_one(
+        "strategies = [\"no-lock\"]\ncontenders = 6\nload = \"open\"\nrate = 100\nhold = \"20ms\"\nduration = \"1s\"\n",
+    )
+    .await;
+    assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged);
+}
