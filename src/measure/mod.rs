@@ -4,12 +4,14 @@ mod counts;
 mod latency;
 mod request;
 mod sheet;
+mod steady;
 mod survival;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
 pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};
+pub use steady::{Growth, Slope, Truncation, growth, truncation};
 pub use survival::{Quantile, Survival};
 
 use schemars::JsonSchema;

@@ -148,6 +148,55 @@ impl Arrivals {
         }
     }
 
+    /// Arrivals a second before the measured phase: the rate with which it begins.
+    #[must_use]
+    pub fn first_rate(&self) -> f64 {
+        match self {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Bursts { rate, .. }
+            | Self::Day { rate, .. } => *rate,
+            Self::Ramp { from, .. } => *from,
+            Self::Steps(steps) => steps.first().map_or(0.0, |step| step.rate),
+            Self::Replay(_) => 0.0,
+        }
+    }
+
+    /// The highest rate within that time from the beginning of the measured phase, in arrivals a second. Of a replay,
+    /// which has no rate at any one moment, the mean.
+    #[must_use]
+    pub fn peak_rate(&self, over: Duration) -> f64 {
+        match self {
+            Self::Constant { rate } | Self::Poisson { rate } => *rate,
+            Self::Bursts { rate, peak, .. } => rate * peak,
+            Self::Day { rate, amplitude, period } => {
+                // A day that is cut off before noon has its highest rate at the end.
+                let quarters =
+                    (over.as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE) * 4.0).min(1.0);
+                rate * (1.0 + amplitude * (quarters * std::f64::consts::FRAC_PI_2).sin())
+            }
+            Self::Ramp { from, to } => from.max(*to),
+            Self::Steps(steps) => {
+                let mut begins = Duration::ZERO;
+                let within = steps.iter().filter(|step| {
+                    let is_within = begins < over;
+                    begins = begins.saturating_add(step.lasts);
+                    is_within
+                });
+                within.map(|step| step.rate).fold(0.0, f64::max)
+            }
+            Self::Replay(_) => self.mean_rate(over),
+        }
+    }
+
+    /// How many arrivals are to be reckoned with: the mean, and for bursts, which may happen to fill the whole time, as
+    /// many as come at their peak.
+    #[must_use]
+    pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
+        let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
+        peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
+    }
+
     /// Whether the process is the same at all times, so that there can be a steady state.
     #[must_use]
     pub fn is_stationary(&self) -> bool {
@@ -189,7 +238,34 @@ impl Arrivals {
     }
 }
 
+impl Popularity {
+    /// The share of all arrivals that ask for the lock that most ask for.
+    #[must_use]
+    pub fn hottest(&self, locks: usize) -> f64 {
+        match self {
+            Self::Uniform => 1.0 / locks.max(1) as f64,
+            Self::Zipf(power) => 1.0 / (1..=locks.max(1)).map(|rank| (rank as f64).powf(-power)).sum::<f64>(),
+        }
+    }
+}
+
 impl Replay {
+    /// From its first arrival to just after its last, in whole milliseconds.
+    #[must_use]
+    pub fn lasts(&self) -> Duration {
+        Duration::from_millis(self.trace.last().map_or(0, |last| last.at_us / 1_000) + 1)
+    }
+
+    /// How many locks it needs: one more than the highest number that it names.
+    #[must_use]
+    pub fn locks(&self) -> usize {
+        self.trace
+            .iter()
+            .filter_map(|arrival| arrival.lock)
+            .max()
+            .map_or(0, |highest| highest.saturating_add(1))
+    }
+
     fn scaled(self, factor: f64) -> Self {
         let scaled = |arrival: &TraceArrival| TraceArrival {
             at_us: (arrival.at_us as f64 * factor) as u64,

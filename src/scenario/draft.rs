@@ -9,7 +9,8 @@ use super::distribution::Distribution;
 use super::faults::{Asked, faults};
 use super::fields::{ENSEMBLE, FAULT, POLL_INTERVAL_PARAM, Section};
 use super::keys::{Keys, Places};
-use super::model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Stop};
+use super::model::{EnsembleChoice, InDoubt, Load, Order, RateOf, Scenario, Stop};
+use super::open::{OpenKeys, ReadTrace};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
@@ -35,11 +36,13 @@ pub(super) struct Draft<'c> {
     pub(super) read_ratio: Option<f64>,
     pub(super) depth: Option<u32>,
     pub(super) poll_interval: Option<Duration>,
-    pub(super) load: Option<Load>,
+    pub(super) load: Option<LoadWord>,
+    pub(super) open: OpenKeys,
     pub(super) duration: Option<Duration>,
     pub(super) acquisitions: Option<u64>,
     pub(super) ramp_up: Option<Duration>,
     pub(super) warm_up: Option<Duration>,
+    pub(super) warm_up_at_most: Option<Duration>,
     pub(super) repetitions: Option<u32>,
     pub(super) order: Option<Order>,
     pub(super) seed: Option<u64>,
@@ -62,6 +65,7 @@ impl<'c> Draft<'c> {
         root: &DeTable<'_>,
         locks: &'c [LockCard],
         kinds: &'c [FaultCard],
+        traces: ReadTrace<'_>,
         sink: &Sink<'_>,
     ) -> Self {
         let start = root.keys().map(|key| key.span().start).min().unwrap_or(0);
@@ -80,10 +84,12 @@ impl<'c> Draft<'c> {
         draft.depth = keys.read("depth", values::count).and_then(|count| u32::try_from(count).ok());
         draft.poll_interval = keys.read(POLL_INTERVAL_PARAM, values::duration);
         draft.load = keys.read("load", values::word).map(load);
+        draft.open = OpenKeys::read(&mut keys, traces);
         draft.duration = keys.read("duration", values::duration);
         draft.acquisitions = keys.read("acquisitions", values::count);
         draft.ramp_up = keys.read("ramp_up", values::duration);
         draft.warm_up = keys.read("warm_up", values::duration);
+        draft.warm_up_at_most = keys.read("warm_up_at_most", values::duration);
         draft.repetitions =
             keys.read("repetitions", values::count).and_then(|count| u32::try_from(count).ok());
         draft.order = keys.read("order", values::word).map(order);
@@ -129,11 +135,16 @@ impl<'c> Draft<'c> {
 
     /// The scenario, if nothing is missing.
     pub(super) fn complete(&self) -> Option<Scenario> {
-        let load = self.load.clone()?;
+        let (load, rate_of) = match self.load? {
+            LoadWord::Closed => (Load::Closed, RateOf::All),
+            LoadWord::Batch => (Load::Batch, RateOf::All),
+            LoadWord::Open => self.open.complete().map(|(open, of)| (Load::Open(open), of))?,
+        };
         let stop = match (&load, self.duration, self.acquisitions) {
             (Load::Batch, _, _) => Stop::Acquisitions(1),
             (Load::Closed | Load::Open(_), Some(duration), _) => Stop::After(duration),
-            (Load::Closed | Load::Open(_), None, acquisitions) => Stop::Acquisitions(acquisitions?),
+            (Load::Open(_), None, _) => Stop::After(self.open.replayed()?),
+            (Load::Closed, None, acquisitions) => Stop::Acquisitions(acquisitions?),
         };
         let ensemble = match (&self.connect, &self.compose) {
             (Some(connect), _) => EnsembleChoice::Connect(connect.clone()),
@@ -155,9 +166,11 @@ impl<'c> Draft<'c> {
             read_ratio: self.read_ratio?,
             depth: self.depth?,
             load,
+            rate_of,
             stop,
             ramp_up: self.ramp_up?,
             warm_up: self.warm_up?,
+            warm_up_at_most: self.warm_up_at_most(),
             repetitions: self.repetitions?,
             order: self.order?,
             seed: self.seed?,
@@ -171,8 +184,20 @@ impl<'c> Draft<'c> {
     }
 }
 
-fn load(word: &str) -> Load {
-    if word == Load::Batch.name() { Load::Batch } else { Load::Closed }
+/// The load by its word alone; what an open one is stands in keys of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoadWord {
+    Closed,
+    Batch,
+    Open,
+}
+
+fn load(word: &str) -> LoadWord {
+    match word {
+        "batch" => LoadWord::Batch,
+        "open" => LoadWord::Open,
+        _ => LoadWord::Closed,
+    }
 }
 
 fn order(word: &str) -> Order {

@@ -3,11 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::draft::Draft;
+use super::draft::{Draft, LoadWord};
 use super::faults::Asked;
 use super::fields::{SHORTEST, Section, field};
 use super::keys::Place;
-use super::model::Load;
 use super::read::{Sink, written};
 use crate::catalog::fault::{Capability, Ends, Target, Targets};
 use crate::units::contenders;
@@ -126,7 +125,7 @@ fn repetition(fault: &Asked<'_>, sink: &Sink<'_>) {
 }
 
 fn load(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
-    if draft.load == Some(Load::Batch) {
+    if draft.load == Some(LoadWord::Batch) {
         let message =
             format!("`{}` cannot fire in a batch: its totals are exact only undisturbed", fault.card.name);
         sink.error(fault.span.clone(), message, "leave the fault out, or use load = \"closed\"");

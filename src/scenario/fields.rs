@@ -48,6 +48,10 @@ pub enum Kind {
     Fault,
     /// A word for whom a fault hits; which words there are depends on its kind.
     Target,
+    /// One of the [`PROCESSES`].
+    Arrivals,
+    /// `uniform`, or `{ zipf = s }` with s within the bounds.
+    Popularity(RangeInclusive<f64>),
 }
 
 /// What happens when a key is not there.
@@ -149,6 +153,118 @@ pub const SHAPES: &[Shape] = &[
 /// Bounds of a log-normal's `sigma`: at 3 the 99th percentile is a thousand times the median.
 pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
 
+/// One process of arrivals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Its word or key.
+    pub name: &'static str,
+    /// How it is written.
+    pub form: Form,
+    /// Whether `rate` or `rate_each` belongs to it; otherwise it has its own rates or times.
+    pub takes_rate: bool,
+    /// A value that uses it.
+    pub example: &'static str,
+    /// How arrivals come.
+    pub doc: &'static str,
+}
+
+/// How a process of arrivals is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Form {
+    /// Its name alone.
+    Word,
+    /// A table of these parts.
+    Table(&'static [Part]),
+    /// A list of tables of these parts.
+    List(&'static [Part]),
+    /// The path of a file.
+    File,
+}
+
+/// One part of a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Its key.
+    pub name: &'static str,
+    /// A [`Kind::Duration`] or a [`Kind::Factor`].
+    pub kind: Kind,
+}
+
+const fn part(name: &'static str, kind: Kind) -> Part {
+    Part { name, kind }
+}
+
+/// The processes, the default first.
+pub const PROCESSES: &[Process] = &[
+    Process {
+        name: "poisson",
+        form: Form::Word,
+        takes_rate: true,
+        example: r#""poisson""#,
+        doc: "independent of each other, with exponential gaps; what queueing theory is about",
+    },
+    Process {
+        name: "constant",
+        form: Form::Word,
+        takes_rate: true,
+        example: r#""constant""#,
+        doc: "evenly spaced; queues are much shorter than with `poisson`",
+    },
+    Process {
+        name: "bursts",
+        form: Form::Table(&[
+            part("peak", Kind::Factor(1.01..=1000.0)),
+            part("length", Kind::Duration(MILLISECOND..=DAY)),
+        ]),
+        takes_rate: true,
+        example: r#"{ bursts = { peak = 4.0, length = "500ms" } }"#,
+        doc: "at `peak` times the rate in bursts whose length is exponential with the mean `length`, and none in between",
+    },
+    Process {
+        name: "day",
+        form: Form::Table(&[
+            part("amplitude", Kind::Factor(0.0..=1.0)),
+            part("period", Kind::Duration(MILLISECOND..=WEEK)),
+        ]),
+        takes_rate: true,
+        example: r#"{ day = { amplitude = 0.8, period = "60s" } }"#,
+        doc: "up and down as a sine: the rate times 1 ± `amplitude`, once in each `period`",
+    },
+    Process {
+        name: "ramp",
+        form: Form::Table(&[part("from", RATE_OR_NONE), part("to", RATE_OR_NONE)]),
+        takes_rate: false,
+        example: "{ ramp = { from = 10, to = 200 } }",
+        doc: "from one rate to another, evenly over the measured phase",
+    },
+    Process {
+        name: "steps",
+        form: Form::List(&[part("rate", RATE_OR_NONE), part("for", Kind::Duration(MILLISECOND..=WEEK))]),
+        takes_rate: false,
+        example: r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#,
+        doc: "each rate for its time; the last one lasts",
+    },
+    Process {
+        name: "replay",
+        form: Form::File,
+        takes_rate: false,
+        example: r#"{ replay = "trace.csv" }"#,
+        doc: "as a file has them: CSV with `time`, `lock` and `hold`, or a history of this suite (`*.jsonl`); \
+              [arrivals.md](arrivals.md) has the format",
+    },
+];
+
+/// Bounds of `rate` and `rate_each`, in arrivals a second.
+const RATE: Kind = Kind::Factor(0.001..=1_000_000.0);
+/// Where a process may pause.
+const RATE_OR_NONE: Kind = Kind::Factor(0.0..=1_000_000.0);
+
+/// Most arrivals of a trial: all are drawn before it begins.
+pub const ARRIVALS_MAX: usize = 5_000_000;
+
+/// The keys that only an open load has.
+pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];
+
 /// Most contenders of a trial, and most locks.
 pub const CONTENDERS_MAX: u64 = 100_000;
 
@@ -179,7 +295,8 @@ pub const PARAM_DURATION: RangeInclusive<Duration> = Duration::ZERO..=DAY;
 /// The parameter of strategies that `poll_interval` at the top gives a default to.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
-const WORDS_LOAD: &[&str] = &["closed", "batch"];
+const WORDS_LOAD: &[&str] = &["closed", "batch", "open"];
+const WORDS_LATE: &[&str] = &["keep", "drop"];
 const WORDS_ORDER: &[&str] = &["shuffled", "as-written"];
 const WORDS_IN_DOUBT: &[&str] = &["end-session", "keep-session"];
 
@@ -232,11 +349,39 @@ pub const FIELDS: &[Field] = &[
     Field::top("load", Kind::Word(WORDS_LOAD), Need::Default(r#""closed""#))
         .example(r#"load = "closed""#)
         .doc("`closed`: each contender again and again. `batch`: the first holds until all are queued, then \
-              each acquires once, which makes totals exact.")
-        .also(&["load_model", "mode", "arrival"]),
-    Field::top("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("a closed load needs either this or `acquisitions`"))
+              each acquires once, which makes totals exact. `open`: arrivals come when they come, however slow the \
+              lock is, and the contenders are the sessions that serve them; see [arrivals.md](arrivals.md).")
+        .also(&["load_model", "mode"]),
+    Field::top("rate", RATE, Need::Absent("an open load needs either this or `rate_each`, unless its arrivals have their own rates"))
+        .example("rate = 40")
+        .doc("Arrivals a second, over all contenders and locks, on average. Open load only.")
+        .also(&["arrival_rate", "arrivals_per_second", "qps", "tps", "rps", "offered"]),
+    Field::top("rate_each", RATE, Need::Absent("see `rate`"))
+        .example("rate_each = 0.2")
+        .doc("The same for each contender, so that the rate grows with their number. Open load only.")
+        .also(&["rate_per_contender", "each_rate"]),
+    Field::top("arrivals", Kind::Arrivals, Need::Default(r#""poisson""#))
+        .example(r#"arrivals = "poisson""#)
+        .doc("When arrivals come. Open load only.")
+        .also(&["arrival", "arrival_process", "process", "traffic"]),
+    Field::top("popularity", Kind::Popularity(0.0..=5.0), Need::Default(r#""uniform""#))
+        .example("popularity = { zipf = 1.0 }")
+        .doc("Which of many locks an arrival asks for: `\"uniform\"`, or the k-th most popular in proportion to 1 / k to \
+              the power of `zipf`; which lock is how popular is drawn by the seed. Open load only.")
+        .also(&["skew", "zipf", "hot_locks"]),
+    Field::top("late", Kind::Word(WORDS_LATE), Need::Default(r#""keep""#))
+        .example(r#"late = "drop""#)
+        .doc("What becomes of an arrival that finds no free contender. `keep`: it waits for one, and that is part of its \
+              wait. `drop`: it is dropped, and counted. Open load only.")
+        .also(&["late_arrivals", "overflow"]),
+    Field::top("backlog_at_most", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""30s""#))
+        .example(r#"backlog_at_most = "30s""#)
+        .doc("How long after the measured phase arrivals that still wait may be served; what waits longer counts as \
+              unserved. Not scaled by `time_scale`. Open load only.")
+        .also(&["backlog", "drain", "drain_at_most"]),
+    Field::top("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("a closed load needs either this or `acquisitions`, an open one this; a replay lasts as long as its file"))
         .example(r#"duration = "5s""#)
-        .doc("How long the measured phase lasts. Closed load only.")
+        .doc("How long the measured phase lasts. Closed and open loads only.")
         .also(&["time", "run_time", "length", "measure"]),
     Field::top("acquisitions", Kind::Count(1..=1_000_000_000), Need::Absent("a closed load needs either this or `duration`; in a batch it is 1"))
         .example("acquisitions = 10")
@@ -248,8 +393,12 @@ pub const FIELDS: &[Field] = &[
         .also(&["ramp", "stagger"]),
     Field::top("warm_up", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
         .example(r#"warm_up = "1s""#)
-        .doc("Load before the measured phase, not recorded. Closed load only.")
+        .doc("Load before the measured phase, not recorded. Closed and open loads only.")
         .also(&["warm", "burn_in"]),
+    Field::top("warm_up_at_most", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("4 times `warm_up`; as long as `warm_up` where the rate of arrivals changes"))
+        .example(r#"warm_up_at_most = "10s""#)
+        .doc("How long the warm-up may take where it goes on until the load is steady. Closed and open loads only.")
+        .also(&["warm_up_max", "max_warm_up", "warm_up_limit"]),
     Field::top("repetitions", Kind::Count(1..=1000), Need::Default("3"))
         .example("repetitions = 3")
         .doc("How often each combination of strategy and contenders runs.")
@@ -286,8 +435,8 @@ pub const FIELDS: &[Field] = &[
         .also(&["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"]),
     Field::top("time_scale", Kind::Factor(1e-6..=1000.0), Need::Default("1.0"))
         .example("time_scale = 0.1")
-        .doc("Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up and all times of faults; \
-              timeouts stay.")
+        .doc("Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up, times of arrivals and all times \
+              of faults; rates are divided by it, timeouts stay.")
         .also(&["scale", "speed"]),
     Field::ensemble("servers", Kind::OneOfCounts(&[1, 3, 5]), Need::Default("3"))
         .example("servers = 3")

@@ -106,7 +106,8 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
 /// A table under a misspelt key is no mistake of that key's value where no table can stand.
 fn takes_table(section: Section, name: &str) -> bool {
-    field(section, name).is_none_or(|field| matches!(field.kind, Kind::Distribution(_)))
+    let tables = |kind: &Kind| matches!(kind, Kind::Distribution(_) | Kind::Arrivals | Kind::Popularity(_));
+    field(section, name).is_none_or(|field| tables(&field.kind))
 }
 
 /// The tables whose headers stand in a section.

@@ -11,6 +11,8 @@ pub mod fields;
 mod keys;
 mod model;
 mod nearest;
+mod open;
+mod open_rules;
 mod parse;
 mod plan;
 mod preview;
@@ -26,9 +28,12 @@ pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
-pub use model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Settling, Stop, StrategyChoice, TrialSpec};
+pub use model::{
+    EnsembleChoice, InDoubt, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
+};
 pub use nearest::nearest;
-pub use parse::{Parsed, parse};
+pub use open::ReadTrace;
+pub use parse::{Parsed, parse, parse_with_traces};
 pub use plan::{BASIS as ESTIMATE_BASIS, Plan};
 pub use preview::{FaultPreview, Preview, TrialPreview};
 pub use reference::reference;

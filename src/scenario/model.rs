@@ -75,6 +75,16 @@ impl Load {
     }
 }
 
+/// Whose the rates of an open load are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RateOf {
+    /// Of all contenders together.
+    #[default]
+    All,
+    /// Of each contender: a trial's are as many times higher.
+    Each,
+}
+
 /// When the measured phase ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -132,12 +142,16 @@ pub struct Scenario {
     pub depth: u32,
     /// The load model.
     pub load: Load,
+    /// Whose the rates of an open load are.
+    pub rate_of: RateOf,
     /// When the measured phase ends.
     pub stop: Stop,
     /// Over what time the contenders start.
     pub ramp_up: Duration,
     /// Load before the measured phase, not recorded.
     pub warm_up: Duration,
+    /// How long that may take where it goes on until the load is steady.
+    pub warm_up_at_most: Duration,
     /// How often each combination runs.
     pub repetitions: u32,
     /// The order of trials.
@@ -152,8 +166,8 @@ pub struct Scenario {
     pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
-    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of faults; 1 leaves them as
-    /// written.
+    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
+    /// rates are divided; 1 leaves them as written.
     pub time_scale: f64,
     /// What goes wrong on purpose, in the order of the file.
     pub faults: Vec<FaultChoice>,
@@ -193,6 +207,11 @@ pub struct TrialSpec {
     #[serde(rename = "warm_up_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub warm_up: Duration,
+    /// How long the warm-up may take where it goes on until the load is steady; runs recorded before there were such
+    /// have 0.
+    #[serde(rename = "warm_up_at_most_us", with = "as_us", default)]
+    #[schemars(with = "u64")]
+    pub warm_up_at_most: Duration,
     /// Session timeout asked for.
     #[serde(rename = "session_timeout_us", with = "as_us")]
     #[schemars(with = "u64")]

@@ -1,5 +1,7 @@
 //! From the text of a scenario file to a scenario, or to everything that is wrong with it.
 
+use std::path::Path;
+
 use toml::de::DeTable;
 
 use super::advice;
@@ -7,6 +9,8 @@ use super::diagnostic::Diagnostics;
 use super::draft::Draft;
 use super::fault_rules;
 use super::model::Scenario;
+use super::open::ReadTrace;
+use super::open_rules;
 use super::read::Sink;
 use super::rules;
 use super::syntax;
@@ -33,14 +37,30 @@ pub fn parse(
     locks: &[LockCard],
     faults: &[FaultCard],
 ) -> Result<Parsed, Diagnostics> {
+    let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
+    parse_with_traces(file_name, text, locks, faults, &nothing)
+}
+
+/// The same where a scenario may name files of arrivals, which `traces` reads.
+///
+/// # Errors
+/// Every mistake of the file at once, and the first of a file that it names.
+pub fn parse_with_traces(
+    file_name: &str,
+    text: &str,
+    locks: &[LockCard],
+    faults: &[FaultCard],
+    traces: ReadTrace<'_>,
+) -> Result<Parsed, Diagnostics> {
     let mut sink = Sink::new(text);
     let readable = syntax::readable(text);
     let (root, _) = DeTable::parse_recoverable(&readable.text);
     let whole = readable.is_whole();
     readable.report(text, &mut sink);
-    let draft = Draft::read(root.get_ref(), locks, faults, &sink);
+    let draft = Draft::read(root.get_ref(), locks, faults, traces, &sink);
     if whole {
         rules::check(&draft, locks, &sink);
+        open_rules::check(&draft, &sink);
         fault_rules::check(&draft, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };

@@ -6,8 +6,11 @@ use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::arrivals::Open;
 use super::fields::POLL_INTERVAL_PARAM;
-use super::model::{EnsembleChoice, Load, Order, Scenario, Settling, Stop, StrategyChoice, TrialSpec};
+use super::model::{
+    EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
+};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::catalog::{ParamValue, Params};
 
@@ -75,10 +78,11 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         think: scenario.think.scaled(scale),
         read_ratio: scenario.read_ratio,
         depth: scenario.depth,
-        load: scenario.load.clone(),
+        load: offered(scenario, contenders),
         stop,
         ramp_up: scenario.ramp_up.mul_f64(scale),
         warm_up: scenario.warm_up.mul_f64(scale),
+        warm_up_at_most: scenario.warm_up_at_most.mul_f64(scale),
         session_timeout: scenario.session_timeout,
         acquire_timeout: scenario.acquire_timeout,
         give_up_after: scenario.give_up_after,
@@ -87,6 +91,17 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         settling: Settling::of(scenario.session_timeout),
         seed: 0,
     }
+}
+
+/// The load of a trial with so many contenders, scaled.
+fn offered(scenario: &Scenario, contenders: usize) -> Load {
+    let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
+    let factor = match scenario.rate_of {
+        RateOf::All => 1.0,
+        RateOf::Each => float(contenders),
+    };
+    let arrivals = open.arrivals.clone().times(factor).scaled(scenario.time_scale);
+    Load::Open(Open { arrivals, ..open.clone() })
 }
 
 /// Its durations scaled; the label stays as written, because it names the strategy in every output.

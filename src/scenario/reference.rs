@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::fields::{Field, Kind, Need, SHAPES, SIGMA, Section, fields_of};
+use super::fields::{ARRIVALS_MAX, Field, Kind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of};
 use super::nearest::listed;
 use super::read::written;
 use crate::catalog::fault::{Ends, FaultCard};
@@ -22,6 +22,7 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     page.push_str(FAULT_INTRODUCTION);
     page.push_str(&keys(Section::Fault));
     page.push_str(&distributions());
+    page.push_str(&processes());
     page.push_str(&strategies(locks));
     page.push_str(&faults(kinds));
     page.push_str(COMBINATIONS);
@@ -47,11 +48,18 @@ const FAULT_INTRODUCTION: &str = "Each `[[fault]]` is one thing that goes wrong 
 const COMBINATIONS: &str = "## What goes together\n\n\
     - A closed load needs exactly one of `duration` and `acquisitions`; a batch takes no `duration`, and \
     each contender acquires once.\n\
+    - An open load needs a `duration`, except a replay, and exactly one of `rate` and `rate_each`, unless its \
+    `arrivals` have their own rates. It takes no `acquisitions`, no `think` and no `ramp_up`, and may have more locks \
+    than contenders. `rate`, `rate_each`, `arrivals`, `popularity`, `late` and `backlog_at_most` are for open loads \
+    only.\n\
+    - A replay has no warm-up, and `locks` is at least the number of locks that its file names.\n\
+    - `warm_up_at_most` is at least `warm_up`, and no more where the rate changes with time (`day`, `ramp`, `steps`): \
+    those begin with the measured phase.\n\
     - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
     - `permits` are at most as many as `leases`.\n\
-    - There are at most as many locks as the largest number of contenders.\n\
+    - A closed load has at most as many locks as the largest number of contenders.\n\
     - `connect` excludes `servers`, `data_dir` and `compose`, which excludes the first two.\n\
     - No contender count and no strategy with the same parameters is listed twice: `repetitions` is for that.\n\
     - After `time_scale`, poll intervals and `duration` are at least 1ms.\n\
@@ -105,6 +113,10 @@ fn kind(kind: &Kind) -> String {
             words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ")
         }
         Kind::Factor(bounds) => format!("number from {} to {}", bounds.start(), bounds.end()),
+        Kind::Arrivals => "[process](#arrivals)".to_owned(),
+        Kind::Popularity(bounds) => {
+            format!("`\"uniform\"`, or `{{ zipf = s }}` with s from {} to {}", bounds.start(), bounds.end())
+        }
         Kind::Path => "directory".to_owned(),
         Kind::Connect => "connect string".to_owned(),
         Kind::Fault => "[fault](#faults)".to_owned(),
@@ -131,6 +143,16 @@ fn distributions() -> String {
         let _ = writeln!(section, "| `{}` | {} |", shape.example, shape.doc);
     }
     let _ = writeln!(section, "\n`sigma` is a number from {} to {}.\n", SIGMA.start(), SIGMA.end());
+    section
+}
+
+fn processes() -> String {
+    let mut section = String::from("## Arrivals\n\n| arrivals | rate | how they come |\n|---|---|---|\n");
+    for process in PROCESSES {
+        let rate = if process.takes_rate { "`rate` or `rate_each`" } else { "its own" };
+        let _ = writeln!(section, "| `{}` | {rate} | {} |", process.example, process.doc);
+    }
+    let _ = writeln!(section, "\nA trial has at most {ARRIVALS_MAX} arrivals.\n");
     section
 }
 

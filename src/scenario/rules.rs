@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::distribution::Distribution;
-use super::draft::Draft;
+use super::draft::{Draft, LoadWord};
 use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
 use super::keys::Place;
-use super::model::Load;
 use super::nearest::listed;
 use super::read::{Sink, written};
 use super::strategies::{Listed, takers};
@@ -16,13 +15,14 @@ use crate::units::contenders;
 /// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     stop(draft, sink);
-    if draft.load == Some(Load::Batch) {
+    if draft.load == Some(LoadWord::Batch) {
         batch(draft, sink);
         batch_patience(draft, sink);
     }
     identical(draft, sink);
     pollers(draft, cards, sink);
     locks(draft, sink);
+    warm_up(draft, sink);
     depth(draft, cards, sink);
     ensemble(draft, sink);
     scaled(draft, sink);
@@ -32,7 +32,7 @@ pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
 fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (duration, acquisitions) = (draft.places.get("duration"), draft.places.get("acquisitions"));
     match (&draft.load, duration, acquisitions) {
-        (Some(Load::Closed), Some(one), Some(other)) => {
+        (Some(LoadWord::Closed), Some(one), Some(other)) => {
             let later = if one.key.start > other.key.start { one } else { other };
             sink.error(
                 later.key.clone(),
@@ -40,7 +40,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
                 "keep one of them",
             );
         }
-        (Some(Load::Closed), None, None) => {
+        (Some(LoadWord::Closed), None, None) => {
             let at = draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone());
             sink.error(
                 at,
@@ -48,14 +48,14 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
                 "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
             );
         }
-        (Some(Load::Batch), Some(place), _) => sink.error(
+        (Some(LoadWord::Batch), Some(place), _) => sink.error(
             place.key.clone(),
             "a batch has no `duration`: it ends when each contender has acquired once",
             "leave the key out, or use load = \"closed\"",
         ),
         _ => {}
     }
-    if let (Some(Load::Batch), Some(count @ 2..), Some(place)) =
+    if let (Some(LoadWord::Batch), Some(count @ 2..), Some(place)) =
         (&draft.load, draft.acquisitions, acquisitions)
     {
         sink.error(
@@ -75,6 +75,9 @@ fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
     if positive(draft.warm_up) {
         refuse("warm_up", "a batch has no `warm_up`: every acquisition of it is measured");
+    }
+    if positive(draft.warm_up_at_most) {
+        refuse("warm_up_at_most", "a batch has no `warm_up_at_most`: every acquisition of it is measured");
     }
     if positive(draft.ramp_up) {
         refuse("ramp_up", "a batch has no `ramp_up`: contenders queue up one after the other");
@@ -145,9 +148,22 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
 fn locks(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(locks), Some(place)) = (draft.locks, draft.places.get("locks")) else { return };
     let Some(most) = draft.contenders.iter().flatten().max() else { return };
-    if locks > *most && draft.load != Some(Load::Batch) {
+    // A batch has one lock anyway, and of an open load not all locks are held at once.
+    if locks > *most && draft.load == Some(LoadWord::Closed) {
         let message = format!("{locks} locks are more than {} can use", contenders(*most));
         sink.error(place.value.clone(), message, format!("write at most {most}"));
+    }
+}
+
+fn warm_up(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (Some(least), Some(most), Some(place)) =
+        (draft.warm_up, draft.warm_up_at_most, draft.places.get("warm_up_at_most"))
+    else {
+        return;
+    };
+    if most < least {
+        let message = format!("the warm-up takes at least {}", written(least));
+        sink.error(place.value.clone(), message, "give `warm_up_at_most` at least that, or leave it out");
     }
 }
 

@@ -6,7 +6,10 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{ENSEMBLE, FAULT, Field, Kind, Need, SHAPES, SIGMA, Section, Shape, fields_of};
+use super::fields::{
+    ENSEMBLE, FAULT, Field, Form, Kind, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES, SIGMA, Section,
+    Shape, fields_of,
+};
 use crate::catalog::fault::{Ends, FaultCard, Targets};
 use crate::catalog::{LockCard, Param, ParamKind};
 
@@ -27,9 +30,14 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
         "properties": properties,
         "required": required(Section::Top),
         "additionalProperties": false,
-        "if": { "properties": { "load": { "const": "batch" } }, "required": ["load"] },
-        "then": { "not": { "required": ["duration"] } },
-        "else": { "oneOf": [{ "required": ["duration"] }, { "required": ["acquisitions"] }] },
+        "if": load_is("open"),
+        "then": open(),
+        "else": {
+            "not": any_of(OPEN_KEYS),
+            "if": load_is("batch"),
+            "then": { "not": any_of(&["duration"]) },
+            "else": { "oneOf": [{ "required": ["duration"] }, { "required": ["acquisitions"] }] },
+        },
         "$defs": {
             "duration": {
                 "type": "string",
@@ -37,7 +45,85 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
                 "examples": ["20ms", "1s", "2m 30s"],
             },
             "distribution": distribution(),
+            "arrivals": arrivals(),
         },
+    })
+}
+
+fn load_is(word: &str) -> Value {
+    json!({ "properties": { "load": { "const": word } }, "required": ["load"] })
+}
+
+/// One or more of these keys.
+fn any_of(names: &[&str]) -> Value {
+    let each: Vec<_> = names.iter().map(|name| json!({ "required": [name] })).collect();
+    json!({ "anyOf": each })
+}
+
+/// What goes together in an open load.
+fn open() -> Value {
+    let with_own_rates: Vec<_> = PROCESSES
+        .iter()
+        .filter(|process| !process.takes_rate)
+        .map(|process| json!({ "required": [process.name] }))
+        .collect();
+    let is_one_of = |choices: &[Value]| {
+        let table = json!({ "type": "object", "anyOf": choices });
+        json!({ "properties": { "arrivals": table }, "required": ["arrivals"] })
+    };
+    json!({
+        "not": any_of(&["acquisitions"]),
+        "allOf": [
+            {
+                "if": is_one_of(&with_own_rates),
+                "then": { "not": any_of(&["rate", "rate_each"]) },
+                "else": { "oneOf": [{ "required": ["rate"] }, { "required": ["rate_each"] }] },
+            },
+            {
+                "if": is_one_of(&[json!({ "required": ["replay"] })]),
+                "else": { "required": ["duration"] },
+            },
+        ],
+    })
+}
+
+fn arrivals() -> Value {
+    let words: Vec<_> =
+        PROCESSES.iter().filter(|process| process.form == Form::Word).map(|process| process.name).collect();
+    let mut choices = vec![json!({ "type": "string", "enum": words })];
+    choices.extend(PROCESSES.iter().filter_map(process));
+    json!({ "anyOf": choices })
+}
+
+/// A process that is written as a table; `None` for one that is a word.
+fn process(process: &Process) -> Option<Value> {
+    let inner = match process.form {
+        Form::Word => return None,
+        Form::Table(parts) => table_of(parts),
+        Form::List(parts) => json!({ "type": "array", "items": table_of(parts), "minItems": 1 }),
+        Form::File => json!({ "type": "string", "minLength": 1 }),
+    };
+    Some(table_of_one(process.name, process.doc, &inner))
+}
+
+fn table_of(parts: &[Part]) -> Value {
+    let properties: Map<_, _> =
+        parts.iter().map(|part| (part.name.to_owned(), kind(&part.kind, &[]))).collect();
+    json!({
+        "type": "object",
+        "required": properties.keys().collect::<Vec<_>>(),
+        "properties": properties,
+        "additionalProperties": false,
+    })
+}
+
+fn table_of_one(name: &str, doc: &str, inner: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": doc,
+        "properties": { name: inner },
+        "required": [name],
+        "additionalProperties": false,
     })
 }
 
@@ -91,6 +177,11 @@ fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
         Kind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
         Kind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
         Kind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
+        Kind::Arrivals => json!({ "$ref": "#/$defs/arrivals" }),
+        Kind::Popularity(bounds) => json!({ "anyOf": [
+            { "const": "uniform" },
+            table_of_one("zipf", "the power by which popularity falls with the rank", &number(bounds)),
+        ] }),
         Kind::Word(words) => json!({ "type": "string", "enum": words }),
         Kind::Factor(bounds) => number(bounds),
         // What these hold depends on the fault.
@@ -122,13 +213,7 @@ fn shape(shape: &Shape) -> Value {
         "properties": properties,
         "additionalProperties": false,
     });
-    json!({
-        "type": "object",
-        "description": shape.doc,
-        "properties": { shape.name: inner },
-        "required": [shape.name],
-        "additionalProperties": false,
-    })
+    table_of_one(shape.name, shape.doc, &inner)
 }
 
 fn strategies(cards: &[LockCard]) -> Value {

@@ -101,6 +101,7 @@ pub fn spec(index: usize) -> TrialSpec {
         stop: Stop::After(Duration::from_millis(2_500)),
         ramp_up: Duration::ZERO,
         warm_up: Duration::ZERO,
+        warm_up_at_most: Duration::ZERO,
         session_timeout: Duration::from_secs(10),
         acquire_timeout: Some(Duration::from_secs(3)),
         give_up_after: Duration::from_secs(60),
