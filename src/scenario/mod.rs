@@ -26,11 +26,13 @@ pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
-pub use model::{EnsembleChoice, InDoubt, Load, Order, Scenario, Settling, Stop, StrategyChoice, TrialSpec};
+pub use model::{
+    EnsembleChoice, InDoubt, Load, Order, Precision, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
+};
 pub use nearest::nearest;
 pub use parse::{Parsed, parse};
 pub use plan::{BASIS as ESTIMATE_BASIS, Plan};
-pub use preview::{FaultPreview, Preview, TrialPreview};
+pub use preview::{FaultPreview, PrecisionPreview, Preview, TrialPreview};
 pub use reference::reference;
 pub use schema::schema;
 pub use values::default_value;

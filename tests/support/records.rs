@@ -57,6 +57,7 @@ pub fn run(planned_trials: usize) -> Run {
         overrides: vec!["--connect zk1:2181".into()],
         seed: u64::MAX,
         planned_trials,
+        precision: None,
         generator_threads: 2,
         host: HostInfo { hostname: "bench".into(), cores: 4, memory_bytes: 8 << 30, ..HostInfo::default() },
         ensemble: EnsembleInfo {
