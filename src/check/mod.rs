@@ -5,5 +5,6 @@ mod evidence;
 mod exclusion;
 pub mod history;
 mod inside;
+mod overlaps;
 
 pub use exclusion::{judge, least_evidence, of_run, zombies};

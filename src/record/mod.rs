@@ -7,6 +7,7 @@ pub mod history;
 mod judged;
 mod overlap;
 mod run;
+mod together;
 mod trial;
 
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
@@ -16,6 +17,7 @@ pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
 pub use run::{EnsembleInfo, HostInfo, Precision, Run, RunEnding, RunOutcome, ServerInfo, Widest};
+pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
     Tally, Trial,
