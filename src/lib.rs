@@ -31,8 +31,9 @@ pub mod record;
 // Layer 5: doing, judging.
 pub mod check;
 pub mod load;
-// Layer 6: the bridge on disk.
+// Layer 6: the bridge on disk, and the loop over trials.
 pub mod results;
+pub mod run;
 // Layer 7: reading.
 pub mod report;
 // Layer 8: the door.

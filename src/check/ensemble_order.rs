@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::clock::{Stamp, WallClock};
     use crate::record::history::LockKind;
-    use crate::record::{Claim, Lives};
+    use crate::record::{Claim, Lives, Overlaps};
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
         Grant { lock: 0, contender, claim: Claim::WRITE, czxid, zxid: None, called: 0, entered }
@@ -139,7 +139,13 @@ mod tests {
 
     /// On a clock that counts from 1970, when no node is left.
     fn compared(grants: Vec<Grant>, lives: &Lives, kind: LockKind) -> EnsembleOrder {
-        judged(Facts { kind, grants, lives: lives.clone(), all_gone: true, wall: WallClock::default() })
+        judged(facts(grants, lives.clone(), kind))
+    }
+
+    /// When no node is left.
+    fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
+        let (overlaps, wall) = (Overlaps::default(), WallClock::default());
+        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall }
     }
 
     fn judged(facts: Facts) -> EnsembleOrder {
@@ -242,13 +248,7 @@ mod tests {
         let order = compared(grants.clone(), &lives, LockKind::Mutex);
         assert_eq!((order.forgotten, order.checked, order.overlaps), (1, 1, 0));
         // When it is still there it is in the way
-        let order = judged(Facts {
-            kind: LockKind::Mutex,
-            grants,
-            lives,
-            all_gone: false,
-            wall: WallClock::default(),
-        });
+        let order = judged(Facts { all_gone: false, ..facts(grants, lives, LockKind::Mutex) });
         assert_eq!((order.forgotten, order.overlaps), (0, 1));
         assert!(order.first.unwrap().ends_with("was there to the end"));
     }

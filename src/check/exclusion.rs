@@ -2,6 +2,7 @@
 
 use super::ensemble_order;
 use super::evidence::suffices;
+use super::overlaps::{self, Classed};
 use super::steady;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::verdict::Verdict;
@@ -9,10 +10,14 @@ use crate::verdict::Verdict;
 /// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
 /// afterwards; or what was made of them before.
 pub fn judge(trial: &mut Trial) {
-    if let Some(order) = trial.facts.take().and_then(ensemble_order::judge) {
-        trial.evidence.by_transactions = order.contested_by_zxid;
-        trial.evidence.by_clock = order.contested;
-        trial.ensemble_order = Some(order);
+    if let Some(mut facts) = trial.facts.take() {
+        let Classed { violations, violation_count, excused } = overlaps::class(&mut facts);
+        (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
+        if let Some(order) = ensemble_order::judge(facts) {
+            trial.evidence.by_transactions = order.contested_by_zxid;
+            trial.evidence.by_clock = order.contested;
+            trial.ensemble_order = Some(order);
+        }
     }
     steady::judge(trial);
     trial.judged = Parts {

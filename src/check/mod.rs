@@ -5,6 +5,7 @@ mod evidence;
 mod exclusion;
 pub mod history;
 mod inside;
+mod overlaps;
 mod steady;
 
 pub use exclusion::{judge, least_evidence, of_run, zombies};

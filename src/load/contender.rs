@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::{Connection, Control};
 use super::observation::Observation;
-use super::overlaps::Doubt;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
 use super::shared::{FirstDone, Shared};
@@ -20,6 +19,7 @@ use crate::catalog::Mode;
 use crate::clock::{self, Stamp};
 use crate::fault::Doing;
 use crate::lock::{AcquireError, Held, Patience, Strategy};
+use crate::record::Doubt;
 use crate::scenario::{InDoubt, Load, Stop};
 use crate::zk::gate::TaskScope;
 use crate::zk::{Failure, Session, reactor};

@@ -11,7 +11,6 @@ mod environment;
 mod fence;
 mod health;
 mod observation;
-mod overlaps;
 mod pace;
 mod progress;
 mod recorder;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::overlaps::Overlaps;
 use super::shared::Shared;
 use crate::measure::{Histogram, Measure, Sheet};
-use crate::record::{Grant, KeptOut, Moment, Tally};
+use crate::record::{Grant, KeptOut, Moment, Overlaps, Tally};
 use crate::zk::Observed;
 
 /// What a thread notes beside its sheet.

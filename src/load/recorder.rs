@@ -8,16 +8,15 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::observation::Observation;
-use super::overlaps::{Doubt, Overlap};
 use super::pace::{Served, Turn};
-use super::scene::{Exit, Occupant, Scene};
+use super::scene::{Exit, Scene};
 use super::shared::Shared;
 use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held, QueueNode};
 use crate::measure::{Measure, Outcome, Sheet};
 use crate::record::history::SessionState;
-use crate::record::{Claim, Deed, Grant, Moment, Tally};
+use crate::record::{Claim, Deed, Doubt, Grant, Moment, Occupant, Overlap, Tally};
 use crate::scenario::Load;
 use crate::zk::{Failure, Session};
 

@@ -8,8 +8,8 @@ use super::fence::Fence;
 use crate::catalog::Mode;
 use crate::clock::Stamp;
 use crate::lock::Held;
-use crate::record::Claim;
 use crate::record::history::LockKind;
+use crate::record::{Claim, Occupant};
 use crate::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
@@ -72,19 +72,6 @@ struct Seat {
     entered: AtomicU64,
     sequence: AtomicI64,
     czxid: AtomicI64,
-}
-
-/// Who was found inside, as raw facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Occupant {
-    /// The contender.
-    pub contender: usize,
-    /// Its queue node's number.
-    pub sequence: Option<i64>,
-    /// Its node's czxid.
-    pub czxid: Option<i64>,
-    /// When it entered.
-    pub entered: Stamp,
 }
 
 /// The shared state of one lock path.

@@ -11,6 +11,8 @@ use crate::scenario::{Stop, TrialSpec};
 const SHORTEST: Duration = Duration::from_millis(5);
 /// How many slots make the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
+/// How many slots the measured phase has, so that there are enough to see whether a queue grows.
+const SLOTS_OF_MEASURED: u32 = 200;
 /// The most slots; a longer trial has longer ones.
 const SLOTS: u32 = 2_000;
 /// Fewer acquisitions in a batch of five slots, on average, say little of a rate.
@@ -50,7 +52,8 @@ impl Series {
             Stop::Acquisitions(_) => Duration::from_secs(60),
         };
         let longest = spec.ramp_up + spec.warm_up_at_most.max(spec.warm_up) + measured;
-        let slot = (spec.warm_up / SLOTS_OF_WARM_UP).max(SHORTEST).max(longest / SLOTS);
+        let warm_up = if spec.has_open_end() { spec.warm_up / SLOTS_OF_WARM_UP } else { measured };
+        let slot = warm_up.min(measured / SLOTS_OF_MEASURED).max(SHORTEST).max(longest / SLOTS);
         let slot_us = clock::micros(slot).max(1);
         let count = clock::micros(longest) / slot_us + 1;
         let slots = (0..count).map(|_| Slot::default()).collect();

@@ -23,8 +23,8 @@ use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Facts, FaultRecord, FullCrew, Judged, Lives, Phase, Sessions, Steady,
-    Stuck, Trial, WarmUpEnd,
+    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Judged, Lives, Phase,
+    Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::{Failure, nodelay};
@@ -145,7 +145,6 @@ impl<'a> Conductor<'a> {
         let after = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
-        let start = self.shared.signals.start.borrow().unwrap_or(0);
         let mut sheet = observation::merge_sheets(&threads);
         let arrived = self.arrived(&loaded, given_up, &mut sheet);
         let Loaded { window, begin, end, steady, .. } = loaded;
@@ -159,9 +158,15 @@ impl<'a> Conductor<'a> {
         });
         let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
         let grants = std::mem::take(&mut log.grants);
-        let facts = Facts { kind: self.shared.kind, grants, lives, all_gone: orphans == Some(0), wall };
-        log.overlaps.learn(&facts);
-        let overlaps = std::mem::take(&mut log.overlaps).classed(start);
+        let facts = Facts {
+            kind: self.shared.kind,
+            began: self.shared.signals.start.borrow().unwrap_or(0),
+            overlaps: std::mem::take(&mut log.overlaps),
+            grants,
+            lives,
+            all_gone: orphans == Some(0),
+            wall,
+        };
         let evidence = Evidence {
             entries: log.kept_out.entries,
             waited: log.kept_out.waited,
@@ -196,10 +201,11 @@ impl<'a> Conductor<'a> {
             measured: sheet.measured,
             whole: sheet.whole,
             errors: std::mem::take(&mut log.errors),
-            violation_count: overlaps.violation_count,
-            violations: overlaps.violations,
+            // These follow from the facts.
+            violation_count: 0,
+            violations: Vec::new(),
+            excused: Excused::default(),
             most_inside: self.shared.most_inside(),
-            excused: overlaps.excused,
             evidence,
             ensemble_order: None,
             facts: Some(facts),

@@ -1,9 +1,10 @@
-//! What the ensemble wrote down of a lock's holders, beside what they believed: facts that [`crate::record::Trial`]
+//! What the ensemble wrote down of a lock's holders, beside what they believed and saw: facts that [`crate::record::Trial`]
 //! carries from the load to its judge. They may be a million, so the judge drops them and no file has them.
 
 use std::collections::BTreeMap;
 
 use super::history::{Claim, LockKind};
+use super::together::Overlaps;
 use crate::clock::{Stamp, WallClock};
 
 /// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
@@ -53,6 +54,10 @@ pub type Lives = BTreeMap<i64, Life>;
 pub struct Facts {
     /// What the lock promises.
     pub kind: LockKind,
+    /// When the trial began.
+    pub began: Stamp,
+    /// Two inside at once, as contenders saw it.
+    pub overlaps: Overlaps,
     /// Who entered, in any order.
     pub grants: Vec<Grant>,
     /// What the servers' logs tell of the trial's nodes; empty where they cannot be read.

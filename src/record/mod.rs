@@ -9,6 +9,7 @@ mod judged;
 mod overlap;
 mod run;
 mod steady;
+mod together;
 mod trial;
 
 pub use arrived::Arrived;
@@ -18,8 +19,9 @@ pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
 pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
-pub use run::{EnsembleInfo, HostInfo, Run, RunEnding, RunOutcome, ServerInfo};
+pub use run::{EnsembleInfo, HostInfo, Precision, Run, RunEnding, RunOutcome, ServerInfo, Widest};
 pub use steady::{Steady, WarmUpEnd};
+pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
     Tally, Trial, Utilisation,

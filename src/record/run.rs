@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::as_utc;
+use crate::units::{as_utc, contenders, number};
 
 /// The machine that the generator ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -89,8 +89,55 @@ impl RunOutcome {
     }
 }
 
+/// How precise a run's figures are, where its scenario asks for a precision. Shares, such as 0.02 for 2 %.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Precision {
+    /// How far the 95 % confidence interval of each mean was to reach to either side at most.
+    pub asked: f64,
+    /// Whether it does so for every strategy and number of contenders.
+    pub reached: bool,
+    /// Rounds that ran whole: how often each combination was repeated.
+    pub rounds: u32,
+    /// The one whose interval is the widest.
+    pub widest: Option<Widest>,
+}
+
+impl Precision {
+    /// How precise the figures are, in a sentence without a full stop.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let asked = percent(self.asked);
+        let widest = self.widest.as_ref().map_or_else(String::new, |widest| {
+            let of = format!("{}, {}", widest.strategy, contenders(widest.contenders));
+            match widest.half_width {
+                Some(half) => format!("; the widest interval is ± {} ({of})", percent(half)),
+                None => format!("; of {of} too few sound repetitions measured anything"),
+            }
+        });
+        let reached = if self.reached { "reached" } else { "not reached" };
+        let rounds =
+            if self.rounds == 1 { "1 repetition".to_owned() } else { format!("{} repetitions", self.rounds) };
+        format!("± {asked} was asked for and is {reached} after {rounds}{widest}")
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", number(100.0 * share))
+}
+
+/// The strategy and number of contenders whose interval is the widest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Widest {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+    /// How far the interval reaches; `None` where fewer than three sound repetitions measured anything.
+    pub half_width: Option<f64>,
+}
+
 /// All that is true of a run as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Version of the tool.
     pub tool_version: String,
@@ -110,8 +157,10 @@ pub struct Run {
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
-    /// Trials planned.
+    /// Trials planned, rounds that were added for a precision among them.
     pub planned_trials: usize,
+    /// How precise the figures are; `None` where the scenario does not ask for it.
+    pub precision: Option<Precision>,
     /// The seed in force.
     pub seed: u64,
     /// Generator threads used.

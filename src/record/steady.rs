@@ -44,7 +44,7 @@ impl Steady {
     #[must_use]
     pub fn grows_per_s(&self) -> Option<f64> {
         match self.queue {
-            Some(Growth::Growing { per_s }) => Some(per_s),
+            Some(Growth::Growing(slope)) => Some(slope.per_second),
             _ => None,
         }
     }

@@ -251,7 +251,7 @@ pub struct Trial {
     pub most_inside: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
     pub excused: Excused,
-    /// What the ensemble's view is judged by; `None` once it has been, as no file has it.
+    /// What exclusion is judged by; `None` once it has been, as no file has it.
     #[serde(skip)]
     pub facts: Option<Facts>,
     /// What could have been seen of a lock that does not exclude.

@@ -121,7 +121,7 @@ fn arrived() -> Vec<Column> {
         .into_iter()
         .map(|(name, value)| maybe(name, move |t: &TrialFile<'_>| t.trial.arrived.as_ref().map(value)));
     let utilisation = [
-        maybe("utilisation_mean", |t| Some(t.trial.utilisation?.mean)),
+        maybe("utilisation", |t| Some(t.trial.utilisation?.mean)),
         maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
     ];
     columns.chain(utilisation).collect()
@@ -265,7 +265,6 @@ fn health() -> Vec<Column> {
     let rest = [
         known("timer_lag_p99_us", |t| t.trial.health.timer_lag_p99_us),
         known("timer_lag_max_us", |t| t.trial.health.timer_lag_max_us),
-        maybe("lateness_p99_us", |t| t.trial.health.lateness_p99_us),
         known("cpu_us", |t| t.trial.health.cpu_us),
         maybe("resident_bytes", |t| t.trial.health.resident_bytes),
         known("standstill_us", |t| t.trial.health.standstill_us),

@@ -9,7 +9,7 @@ use super::distribution::Distribution;
 use super::faults::{Asked, faults};
 use super::fields::{ENSEMBLE, FAULT, POLL_INTERVAL_PARAM, Section};
 use super::keys::{Keys, Places};
-use super::model::{EnsembleChoice, InDoubt, Load, Order, RateOf, Scenario, Stop};
+use super::model::{EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Stop};
 use super::open::{OpenKeys, ReadTrace};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
@@ -44,6 +44,8 @@ pub(super) struct Draft<'c> {
     pub(super) warm_up: Option<Duration>,
     pub(super) warm_up_at_most: Option<Duration>,
     pub(super) repetitions: Option<u32>,
+    pub(super) precision: Option<f64>,
+    pub(super) repetitions_at_most: Option<u32>,
     pub(super) order: Option<Order>,
     pub(super) seed: Option<u64>,
     pub(super) session_timeout: Option<Duration>,
@@ -92,6 +94,9 @@ impl<'c> Draft<'c> {
         draft.warm_up_at_most = keys.read("warm_up_at_most", values::duration);
         draft.repetitions =
             keys.read("repetitions", values::count).and_then(|count| u32::try_from(count).ok());
+        draft.precision = keys.read("precision", values::percent);
+        draft.repetitions_at_most =
+            keys.read("repetitions_at_most", values::count).and_then(|count| u32::try_from(count).ok());
         draft.order = keys.read("order", values::word).map(order);
         draft.seed = keys.read("seed", values::count);
         draft.session_timeout = keys.read("session_timeout", values::duration);
@@ -172,6 +177,10 @@ impl<'c> Draft<'c> {
             warm_up: self.warm_up?,
             warm_up_at_most: self.warm_up_at_most(),
             repetitions: self.repetitions?,
+            precision: match self.precision {
+                Some(share) => Some(Precision { share, repetitions_at_most: self.repetitions_at_most? }),
+                None => None,
+            },
             order: self.order?,
             seed: self.seed?,
             session_timeout: self.session_timeout?,

@@ -40,6 +40,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A number within the bounds.
     Factor(RangeInclusive<f64>),
+    /// A share as text with a percent sign, within the bounds, which are percents.
+    Percent(RangeInclusive<f64>),
     /// A path of a directory.
     Path,
     /// A connect string with an optional chroot.
@@ -403,6 +405,16 @@ pub const FIELDS: &[Field] = &[
         .example("repetitions = 3")
         .doc("How often each combination of strategy and contenders runs.")
         .also(&["repeat", "repeats", "runs", "reps", "rounds"]),
+    Field::top("precision", Kind::Percent(0.1..=50.0), Need::Absent("exactly `repetitions` are run"))
+        .example(r#"precision = "2%""#)
+        .doc("Repeat until the 95 % confidence interval of the mean, over the repetitions, is at most this wide to either \
+              side for every strategy and number of contenders: of the throughput in a closed load, of the mean handoff in \
+              a batch, of the mean wait in an open load. `repetitions` is then the least, and it takes at least 3.")
+        .also(&["accuracy", "confidence", "error_margin", "until_precise"]),
+    Field::top("repetitions_at_most", Kind::Count(3..=1000), Need::Default("30"))
+        .example("repetitions_at_most = 30")
+        .doc("With `precision`: how often each combination runs at most, however far from precise.")
+        .also(&["max_repetitions", "repetitions_max", "most_repetitions"]),
     Field::top("order", Kind::Word(WORDS_ORDER), Need::Default(r#""shuffled""#))
         .example(r#"order = "shuffled""#)
         .doc("Order of the trials within each repetition: `shuffled` by the seed, so that drift of the \

@@ -29,13 +29,14 @@ pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival}
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
 pub use distribution::Distribution;
 pub use model::{
-    EnsembleChoice, InDoubt, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
+    EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop, StrategyChoice,
+    TrialSpec,
 };
 pub use nearest::nearest;
 pub use open::ReadTrace;
 pub use parse::{Parsed, parse, parse_with_traces};
 pub use plan::{BASIS as ESTIMATE_BASIS, Plan};
-pub use preview::{FaultPreview, Preview, TrialPreview};
+pub use preview::{FaultPreview, PrecisionPreview, Preview, TrialPreview};
 pub use reference::reference;
 pub use schema::schema;
 pub use values::default_value;

@@ -97,6 +97,15 @@ pub enum Stop {
     Acquisitions(u64),
 }
 
+/// Until when combinations are repeated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Precision {
+    /// How far the 95 % confidence interval of a mean may reach to either side, as a share of it.
+    pub share: f64,
+    /// How often each combination runs at most.
+    pub repetitions_at_most: u32,
+}
+
 /// In which order the trials run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -152,8 +161,10 @@ pub struct Scenario {
     pub warm_up: Duration,
     /// How long that may take where it goes on until the load is steady.
     pub warm_up_at_most: Duration,
-    /// How often each combination runs.
+    /// How often each combination runs; with a precision, at least.
     pub repetitions: u32,
+    /// How precise the figures are to be; `None` where the repetitions alone decide when the run ends.
+    pub precision: Option<Precision>,
     /// The order of trials.
     pub order: Order,
     /// The seed of everything random.

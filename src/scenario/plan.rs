@@ -31,19 +31,29 @@ impl Plan {
     /// scenario gives the same plan on every platform.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
-        let mut trials = Vec::new();
-        for repetition in 1..=scenario.repetitions {
-            let mut round = one_of_each(scenario, repetition);
-            if scenario.order == Order::Shuffled {
-                round.shuffle(&mut stream(scenario.seed, Purpose::Order, u64::from(repetition)));
-            }
-            trials.append(&mut round);
-        }
-        for (index, trial) in trials.iter_mut().enumerate() {
-            trial.index = index;
-        }
+        let trials = (1..=scenario.repetitions).flat_map(|repetition| round(scenario, repetition)).collect();
         Self { scenario: scenario.clone(), trials }
     }
+
+    /// The trials of that repetition, from 1, in the order of running: those of the plan, and those that would follow.
+    #[must_use]
+    pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
+        round(&self.scenario, repetition)
+    }
+}
+
+/// Every combination once, in the order of running.
+fn round(scenario: &Scenario, repetition: u32) -> Vec<TrialSpec> {
+    let mut round = one_of_each(scenario, repetition);
+    if scenario.order == Order::Shuffled {
+        round.shuffle(&mut stream(scenario.seed, Purpose::Order, u64::from(repetition)));
+    }
+    let before = usize::try_from(repetition.saturating_sub(1)).unwrap_or(usize::MAX);
+    let first = before.saturating_mul(round.len());
+    for (position, trial) in round.iter_mut().enumerate() {
+        trial.index = first.saturating_add(position);
+    }
+    round
 }
 
 /// Every combination once, as written.

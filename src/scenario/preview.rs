@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::diagnostic::MachineDiagnostic;
-use super::model::{EnsembleChoice, Scenario, Stop, TrialSpec};
+use super::model::{EnsembleChoice, Precision, Scenario, Stop, TrialSpec};
 use super::parse::Parsed;
 use super::plan::{BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::clock::micros;
-use crate::units::format_duration;
+use crate::units::{format_duration, number};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,7 +28,10 @@ pub struct Preview {
     /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultPreview>,
-    /// Every trial in the order of running.
+    /// How far trials may go on being repeated; not written where their number is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<PrecisionPreview>,
+    /// Every trial in the order of running; with a precision, those that run in any case.
     pub trials: Vec<TrialPreview>,
     /// The whole, in microseconds.
     pub estimated_us: u64,
@@ -40,6 +43,19 @@ pub struct Preview {
     pub memory_basis: &'static str,
     /// Advice on the file.
     pub warnings: Vec<MachineDiagnostic>,
+}
+
+/// Until when trials are repeated, as `validate` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PrecisionPreview {
+    /// How precise the figures are to be, as a share.
+    pub asked: f64,
+    /// How often each combination runs at most.
+    pub repetitions_at_most: u32,
+    /// How many trials that makes.
+    pub trials_at_most: usize,
+    /// How long those take, in microseconds.
+    pub estimated_at_most_us: u64,
 }
 
 /// One trial as `validate` shows it.
@@ -96,12 +112,23 @@ impl Preview {
             load: load(&plan.scenario),
             faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
             estimated_us: micros(plan.estimated_duration()),
+            precision: plan.scenario.precision.map(|asked| precision(&plan.scenario, asked)),
             trials: plan.trials.iter().map(trial).collect(),
             estimate_basis: BASIS,
             estimated_memory_bytes: plan.estimated_memory(),
             memory_basis: MEMORY_BASIS,
             warnings: parsed.warnings.machine(),
         }
+    }
+}
+
+fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
+    let whole = Plan::of(&Scenario { repetitions: asked.repetitions_at_most, ..scenario.clone() });
+    PrecisionPreview {
+        asked: asked.share,
+        repetitions_at_most: asked.repetitions_at_most,
+        trials_at_most: whole.trials.len(),
+        estimated_at_most_us: micros(whole.estimated_duration()),
     }
 }
 
@@ -201,7 +228,18 @@ impl fmt::Display for Preview {
             )?;
         }
         let whole = format_duration(Duration::from_micros(self.estimated_us));
-        writeln!(f, "\n{} trials, about {whole} in all", self.trials.len())?;
+        let trials =
+            if self.trials.len() == 1 { "1 trial" } else { &format!("{} trials", self.trials.len()) };
+        match &self.precision {
+            None => writeln!(f, "\n{trials}, about {whole} in all")?,
+            Some(precision) => writeln!(
+                f,
+                "\nat least {trials}, about {whole} in all; for ± {} % at most {} trials, about {}",
+                number(100.0 * precision.asked),
+                precision.trials_at_most,
+                format_duration(Duration::from_micros(precision.estimated_at_most_us))
+            )?,
+        }
         writeln!(f, "({})", self.estimate_basis)?;
         let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
         writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)

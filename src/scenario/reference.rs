@@ -57,6 +57,7 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     those begin with the measured phase.\n\
     - A batch has one lock, no `think`, no `ramp_up`, no `warm_up`, and no strategy that lets everybody in.\n\
     - In a batch, `acquire_timeout` is longer than the holds of all others together.\n\
+    - `repetitions_at_most` needs `precision`, and is at least as large as `repetitions`.\n\
     - `poll_interval` at the top needs a listed strategy that polls.\n\
     - `permits` are at most as many as `leases`.\n\
     - A closed load has at most as many locks as the largest number of contenders.\n\
@@ -117,6 +118,7 @@ fn kind(kind: &Kind) -> String {
         Kind::Popularity(bounds) => {
             format!("`\"uniform\"`, or `{{ zipf = s }}` with s from {} to {}", bounds.start(), bounds.end())
         }
+        Kind::Percent(bounds) => format!("share from `\"{}%\"` to `\"{}%\"`", bounds.start(), bounds.end()),
         Kind::Path => "directory".to_owned(),
         Kind::Connect => "connect string".to_owned(),
         Kind::Fault => "[fault](#faults)".to_owned(),

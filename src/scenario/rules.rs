@@ -26,6 +26,7 @@ pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     depth(draft, cards, sink);
     ensemble(draft, sink);
     scaled(draft, sink);
+    precision(draft, sink);
     size(draft, sink);
 }
 
@@ -223,9 +224,31 @@ fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
     }
 }
 
+/// How often to repeat at most is a bound on repeating for a precision, and none below what is repeated anyway.
+fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
+    let (precision, at_most) = (draft.places.get("precision"), draft.places.get("repetitions_at_most"));
+    if let (None, Some(place)) = (precision, at_most) {
+        sink.error(
+            place.key.clone(),
+            "`repetitions_at_most` means nothing without `precision`",
+            "leave the key out, or add a line such as precision = \"2%\"",
+        );
+    }
+    if let (Some(place), Some(least), Some(most)) = (precision, draft.repetitions, draft.repetitions_at_most)
+        && least > most
+    {
+        sink.error(
+            at_most.unwrap_or(place).value.clone(),
+            format!("{least} repetitions are more than {most}, the most for a precision"),
+            format!("write at least repetitions_at_most = {least}, or fewer `repetitions`"),
+        );
+    }
+}
+
 fn size(draft: &Draft<'_>, sink: &Sink<'_>) {
     let Some(contenders) = &draft.contenders else { return };
-    let repetitions = draft.repetitions.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+    let most = if draft.precision.is_some() { draft.repetitions_at_most } else { draft.repetitions };
+    let repetitions = most.and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
     let trials = draft.strategies.len().saturating_mul(contenders.len()).saturating_mul(repetitions);
     if let (true, Some(place)) = (trials > TRIALS_MAX, draft.places.get("contenders")) {
         let message = format!("the plan has {trials} trials, more than {TRIALS_MAX}");

@@ -15,6 +15,7 @@ use crate::catalog::{LockCard, Param, ParamKind};
 
 /// Durations as [`crate::units::parse_duration`] reads them.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
+const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
 /// The schema, with the strategies and the faults that exist.
@@ -184,6 +185,7 @@ fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
         ] }),
         Kind::Word(words) => json!({ "type": "string", "enum": words }),
         Kind::Factor(bounds) => number(bounds),
+        Kind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
         // What these hold depends on the fault.
         Kind::Fault | Kind::Target => json!({ "type": "string" }),
     }

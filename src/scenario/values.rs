@@ -115,6 +115,28 @@ pub(super) fn factor(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
     expect_number(value, bounds, sink)
 }
 
+/// A share, written in percent.
+pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
+    let Kind::Percent(bounds) = kind else { return None };
+    let text = expect_text(value, "a share", "write it in quotes, with its percent sign: \"2%\"", sink)?;
+    let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let (least, most) = (bounds.start(), bounds.end());
+    match number {
+        Some(percent) if bounds.contains(&percent) => return Some(percent / 100.0),
+        Some(_) => sink.error(
+            value.span(),
+            format!("`{}` is not from {least}% to {most}%", shortened(text)),
+            format!("write a share from {least}% to {most}%"),
+        ),
+        None => sink.error(
+            value.span(),
+            format!("`{}` is not a share", shortened(text)),
+            "write a number and a percent sign: \"2%\"",
+        ),
+    }
+    None
+}
+
 /// A directory.
 pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathBuf> {
     let text = expect_text(value, "a directory", "write its path in quotes", sink)?;

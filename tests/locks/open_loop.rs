@@ -1,6 +1,6 @@
 //! The open loop: arrivals come when they come, and wait from then on.
 
-use zklockbench::measure::{Growth, Measure};
+use zklockbench::measure::{Growth, Measure, Slope};
 use zklockbench::record::Trial;
 use zklockbench::verdict::Verdict;
 
@@ -53,7 +53,7 @@ async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_w
     .await;
     // Then the trial is valid, because that is the lock's doing
     assert_eq!(trial.health.invalid, None);
-    let Some(Growth::Growing { per_s }) = trial.steady.as_ref().unwrap().queue else {
+    let Some(Growth::Growing(Slope { per_second: per_s, .. })) = trial.steady.as_ref().unwrap().queue else {
         panic!("{:?}", trial.steady.map(|steady| (steady.queue, steady.backlog)))
     };
     // And the queue grows by what is offered and not achieved

@@ -5,7 +5,7 @@ use zklockbench::clock::WallClock;
 use zklockbench::record::history::LockKind;
 use zklockbench::record::{
     Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
-    Life, Parts, Stuck, Trial,
+    Life, Overlaps, Parts, Stuck, Trial,
 };
 use zklockbench::verdict::Verdict;
 
@@ -133,6 +133,8 @@ fn facts(leases: u32) -> Facts {
     };
     Facts {
         kind: LockKind::Semaphore(leases),
+        began: 0,
+        overlaps: Overlaps::default(),
         grants: vec![grant(0, 1, 0, 10_000), grant(1, 2, 20_000, 40_000)],
         lives: [(1, life(9, 90)), (2, life(8, 80))].into(),
         all_gone: true,

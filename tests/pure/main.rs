@@ -19,6 +19,7 @@ mod report_gallery;
 mod report_table;
 mod report_view;
 mod results_damage;
+mod results_golden;
 mod results_roundtrip;
 mod results_tables;
 mod scenario_errors;

@@ -151,6 +151,22 @@ fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once()
 }
 
 #[test]
+fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_waits_were_measured() {
+    // Given 8 arrivals a second at a lock that serves 2.4 of them, so that its queue grows by 5.6 a second
+    let mut trial = records::overloaded(0);
+    zklockbench::check::judge(&mut trial);
+    let shown = terminal(&View::of(&records::stored(&records::run(1), &[trial])), PLAIN);
+    // Then what was offered stands beside what was achieved, and no percentile of the waits
+    let row = words(&shown, "3           8    2.4");
+    assert_eq!(row.iter().filter(|word| **word == "unstable").count(), 2, "{shown}");
+    // And a table of its own says what became of the arrivals
+    let row = words(&shown, "+5.6").join(" ");
+    assert!(row.contains("20 6 14 - - 120 µs 98 % +5.6"), "{row}: {shown}");
+    assert!(shown.contains("the queue grew by 5.6"), "{shown}");
+    assert!(shown.contains("2.4 of 8 acquisitions a second; in use: the busiest lock 98 %"), "{shown}");
+}
+
+#[test]
 fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled() {
     // Given two repetitions of few short waits, and one of many long ones
     let mut view = view(&["polling"], &[4]);

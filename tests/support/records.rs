@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 use zklockbench::catalog::ParamValue;
 use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Health, Holder,
-    HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Tally, Trial,
-    Violation,
+    Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Health,
+    Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Steady,
+    Tally, Trial, Utilisation, Violation, WarmUpEnd,
 };
 use zklockbench::results::{RunFile, SCHEMA_VERSION, StoredRun};
-use zklockbench::scenario::{Distribution, InDoubt, Load, Settling, Stop, StrategyChoice, TrialSpec};
+use zklockbench::scenario::{
+    Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
+};
 use zklockbench::verdict::Verdict;
 
 /// `2026-11-21T08:45:08.123456Z`.
@@ -57,6 +59,7 @@ pub fn run(planned_trials: usize) -> Run {
         overrides: vec!["--connect zk1:2181".into()],
         seed: u64::MAX,
         planned_trials,
+        precision: None,
         generator_threads: 2,
         host: HostInfo { hostname: "bench".into(), cores: 4, memory_bytes: 8 << 30, ..HostInfo::default() },
         ensemble: EnsembleInfo {
@@ -112,6 +115,40 @@ pub fn spec(index: usize) -> TrialSpec {
     }
 }
 
+/// The same under an open load of 8 arrivals a second that it can't serve: its queue grew by 5.6 a second.
+pub fn overloaded(index: usize) -> Trial {
+    let mut trial = trial(index);
+    trial.spec.load = Load::Open(Open {
+        arrivals: Arrivals::Poisson { rate: 8.0 },
+        popularity: Popularity::Uniform,
+        late: Late::Keep,
+        backlog_at_most: Duration::from_secs(30),
+    });
+    trial.arrived = Some(Arrived {
+        offered: 20,
+        started: 8,
+        served: 6,
+        unserved: 14,
+        dropped: 0,
+        backlog_us: 30_000_000,
+    });
+    trial.utilisation = Some(Utilisation { mean: 0.98, busiest: 0.98, busiest_lock: 0 });
+    trial.health.lateness_p99_us = Some(120);
+    trial.histograms.insert(Measure::Unserved, histogram(&[30_000_000; 14]));
+    trial.histograms.insert(Measure::ClientWait, histogram(&[10, 2_000]));
+    trial.histograms.insert(Measure::Service, histogram(&[900, 1_000]));
+    trial.steady = Some(Steady {
+        warm_up_ended: WarmUpEnd::Fixed,
+        warm_up_us: 0,
+        slot_us: 25_000,
+        acquired: vec![1; 100],
+        wait_us: vec![900; 100],
+        backlog: (0..100).map(|slot| slot * 14 / 100).collect(),
+        queue: None,
+    });
+    trial
+}
+
 /// A sound trial of three contenders that acquired six locks in 2.5 s.
 pub fn trial(index: usize) -> Trial {
     let measured = counts();
@@ -124,6 +161,9 @@ pub fn trial(index: usize) -> Trial {
         measured_from_us: 1_030_000,
         measured_us: 2_500_000,
         full_crew: None,
+        arrived: None,
+        steady: None,
+        utilisation: None,
         phases: vec![
             Phase { name: "connect".into(), took_us: 30_000 },
             Phase { name: "ramp".into(), took_us: 1_000_000 },
@@ -137,7 +177,12 @@ pub fn trial(index: usize) -> Trial {
         measured,
         whole,
         timeline: [3, 2, 1]
-            .map(|acquisitions| Second { acquisitions, requests: 4, notifications: acquisitions - 1 })
+            .map(|acquisitions| Second {
+                acquisitions,
+                requests: 4,
+                notifications: acquisitions - 1,
+                ..Second::default()
+            })
             .into(),
         tallies: [3, 2, 1].map(|acquired| Tally { acquired, longest_wait_us: 1_234_567, unserved: 0 }).into(),
         most_inside: 1,

@@ -17,12 +17,11 @@ use super::output;
 use super::scenario_file::ScenarioFile;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
-use crate::load::{self, Environment, TOP, Workspace, make_chroot, run_trial};
-use crate::record::history::LockKind;
-use crate::record::{Cause, EnsembleInfo, Judged, Run, RunEnding, RunOutcome, Trial};
+use crate::load::{Environment, TOP, Workspace, make_chroot};
+use crate::record::{EnsembleInfo, Run, RunEnding, RunOutcome};
 use crate::report::{self, Style, View};
-use crate::results::history::write_trial;
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
+use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::verdict::Verdict;
 use crate::zk::{Access, Target, keep_awake};
@@ -64,19 +63,8 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
     let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let mut session = Session {
-        args,
-        access,
-        file,
-        needs,
-        plan,
-        progress,
-        world,
-        writer,
-        trials: Vec::new(),
-        started_at,
-        run_id,
-    };
+    let mut session =
+        Session { args, access, file, needs, plan, progress, world, writer, started_at, run_id };
     let measured = session.measure(stop).await;
     session.conclude(measured).await
 }
@@ -97,8 +85,6 @@ struct Session {
     progress: Progress,
     world: World,
     writer: RunWriter,
-    /// What ran so far, without its histograms, which are on disk.
-    trials: Vec<Trial>,
     started_at: SystemTime,
     /// The name of its node on the ensemble.
     run_id: String,
@@ -106,7 +92,7 @@ struct Session {
 
 /// What measuring came to.
 struct Measured {
-    outcome: RunOutcome,
+    ran: Ran,
     ensemble: EnsembleInfo,
 }
 
@@ -139,67 +125,21 @@ impl Session {
             }
             self.progress.note("the first trial begins");
         }
-        let outcome = self.trials(&environment, stop).await;
+        let progress = self.progress.clone();
+        let course = Course {
+            environment: &environment,
+            stop,
+            tell: &move |event| progress.event(&event),
+            server_ended: &|| self.world.ended(),
+        };
+        let ran = run::run(&self.plan, &mut self.writer, &course).await;
         self.progress.finish();
-        self.tidy(&environment, &outcome).await;
-        Ok(Measured { outcome, ensemble })
+        self.tidy(&environment, &ran.outcome).await;
+        Ok(Measured { ran, ensemble })
     }
 
     fn threads(&self) -> usize {
         self.args.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
-    }
-
-    /// Runs the trials one after the other until all ran or something ends them.
-    async fn trials(&mut self, environment: &Environment, stop: &CancellationToken) -> RunOutcome {
-        for spec in self.plan.trials.clone() {
-            if stop.is_cancelled() {
-                return RunOutcome::INTERRUPTED;
-            }
-            let Some(entry) = lock::find(&spec.strategy.name) else {
-                return RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name));
-            };
-            self.progress.trial_begins(&spec);
-            let progress = self.progress.clone();
-            let sink = move |event: load::Event<'_>| progress.event(&event);
-            let mut trial = match run_trial(environment, &spec, entry, stop, &sink).await {
-                Ok(trial) => trial,
-                Err(error) => return RunOutcome::aborted(self.why(&error.to_string())),
-            };
-            check::judge(&mut trial);
-            self.progress.trial_ended(&trial);
-            let cut_short = trial.cut_short.clone();
-            if let Err(error) = self.keep(trial) {
-                return RunOutcome::aborted(error.to_string());
-            }
-            if let Some(lost) = cut_short.filter(|cut| cut.cause == Cause::EnsembleLost) {
-                return RunOutcome::aborted(self.why(&lost.why));
-            }
-        }
-        if stop.is_cancelled() { RunOutcome::INTERRUPTED } else { RunOutcome::COMPLETE }
-    }
-
-    /// Says, too, when a server of our own has ended.
-    fn why(&self, what: &str) -> String {
-        self.world.ended().map_or_else(|| what.to_owned(), |server| format!("{what}; {server}"))
-    }
-
-    fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
-        self.writer.trial(&trial)?;
-        if self.args.history {
-            self.write_history(&trial)?;
-            trial.history.clear();
-            trial.deletions.clear();
-        }
-        trial.histograms.clear();
-        self.trials.push(trial);
-        Ok(())
-    }
-
-    fn write_history(&self, trial: &Trial) -> Result<(), Error> {
-        let strategy = &trial.spec.strategy;
-        let kind = lock::find(&strategy.name)
-            .map_or(LockKind::Mutex, |entry| load::kind_of(entry, &strategy.params));
-        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.
@@ -226,32 +166,29 @@ impl Session {
     /// What measuring failed with, when there is nothing to keep; or when the results can't be written.
     async fn conclude(self, measured: Result<Measured, Error>) -> Result<Exit, Error> {
         let measured = measured?;
-        if self.trials.is_empty() {
-            return Err(nothing(measured.outcome));
+        if measured.ran.trials.is_empty() {
+            return Err(nothing(measured.ran.outcome));
         }
-        let (run, judged) = (self.record(&measured), self.judge());
-        let strict = if self.args.strict { check::zombies(&self.trials) } else { Verdict::Held };
+        let (run, judged) = (self.record(&measured), measured.ran.judge());
+        let strict = if self.args.strict { check::zombies(&measured.ran.trials) } else { Verdict::Held };
         let Self { args, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        let exit = exit(measured.outcome.ending, &judged.verdict.clone().and(strict));
+        let outcome = measured.ran.outcome;
+        let exit = exit(outcome.ending, &judged.verdict.clone().and(strict));
         let sealed = writer.seal(run, judged)?;
         let stored = results::read(sealed.dir())?;
         let view = View::of(&stored);
         draw(&view, sealed.dir());
         let path = sealed.publish()?;
         print(&args, &stored, &view, &path, exit)?;
-        if measured.outcome.ending == RunEnding::Aborted {
+        if outcome.ending == RunEnding::Aborted {
             return Err(Error::environment(format!(
                 "{}; what was measured till then is in {}",
-                measured.outcome.why.unwrap_or_default(),
+                outcome.why.unwrap_or_default(),
                 path.display()
             )));
         }
         Ok(exit)
-    }
-
-    fn judge(&self) -> Judged {
-        check::of_run(&self.trials, self.plan.trials.len())
     }
 
     fn scenario(&self) -> &Scenario {
@@ -270,13 +207,14 @@ impl Session {
             scenario_text: self.file.text.clone(),
             overrides: self.file.overrides.clone(),
             seed: self.scenario().seed,
-            planned_trials: self.plan.trials.len(),
+            planned_trials: measured.ran.planned,
+            precision: measured.ran.precision.clone(),
             generator_threads: self.threads(),
             host: host::describe(),
             ensemble: measured.ensemble.clone(),
             started_at: self.started_at,
             ended_at: SystemTime::now(),
-            outcome: measured.outcome.clone(),
+            outcome: measured.ran.outcome.clone(),
         }
     }
 }

@@ -10,9 +10,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::args::RunArgs;
 use crate::cli::output;
-use crate::load::Event;
+use crate::load;
 use crate::measure::Measure;
-use crate::record::{Standstill, Trial};
+use crate::record::{Precision, Standstill, Trial};
+use crate::run::Event;
 use crate::scenario::{Plan, TrialSpec};
 use crate::units::{contenders, format_micros};
 use crate::verdict::Verdict;
@@ -22,13 +23,15 @@ use crate::verdict::Verdict;
 pub struct Progress {
     bar: Option<ProgressBar>,
     quiet: bool,
-    trials: usize,
-    expected: Duration,
     now: Arc<Mutex<Now>>,
 }
 
-/// The trial under way.
+/// The trial under way, and what is to come.
 struct Now {
+    /// How many trials there are by now.
+    trials: usize,
+    /// How long all of them should take.
+    expected: Duration,
     number: usize,
     name: String,
     began: Instant,
@@ -43,24 +46,20 @@ impl Progress {
         let expected = plan.estimated_duration();
         let wants_bar = !args.quiet && !args.no_progress && std::io::stderr().is_terminal();
         let now = Now {
+            trials: plan.trials.len(),
+            expected,
             number: 0,
             name: "starting".into(),
             began: Instant::now(),
             estimate: Duration::ZERO,
             done: (Duration::ZERO, Duration::ZERO),
         };
-        Self {
-            bar: wants_bar.then(|| bar(expected)),
-            quiet: args.quiet,
-            trials: plan.trials.len(),
-            expected,
-            now: Arc::new(Mutex::new(now)),
-        }
+        Self { bar: wants_bar.then(|| bar(expected)), quiet: args.quiet, now: Arc::new(Mutex::new(now)) }
     }
 
     /// How long the plan should take.
     pub fn expected(&self) -> String {
-        seconds(self.expected)
+        seconds(self.now().expected)
     }
 
     /// A line for the person who watches.
@@ -72,8 +71,17 @@ impl Progress {
         }
     }
 
-    /// A trial begins.
-    pub fn trial_begins(&self, spec: &TrialSpec) {
+    /// Something happened in the run.
+    pub fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::TrialBegins(spec) => self.trial_begins(spec),
+            Event::Within(event) => self.within(event),
+            Event::TrialEnded(trial) => self.trial_ended(trial),
+            Event::RoundAdded(trials, so_far) => self.round_added(trials, so_far),
+        }
+    }
+
+    fn trial_begins(&self, spec: &TrialSpec) {
         let mut now = self.now();
         now.number += 1;
         now.name = format!("{}, {}", spec.strategy.label, contenders(spec.contenders));
@@ -81,28 +89,41 @@ impl Progress {
         now.estimate = spec.estimated_duration();
     }
 
-    /// A trial has ended.
-    pub fn trial_ended(&self, trial: &Trial) {
-        let number = {
+    fn trial_ended(&self, trial: &Trial) {
+        let (number, of) = {
             let mut now = self.now();
             let (estimate, took) = (now.estimate, now.began.elapsed());
             now.done = (now.done.0 + estimate, now.done.1 + took);
-            now.number
+            (now.number, now.trials)
         };
-        self.note(&line(trial, number, self.trials));
+        self.note(&line(trial, number, of));
     }
 
-    /// Something happened within a trial.
-    pub fn event(&self, event: &Event<'_>) {
+    fn round_added(&self, trials: &[TrialSpec], so_far: &Precision) {
+        let expected = {
+            let mut now = self.now();
+            now.trials += trials.len();
+            now.expected += trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>();
+            now.expected
+        };
+        if let Some(bar) = &self.bar {
+            bar.set_length(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX));
+        }
+        self.note(&format!("{}: another repetition of each follows", so_far.describe()));
+    }
+
+    fn within(&self, event: &load::Event<'_>) {
         match event {
-            Event::Warning(text) => match &self.bar {
+            load::Event::Warning(text) => match &self.bar {
                 Some(bar) => bar.suspend(|| output::note(&format!("warning: {text}"))),
                 None => output::note(&format!("warning: {text}")),
             },
-            Event::Note(text) => self.note(text),
-            Event::Phase { name, .. } => self.show(name),
-            Event::Tick { acquired, of: Some(all) } => self.show(&format!("{acquired} of {all} acquired")),
-            Event::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
+            load::Event::Note(text) => self.note(text),
+            load::Event::Phase { name, .. } => self.show(name),
+            load::Event::Tick { acquired, of: Some(all) } => {
+                self.show(&format!("{acquired} of {all} acquired"))
+            }
+            load::Event::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
         }
     }
 
@@ -122,11 +143,11 @@ impl Progress {
         // Estimates are corrected by how wrong they were so far.
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
-        let left = self.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
+        let left = now.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
         bar.set_message(format!(
             "{}/{} {}: {what}; {} left",
             now.number,
-            self.trials,
+            now.trials,
             now.name,
             seconds(left)
         ));

@@ -3,7 +3,7 @@
 use super::open::OpenFigures;
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
-use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, Stuck, Trial};
+use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, format_micros};
 
@@ -108,13 +108,21 @@ fn full_seconds(trial: &Trial) -> Vec<u64> {
 }
 
 fn remarks(run: &RunFile) -> Vec<String> {
+    ending(run).into_iter().chain(run.precision.as_ref().map(precision)).collect()
+}
+
+fn precision(precision: &Precision) -> String {
+    format!("precision: {}", precision.describe())
+}
+
+fn ending(run: &RunFile) -> Option<String> {
     let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
     match run.outcome.ending {
-        RunEnding::Complete => Vec::new(),
-        RunEnding::Interrupted => vec![format!("The run was interrupted: {ran}")],
+        RunEnding::Complete => None,
+        RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
         RunEnding::Aborted => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            vec![format!("The run was cut short: {why}; {ran}")]
+            Some(format!("The run was cut short: {why}; {ran}"))
         }
     }
 }

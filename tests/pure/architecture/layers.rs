@@ -32,8 +32,9 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     // Layer 5: doing, judging.
     ("load", &[WORDS, &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record"]]),
     ("check", &[WORDS, &["record"]]),
-    // Layer 6: the bridge on disk.
+    // Layer 6: the bridge on disk, and the loop that fills it. Only the door imports the loop.
     ("results", &[WORDS, &["scenario", "record"]]),
+    ("run", &[WORDS, MEASURING, &["check", "results"]]),
     // Layer 7: reading.
     ("stats", &[WORDS, &["results"]]),
     ("compare", &[WORDS, &["results", "stats"]]),
@@ -41,7 +42,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("gate", &[WORDS, &["results", "stats", "compare"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate"]]),
     // Layer 8: the door.
-    ("cli", &[WORDS, MEASURING, &["check", "results"], READING]),
+    ("cli", &[WORDS, MEASURING, &["check", "results", "run"], READING]),
     ("main", &[&["cli"]]),
 ];
 

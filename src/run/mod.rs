@@ -1,0 +1,171 @@
+//! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how.
+
+mod precision;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::check;
+use crate::error::Error;
+use crate::load::{self, Environment, run_trial};
+use crate::lock;
+use crate::record::history::LockKind;
+use crate::record::{Cause, Judged, Precision, RunOutcome, Trial};
+use crate::results::history::write_trial;
+use crate::results::{RunWriter, layout};
+use crate::scenario::{Plan, TrialSpec};
+use precision::Figures;
+
+/// Something that whoever waits for a run may want to see.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A trial begins.
+    TrialBegins(&'a TrialSpec),
+    /// Something happened within it.
+    Within(load::Event<'a>),
+    /// It has ended, and was judged.
+    TrialEnded(&'a Trial),
+    /// The figures are not as precise as the scenario asks, so these trials are added.
+    RoundAdded(&'a [TrialSpec], &'a Precision),
+}
+
+/// Where a run takes place, who may end it, and who hears of it.
+pub struct Course<'a> {
+    /// Where the trials run.
+    pub environment: &'a Environment,
+    /// The user's wish to end the run.
+    pub stop: &'a CancellationToken,
+    /// Where events go.
+    pub tell: &'a (dyn Fn(Event<'_>) + Sync),
+    /// Which server that was started for the run has ended by itself, if one has.
+    pub server_ended: &'a dyn Fn() -> Option<String>,
+}
+
+/// What a run came to.
+pub struct Ran {
+    /// Every trial that ran, judged, without its histograms, which are on disk.
+    pub trials: Vec<Trial>,
+    /// How many were to run, rounds that were added among them.
+    pub planned: usize,
+    /// How precise the figures are, where the scenario asks for that.
+    pub precision: Option<Precision>,
+    /// How it ended.
+    pub outcome: RunOutcome,
+}
+
+impl Ran {
+    /// Judges the run by its trials.
+    #[must_use]
+    pub fn judge(&self) -> Judged {
+        check::of_run(&self.trials, self.planned)
+    }
+}
+
+/// Runs the trials of a plan one after the other, and hands each to the writer, until all ran and their figures are as
+/// precise as the scenario asks, or something ends the run early. That is its outcome, and no error: what ran till then is
+/// kept.
+pub async fn run(plan: &Plan, writer: &mut RunWriter, course: &Course<'_>) -> Ran {
+    let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
+    let mut under_way = UnderWay { writer, course, figures, trials: Vec::new(), planned: 0, rounds: 0 };
+    let outcome = match under_way.run_all(plan).await {
+        Err(outcome) => outcome,
+        Ok(()) if course.stop.is_cancelled() => RunOutcome::INTERRUPTED,
+        Ok(()) => RunOutcome::COMPLETE,
+    };
+    let UnderWay { figures, trials, planned, rounds, .. } = under_way;
+    Ran { trials, planned, precision: figures.map(|figures| figures.precision(rounds)), outcome }
+}
+
+/// A run under way.
+struct UnderWay<'a> {
+    writer: &'a mut RunWriter,
+    course: &'a Course<'a>,
+    /// Their figures, where it depends on them whether more follow.
+    figures: Option<Figures>,
+    trials: Vec<Trial>,
+    planned: usize,
+    /// Rounds that ran whole.
+    rounds: u32,
+}
+
+impl UnderWay<'_> {
+    /// Runs the rounds of the plan and those that its precision takes; gives how the run ends when it can't go on.
+    async fn run_all(&mut self, plan: &Plan) -> Result<(), RunOutcome> {
+        self.planned = plan.trials.len();
+        let mut round = 1;
+        while round <= plan.scenario.repetitions {
+            self.run_round(&plan.round(round)).await?;
+            round += 1;
+        }
+        while let Some(so_far) = self.more_wanted() {
+            let trials = plan.round(round);
+            self.planned += trials.len();
+            (self.course.tell)(Event::RoundAdded(&trials, &so_far));
+            self.run_round(&trials).await?;
+            round += 1;
+        }
+        Ok(())
+    }
+
+    /// How precise the figures are, where that is not enough.
+    fn more_wanted(&self) -> Option<Precision> {
+        let figures = self.figures.as_ref()?;
+        Some(figures.precision(self.rounds)).filter(|so_far| figures.wants_more(so_far))
+    }
+
+    async fn run_round(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
+        for spec in trials {
+            if self.course.stop.is_cancelled() {
+                return Err(RunOutcome::INTERRUPTED);
+            }
+            self.run_one(spec).await?;
+        }
+        self.rounds += 1;
+        Ok(())
+    }
+
+    async fn run_one(&mut self, spec: &TrialSpec) -> Result<(), RunOutcome> {
+        let Course { environment, stop, tell, .. } = *self.course;
+        let Some(entry) = lock::find(&spec.strategy.name) else {
+            return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
+        };
+        tell(Event::TrialBegins(spec));
+        let sink = |event: load::Event<'_>| tell(Event::Within(event));
+        let mut trial = run_trial(environment, spec, entry, stop, &sink)
+            .await
+            .map_err(|error| self.aborted(&error.to_string()))?;
+        check::judge(&mut trial);
+        if let Some(figures) = &mut self.figures {
+            figures.note(&trial);
+        }
+        tell(Event::TrialEnded(&trial));
+        let lost = trial.cut_short.clone().filter(|cut| cut.cause == Cause::EnsembleLost);
+        self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
+        lost.map_or(Ok(()), |lost| Err(self.aborted(&lost.why)))
+    }
+
+    /// Says, too, when a server of our own has ended.
+    fn aborted(&self, what: &str) -> RunOutcome {
+        let ended = (self.course.server_ended)();
+        RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{what}; {server}")))
+    }
+
+    /// Writes a trial down, and keeps it without what would fill the memory.
+    fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
+        self.writer.trial(&trial)?;
+        if self.course.environment.keeps_history {
+            self.write_history(&trial)?;
+            trial.history.clear();
+            trial.deletions.clear();
+        }
+        trial.histograms.clear();
+        self.trials.push(trial);
+        Ok(())
+    }
+
+    fn write_history(&self, trial: &Trial) -> Result<(), Error> {
+        let strategy = &trial.spec.strategy;
+        let kind = lock::find(&strategy.name)
+            .map_or(LockKind::Mutex, |entry| load::kind_of(entry, &strategy.params));
+        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
+    }
+}

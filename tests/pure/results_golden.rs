@@ -1,0 +1,42 @@
+//! Run directories of each version of the layout, kept as they were written: what this program reads it goes on reading,
+//! and what it does not read it says how to read.
+
+use std::path::{Path, PathBuf};
+
+use zklockbench::check;
+use zklockbench::error::Error;
+use zklockbench::results::{self, SCHEMA_VERSION};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+#[test]
+fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
+    let error = results::read(&golden("schema-1")).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("schema-1/run.json: schema version 1, but this program reads version 2"), "{told}");
+    assert!(
+        told.ends_with("use the version of the program that wrote it: 0.1.0 of commit 969a6a565aae"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_records() {
+    // Given a real run of two trials, one of a lock and one of none
+    let stored = results::read(&golden("schema-2")).unwrap();
+    assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
+    let recorded: Vec<&str> = stored.trials.iter().map(|trial| trial.judged.verdict.word()).collect();
+    assert_eq!(recorded, ["held", "violated"]);
+    // When it is judged again
+    let mut trials = stored.trials.clone();
+    trials.iter_mut().for_each(check::judge);
+    // Then nothing has changed: neither a verdict, nor a word of its reasons
+    let judged = |trials: &[zklockbench::record::Trial]| {
+        trials.iter().map(|trial| trial.judged.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(judged(&trials), judged(&stored.trials));
+    assert_eq!(check::of_run(&trials, stored.run.planned_trials), stored.run.judged);
+}
