@@ -35,6 +35,7 @@ impl Window {
 
 /// What happened within one second of the measured phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Second {
     /// Locks acquired.
     pub acquisitions: u64,

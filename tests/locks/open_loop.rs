@@ -64,7 +64,7 @@ async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_w
     // And those that were still waiting when the backlog was given up are among the waits, at least so long
     let arrived = trial.arrived.unwrap();
     assert!(arrived.unserved > 50 && add_up(&trial), "{arrived:?}");
-    assert!(trial.histograms[&Measure::Unserved].max() > 4_000_000);
+    assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
     assert!((900_000..3_000_000).contains(&arrived.backlog_us), "{arrived:?}");
 }
 

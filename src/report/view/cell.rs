@@ -99,6 +99,24 @@ impl Cell {
         self.counting().flat_map(all).flatten().any(|samples| !samples.is_empty())
     }
 
+    /// Whether the queue grew in a repetition that counts.
+    #[must_use]
+    pub fn is_unstable(&self) -> bool {
+        self.counting().any(Repetition::is_unstable)
+    }
+
+    /// Whether its load was an open one.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.repetitions.iter().any(|one| one.open.is_some())
+    }
+
+    /// A percentile of a part of the wait: the median over the repetitions that count.
+    #[must_use]
+    pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
+        self.median(|one| Some(one.parts_of_wait.get(&measure)?.value_at_quantile(quantile) as f64))
+    }
+
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
     /// as it is one in any of them. `None` when none has a sample, and for the waits of a queue that grew: they would only say
     /// how long the trial was.
@@ -301,6 +319,12 @@ impl Repetition {
     /// Samples of the waits that were not served, where that is what is measured.
     fn unserved_samples(&self, measure: Measure) -> Option<&Histogram> {
         self.unserved_wait.as_ref().filter(|_| measure == Measure::Wait)
+    }
+
+    /// Whether its queue grew, so that percentiles of its waits would only say how long the trial was.
+    #[must_use]
+    pub fn is_unstable(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.grows_per_s.is_some())
     }
 
     /// Whether a promise was broken.

@@ -1,8 +1,9 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
-use super::{Broken, Cell, Fault, Repetition, View, open};
+use super::{Broken, Cell, Fault, Repetition, View};
 use crate::measure::Measure;
-use crate::units::{contenders, format_micros};
+use crate::results::record::Arrived;
+use crate::units::{contenders, format_micros, number};
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -62,7 +63,7 @@ impl View {
                  it: {signs}"
             )
         });
-        invalid.chain(partial).chain(stood).chain(open::notes(&name, repetition)).collect()
+        invalid.chain(partial).chain(stood).chain(of_open_load(&name, repetition)).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -85,6 +86,40 @@ impl View {
     fn name(&self, cell: &Cell) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
+}
+
+/// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
+/// arrivals were dropped.
+fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
+    let Some(open) = &repetition.open else { return Vec::new() };
+    let of = format!("{name}, repetition {}", repetition.number);
+    let mut notes = Vec::new();
+    if let Some(grows) = open.grows_per_s {
+        notes.push(format!(
+            "unstable: {of}: the queue grew by {} a second, so its waits have no percentiles",
+            number(grows)
+        ));
+    }
+    if let (Some(offered), Some(achieved), false) =
+        (open.offered_per_s, repetition.throughput, open.limits.is_empty())
+    {
+        let used: Vec<String> = open
+            .limits
+            .iter()
+            .map(|limit| format!("{} {} %", limit.what, number(100.0 * limit.share)))
+            .collect();
+        notes.push(format!(
+            "missed: {of}: {} of {} acquisitions a second; in use: {}",
+            number(achieved),
+            number(offered),
+            used.join(", ")
+        ));
+    }
+    let Arrived { offered, dropped, .. } = open.arrived;
+    if dropped > 0 {
+        notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
+    }
+    notes
 }
 
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.

@@ -1,9 +1,6 @@
 //! What a table says of an open load: what was offered, what became of it, and where the time went.
 
-use super::{Cell, Repetition};
-use crate::measure::Measure;
 use crate::results::record::{Arrived, Trial, Utilisation};
-use crate::units::number;
 
 /// The arrivals of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,66 +59,4 @@ fn limits(trial: &Trial) -> Vec<Limit> {
     let mut limits: Vec<Limit> = lock.into_iter().chain([generator]).chain(host).chain(disk).collect();
     limits.sort_by(|one, other| other.share.total_cmp(&one.share));
     limits
-}
-
-impl Repetition {
-    /// Whether its queue grew, so that percentiles of its waits would only say how long the trial was.
-    #[must_use]
-    pub fn is_unstable(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.grows_per_s.is_some())
-    }
-}
-
-impl Cell {
-    /// Whether the queue grew in a repetition that counts.
-    #[must_use]
-    pub fn is_unstable(&self) -> bool {
-        self.counting().any(Repetition::is_unstable)
-    }
-
-    /// Whether its load was an open one.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.repetitions.iter().any(|one| one.open.is_some())
-    }
-
-    /// A percentile of a part of the wait: the median over the repetitions that count.
-    #[must_use]
-    pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
-        self.median(|one| Some(one.parts_of_wait.get(&measure)?.value_at_quantile(quantile) as f64))
-    }
-}
-
-/// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
-/// arrivals were dropped.
-pub(super) fn notes(name: &str, repetition: &Repetition) -> Vec<String> {
-    let Some(open) = &repetition.open else { return Vec::new() };
-    let of = format!("{name}, repetition {}", repetition.number);
-    let mut notes = Vec::new();
-    if let Some(grows) = open.grows_per_s {
-        notes.push(format!(
-            "unstable: {of}: the queue grew by {} a second, so its waits have no percentiles",
-            number(grows)
-        ));
-    }
-    if let (Some(offered), Some(achieved), false) =
-        (open.offered_per_s, repetition.throughput, open.limits.is_empty())
-    {
-        let used: Vec<String> = open
-            .limits
-            .iter()
-            .map(|limit| format!("{} {} %", limit.what, number(100.0 * limit.share)))
-            .collect();
-        notes.push(format!(
-            "missed: {of}: {} of {} acquisitions a second; in use: {}",
-            number(achieved),
-            number(offered),
-            used.join(", ")
-        ));
-    }
-    let Arrived { offered, dropped, .. } = open.arrived;
-    if dropped > 0 {
-        notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
-    }
-    notes
 }
