@@ -26,6 +26,7 @@ use crate::record::{
     Trial,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
+use crate::units::contenders;
 use crate::zk::{Failure, nodelay};
 
 /// How long a drain may take before everything still under way is given up.
@@ -245,14 +246,16 @@ impl<'a> Conductor<'a> {
         if unconnected == all {
             self.abandon().await;
             return Err(Error::environment(format!(
-                "none of {all} contenders could open a session to {}",
+                "none of {} could open a session to {}",
+                contenders(all),
                 self.environment.target.connect
             )));
         }
         if unconnected > 0 {
             let why = format!(
-                "only {} of {all} contenders took part: the others could not open a session",
-                all - unconnected
+                "only {} of {} took part: the others could not open a session",
+                all - unconnected,
+                contenders(all)
             );
             (self.sink)(Event::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
@@ -430,7 +433,7 @@ impl<'a> Conductor<'a> {
                 let late = all - Board::read(&shared.board.finished).min(all);
                 self.cut_short(
                     Cause::DidNotEnd,
-                    format!("{late} contenders did not end within {DRAIN_AT_MOST:?}"),
+                    format!("{} did not end within {DRAIN_AT_MOST:?}", contenders(late)),
                 );
             }
         }

@@ -211,6 +211,8 @@ pub struct Repetition {
     pub acquired: u64,
     /// Acquires that timed out.
     pub timed_out: u64,
+    /// Samples longer than histograms keep apart.
+    pub saturated: u64,
     /// Samples of the waits that were served.
     pub wait: Option<Histogram>,
     /// Samples of those that ended without the lock, timed out or otherwise, or had not ended when the measured phase did:
@@ -253,6 +255,7 @@ impl Repetition {
             took_part: 0,
             acquired: 0,
             timed_out: 0,
+            saturated: 0,
             wait: None,
             unserved_wait: None,
             handoff: None,

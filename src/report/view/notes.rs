@@ -1,8 +1,8 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
 use super::{Broken, Cell, Fault, Repetition, View};
-use crate::measure::Measure;
-use crate::units::{contenders, format_micros};
+use crate::measure::{HIGHEST_US, Measure};
+use crate::units::{contenders, counted, format_micros};
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -62,7 +62,11 @@ impl View {
                  it: {signs}"
             )
         });
-        invalid.chain(partial).chain(stood).collect()
+        let saturated = (repetition.saturated > 0).then(|| {
+            let (longest, samples) = (format_micros(HIGHEST_US), counted(repetition.saturated, "sample was", "samples were"));
+            format!("too long: {name}, repetition {number}: {samples} longer than {longest}, and stand in every figure as that")
+        });
+        invalid.chain(partial).chain(stood).chain(saturated).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -124,7 +128,7 @@ fn stuck(broken: &Broken, of: &str, trial: usize) -> Vec<String> {
 }
 
 fn orphans(left: u64, of: &str) -> String {
-    let nodes = if left == 1 { "1 ephemeral node was" } else { &format!("{left} ephemeral nodes were") };
+    let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
     format!("orphans: {of}: {nodes} left when all had released")
 }
 

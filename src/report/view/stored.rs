@@ -4,7 +4,7 @@ use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
 use crate::results::{RunFile, StoredRun};
-use crate::units::{contenders, format_micros};
+use crate::units::{contenders, counted, format_micros};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -69,6 +69,7 @@ fn repetition(trial: &Trial) -> Repetition {
         took_part: trial.took_part(),
         acquired: counts.acquired(),
         timed_out: counts.outcomes.get(Outcome::TimedOut),
+        saturated: counts.saturated,
         wait: trial.histograms.get(&Measure::Wait).cloned(),
         unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
@@ -110,7 +111,7 @@ fn precision(precision: &Precision) -> String {
 }
 
 fn ending(run: &RunFile) -> Option<String> {
-    let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
+    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
     match run.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
@@ -204,8 +205,7 @@ fn not_compared(trials: &[Trial]) -> Vec<String> {
 fn ensemble(ensemble: &EnsembleInfo) -> String {
     let servers = match ensemble.servers.len() {
         0 => "unknown number of servers".to_owned(),
-        1 => "1 server".to_owned(),
-        many => format!("{many} servers"),
+        servers => counted(servers, "server", "servers"),
     };
     let told = ensemble.servers.iter().map(|server| short(&server.version));
     let mut versions: Vec<&str> =
@@ -226,10 +226,7 @@ fn short(version: &str) -> &str {
 }
 
 fn host(run: &RunFile) -> String {
-    let cores = match run.host.cores {
-        1 => "1 core".to_owned(),
-        many => format!("{many} cores"),
-    };
+    let cores = counted(run.host.cores, "core", "cores");
     if run.ensemble.shares_host {
         format!("ensemble and generator share one host and its {cores}")
     } else {
