@@ -11,6 +11,7 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
 use super::observation::{self, Log, ThreadRecord};
@@ -79,6 +80,8 @@ struct Conductor<'a> {
     /// That some contenders had no session; the others measure all the same.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
+    /// What is seen of the servers' elections, from the begin of the load to its end.
+    elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
 }
@@ -118,6 +121,7 @@ impl<'a> Conductor<'a> {
             phases,
             too_few: None,
             cut_short,
+            elections: Elections::default(),
             faults,
             stuck,
         })
@@ -125,10 +129,14 @@ impl<'a> Conductor<'a> {
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
-        let before = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let Environment { servers, namespace, .. } = self.environment;
+        let before = accounting::read_at_rest(servers, namespace);
+        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
+        self.elections = elections;
         let (window, begin, end) = self.load().await;
         self.drain().await;
-        let after = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let after = accounting::read_at_rest(servers, namespace);
+        let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
         let sheet = observation::merge_sheets(&threads);
@@ -191,6 +199,7 @@ impl<'a> Conductor<'a> {
             ensemble_order: None,
             facts: Some(facts),
             fencing: self.shared.fencing(),
+            elections: self.elections.records(window.start, &self.faults),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
             orphans,
@@ -313,10 +322,13 @@ impl<'a> Conductor<'a> {
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
+        // What measures changes the conductor meanwhile.
+        let elections = std::mem::take(&mut self.elections);
         let course = breaking::Course {
             begin: open,
             stop: stop.clone(),
             interrupt: self.interrupt.clone(),
+            elections: &elections,
             sink: self.sink,
         };
         let breaking = breaking::break_things(environment, &shared, course);
@@ -324,7 +336,11 @@ impl<'a> Conductor<'a> {
             self.measure(close).await;
             stop.cancel();
         };
-        let (faults, ()) = join(breaking, measuring).await;
+        let faults = tokio::select! {
+            (faults, ()) = join(breaking, measuring) => faults,
+            () = elections.watch(&shared.spec) => Vec::new(),
+        };
+        self.elections = elections;
         self.faults = faults;
     }
 

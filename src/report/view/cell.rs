@@ -1,7 +1,7 @@
 //! One strategy at one contender count, over all its repetitions, and all that a table or chart may say of each.
 
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
-use crate::results::record::{Accounting, Judged, Standstill};
+use crate::results::record::{Accounting, Election, Judged, Standstill};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
 
@@ -207,6 +207,8 @@ pub struct Repetition {
     pub readers: Option<f64>,
     /// How many contenders had a session.
     pub took_part: u64,
+    /// Length of the measured phase, in microseconds.
+    pub measured_us: u64,
     /// Locks acquired.
     pub acquired: u64,
     /// Acquires that timed out.
@@ -228,6 +230,8 @@ pub struct Repetition {
     pub partial: Option<String>,
     /// The longest standstill that the lock does not explain.
     pub standstill: Option<Standstill>,
+    /// Leaders that the servers elected though no fault had hit them.
+    pub elections: Vec<Election>,
     /// Violations found.
     pub violations: u64,
     /// What was judged.
@@ -253,6 +257,7 @@ impl Repetition {
             fairness: None,
             readers: None,
             took_part: 0,
+            measured_us: 0,
             acquired: 0,
             timed_out: 0,
             saturated: 0,
@@ -263,6 +268,7 @@ impl Repetition {
             invalid: None,
             partial: None,
             standstill: None,
+            elections: Vec::new(),
             violations: 0,
             judged: Judged::none_yet(),
             accounting: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::{Broken, Cell, Fault, Repetition, View};
 use crate::measure::{HIGHEST_US, Measure};
+use crate::results::record::Election;
 use crate::units::{contenders, counted, format_micros};
 
 impl View {
@@ -66,7 +67,11 @@ impl View {
             let (longest, samples) = (format_micros(HIGHEST_US), counted(repetition.saturated, "sample was", "samples were"));
             format!("too long: {name}, repetition {number}: {samples} longer than {longest}, and stand in every figure as that")
         });
-        invalid.chain(partial).chain(stood).chain(saturated).collect()
+        let elections = repetition
+            .elections
+            .iter()
+            .map(|one| format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us)));
+        invalid.chain(partial).chain(stood).chain(elections).chain(saturated).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -89,6 +94,17 @@ impl View {
     fn name(&self, cell: &Cell) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
+}
+
+/// Who was elected and when, by whatever made the servers do that.
+fn told(election: &Election, measured_us: u64) -> String {
+    let Election { leader, seen_us, .. } = election;
+    let when = match u64::try_from(*seen_us) {
+        Err(_) => "before the measured phase".to_owned(),
+        Ok(us) if us > measured_us => "after the measured phase".to_owned(),
+        Ok(us) => format!("{} into the measured phase", format_micros(us)),
+    };
+    format!("the servers elected a leader, {leader}, first seen {when}; no fault of the scenario made them")
 }
 
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.

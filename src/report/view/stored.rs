@@ -2,7 +2,7 @@
 
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
-use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
+use crate::results::record::{Election, EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, counted, format_micros};
 
@@ -67,6 +67,7 @@ fn repetition(trial: &Trial) -> Repetition {
         fairness: derived.fairness,
         readers: derived.mean_readers,
         took_part: trial.took_part(),
+        measured_us: trial.measured_us,
         acquired: counts.acquired(),
         timed_out: counts.outcomes.get(Outcome::TimedOut),
         saturated: counts.saturated,
@@ -77,12 +78,19 @@ fn repetition(trial: &Trial) -> Repetition {
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
         standstill: trial.standstill.clone(),
+        elections: elections(trial),
         violations: trial.violation_count,
         judged: trial.judged.clone(),
         accounting: trial.accounting.clone(),
         broken: broken(trial),
         ..Repetition::unmeasured(trial.spec.index, trial.spec.repetition)
     }
+}
+
+/// The elections that no fault of the trial explains.
+fn elections(trial: &Trial) -> Vec<Election> {
+    let all = trial.elections.iter().flatten();
+    all.filter(|election| election.after_fault.is_none()).cloned().collect()
 }
 
 /// Requests per acquisition by kind; none when not all were seen.
