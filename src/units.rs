@@ -70,10 +70,17 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Prints a count with its noun, of which there is one form for one and one for any other number.
+#[must_use]
+pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Prints a count of contenders.
 #[must_use]
 pub fn contenders(count: usize) -> String {
-    if count == 1 { "1 contender".to_owned() } else { format!("{count} contenders") }
+    counted(count, "contender", "contenders")
 }
 
 /// The text with a capital at its beginning.
@@ -165,6 +172,13 @@ mod tests {
         assert!(parse_duration("20").unwrap_err().contains("`20ms` or `20s`"));
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn a_count_agrees_with_its_noun() {
+        let shown: Vec<_> = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries")).into();
+        assert_eq!(shown, ["0 entries", "1 entry", "2 entries"]);
+        assert_eq!([1, 12].map(contenders), ["1 contender", "12 contenders"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::evidence::suffices;
 use super::overlaps::{self, Classed};
 use super::steady;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
+use crate::units::counted;
 use crate::verdict::Verdict;
 
 /// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
@@ -40,16 +41,18 @@ fn exclusion(trial: &Trial) -> Verdict {
     }
     let given_up = trial.evidence.given_up_early;
     if given_up > 0 {
-        return Verdict::Violated(vec![format!(
-            "{given_up} holders had given up their own node before they released"
-        )]);
+        let had = counted(given_up, "holder had given up its", "holders had given up their");
+        return Verdict::Violated(vec![format!("{had} own node before the release")]);
     }
     let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
     doubts.extend(faults(trial));
     let lost = trial.whole.lost_while_held;
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
     if lost > 0 && trial.faults.is_empty() {
-        doubts.push(format!("{lost} holds were lost with their session"));
+        doubts.push(format!(
+            "{} session",
+            counted(lost, "hold was lost with its", "holds were lost with their")
+        ));
     }
     if trial.spec.contenders < 2 {
         doubts.push("one contender has nobody to exclude".to_owned());
@@ -69,11 +72,7 @@ fn progress(trial: &Trial) -> Option<Verdict> {
         return None;
     }
     let stuck = trial.stuck.first().map(|first| {
-        let who = if trial.stuck.len() == 1 {
-            "1 contender is".to_owned()
-        } else {
-            format!("{} contenders are", trial.stuck.len())
-        };
+        let who = counted(trial.stuck.len(), "contender is", "contenders are");
         format!("{who} stuck though nothing is broken any more; the first is contender {}", first.contender)
     });
     Some(Verdict::violated_if(stuck.into_iter().collect()))
@@ -91,9 +90,9 @@ fn order(trial: &Trial) -> Option<Verdict> {
     }
     let forgotten = (order.forgotten > 0).then(|| {
         format!(
-            "the ensemble lost what it had acknowledged: {} nodes of holders are gone, and no server's log tells of their \
-             end (ZOOKEEPER-4643 is one way)",
-            order.forgotten
+            "the ensemble lost what it had acknowledged: {} gone, and no server's log tells of the end (ZOOKEEPER-4643 is \
+             one way)",
+            counted(order.forgotten, "node of a holder is", "nodes of holders are")
         )
     });
     Some(Verdict::unknown_if(forgotten.into_iter().collect()))
@@ -139,8 +138,9 @@ fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
     }
     if caught == 0 && evidence.waited == 0 {
         return Some(format!(
-            "too little evidence: in {entries} entries nobody was seen to be kept out; a longer hold, more contenders (than a \
-             semaphore has leases, or with writers among the readers) or servers started for the run would show more"
+            "too little evidence: in {} nobody was seen to be kept out; a longer hold, more contenders (than a \
+             semaphore has leases, or with writers among the readers) or servers started for the run would show more",
+            counted(entries, "entry", "entries")
         ));
     }
     Some(format!(
@@ -166,7 +166,7 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
         Some(format!("fault {} ({}) was not undone: {why}", fault.number, fault.label))
     });
     let uncertain = trial.excused.uncertain;
-    let open = (uncertain > 0).then(|| format!("{uncertain} overlaps are uncertain"));
+    let open = (uncertain > 0).then(|| counted(uncertain, "overlap is uncertain", "overlaps are uncertain"));
     unproved.chain(left).chain(open)
 }
 
@@ -176,7 +176,8 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
-        format!("{}: {zombies} entries beside a holder whose session was suspended or gone", trial.name())
+        let entries = counted(zombies, "entry", "entries");
+        format!("{}: {entries} beside a holder whose session was suspended or gone", trial.name())
     });
     Verdict::violated_if(found.collect())
 }
@@ -194,8 +195,9 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     } else {
         Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()])
     };
-    let missing = (trials.len() < planned)
-        .then(|| format!("{} of {planned} trials did not run", planned - trials.len()));
+    let missing = (trials.len() < planned).then(|| {
+        format!("{} of {} did not run", planned - trials.len(), counted(planned, "trial", "trials"))
+    });
     let invalid = trials.iter().filter_map(|trial| {
         trial.health.invalid.as_ref().map(|why| format!("{}: invalid: {why}", trial.name()))
     });
@@ -216,10 +218,7 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
 }
 
 fn describe(trial: &Trial) -> String {
-    let count = match trial.violation_count {
-        1 => "1 violation".to_owned(),
-        many => format!("{many} violations"),
-    };
+    let count = counted(trial.violation_count, "violation", "violations");
     let Some(first) = trial.violations.first() else { return count };
     let holder = |holder: &crate::record::Holder| {
         let number = holder.sequence.map_or_else(|| "no node".to_owned(), |number| format!("node {number}"));

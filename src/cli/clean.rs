@@ -11,6 +11,7 @@ use super::output;
 use crate::ensemble::{External, left_projects, remove_left_projects};
 use crate::error::{Error, Exit};
 use crate::load::{Alive, Leftover, leftovers, remove};
+use crate::units::counted;
 use crate::zk::Target;
 
 /// Does it.
@@ -71,9 +72,8 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     let run = run.ok_or_else(|| Error::usage(format!("no run `{name}` has nodes there")))?;
     if run.ephemeral > 0 {
         return Err(Error::environment(format!(
-            "run `{name}` may be under way: {} sessions of it are alive. They end by themselves soon after their \
-             process does",
-            run.ephemeral
+            "run `{name}` may be under way: {} alive. Sessions end by themselves soon after their process does",
+            counted(run.ephemeral, "session of it is", "sessions of it are")
         )));
     }
     Ok(run)
@@ -90,7 +90,8 @@ fn describe(run: &Leftover, removed: bool) -> String {
         }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
-    format!("{}  {} nodes, {} ephemeral, newest {newest}  {state}", run.run_id, run.nodes, run.ephemeral)
+    let nodes = counted(run.nodes, "node", "nodes");
+    format!("{}  {nodes}, {} ephemeral, newest {newest}  {state}", run.run_id, run.ephemeral)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::args::{EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
 use super::output;
 use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
 use crate::error::{Error, Exit};
+use crate::units::counted;
 
 /// Does what was asked.
 ///
@@ -42,7 +43,8 @@ fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
     let (servers, since) = (kept.servers.len(), &kept.since);
     if servers != args.servers {
         return Err(Error::environment(format!(
-            "an ensemble of {servers} servers is up since {since}; {FIRST}"
+            "an ensemble of {} is up since {since}; {FIRST}",
+            counted(servers, "server", "servers")
         )));
     }
     if let Some(asked) = args.data_dir.as_deref().filter(|asked| !kept.lies_below(asked)) {
@@ -61,9 +63,9 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
     } else {
         output::data(&kept.connect)?;
         output::note(&format!(
-            "{} servers up; data in {}\n`zklockbench run` uses them, other programs with the connect string above; \
+            "{} up; data in {}\n`zklockbench run` uses them, other programs with the connect string above; \
              end them with: zklockbench ensemble down",
-            kept.servers.len(),
+            counted(kept.servers.len(), "server", "servers"),
             kept.placement
         ));
     }
@@ -111,7 +113,8 @@ async fn down() -> Result<Exit, Error> {
         None => output::note("no ensemble is kept; nothing to end"),
         Some(kept) => {
             let ended = kept.down(&state).await?;
-            output::note(&format!("ended {ended} servers and removed {}", kept.directory.display()));
+            let ended = counted(ended, "server", "servers");
+            output::note(&format!("ended {ended} and removed {}", kept.directory.display()));
         }
     }
     Ok(Exit::Held)

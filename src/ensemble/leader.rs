@@ -8,6 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::state::{Numbered, PATIENCE};
+use crate::units::counted;
 use crate::zk::admin::{self, Srvr};
 
 /// A server that leads.
@@ -65,8 +66,9 @@ fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
         [] => "no server says that it leads".to_owned(),
         [told, ..] => format!(
-            "server {} says that it leads, but only {} followers are in step with it",
-            told.server, told.synced_followers
+            "server {} says that it leads, but only {} in step with it",
+            told.server,
+            counted(told.synced_followers, "follower is", "followers are")
         ),
     })
 }
@@ -103,7 +105,7 @@ mod tests {
     fn who_has_no_majority_in_step_does_not_lead_however_late_it_was_elected() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 5), Ok(old));
-        assert!(choose(&[new], 5).unwrap_err().contains("only 1 followers"));
+        assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is in step"));
         assert!(choose(&[], 3).is_err());
         assert_eq!(choose(&[leader(1, 0, 0)], 1), Ok(leader(1, 0, 0)));
     }

@@ -115,6 +115,6 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     };
     match contenders {
         [one] => format!("contender {one}{role}"),
-        many => format!("{} contenders", many.len()),
+        many => crate::units::contenders(many.len()),
     }
 }

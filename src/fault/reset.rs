@@ -4,6 +4,7 @@ use super::seen::proof;
 use super::{Active, Entry, Firing, aim, wire};
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::ensemble::eventually;
+use crate::units::counted;
 
 /// Description.
 pub const CARD: FaultCard = FaultCard {
@@ -31,7 +32,7 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let reset = || async {
         match hit.who.iter().map(|who| hit.proxy.reset(*who)).sum::<usize>() {
             0 => Err("it had no connection".to_owned()),
-            reset => Ok(format!("{reset} connections were reset")),
+            reset => Ok(counted(reset, "connection was reset", "connections were reset")),
         }
     };
     let proof = proof(eventually(aim::PATIENCE, reset).await);

@@ -16,6 +16,7 @@ use super::site::Site;
 use super::{Active, Entry, Firing, outage, registry};
 use crate::catalog::fault::{FaultChoice, Proof, Start};
 use crate::clock::{self, Stamp};
+use crate::units::counted;
 
 /// How closely acquisitions are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -204,7 +205,8 @@ fn why_never(start: Start, site: &Site<'_>) -> String {
     match start {
         Start::AfterAcquisitions(wanted) if acquired < wanted => {
             format!(
-                "it never fired: the load was over after {acquired} of the {wanted} acquisitions it waits for"
+                "it never fired: the load was over after {acquired} of the {} it waits for",
+                counted(wanted, "acquisition", "acquisitions")
             )
         }
         _ => "it never fired: the load was over before its time had come".into(),

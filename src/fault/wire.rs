@@ -13,6 +13,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 use crate::ensemble::eventually;
 use crate::measure::RequestKind;
 use crate::proxy::{Guard, LostMessage, Proxy, Struck, Who};
+use crate::units::counted;
 
 /// Whose connections are hit, and how outputs call them.
 pub struct Hit<'a> {
@@ -50,7 +51,7 @@ pub async fn set<'a>(hit: Hit<'a>, what: &str, setting: impl Fn(&Proxy, Who) -> 
             return Ok(format!("{what}, once another fault lets a connection be made"));
         }
         let connections: usize = hit.who.iter().map(|who| hit.proxy.connections(*who)).sum();
-        let proof = || format!("{what} on {connections} connections");
+        let proof = || format!("{what} on {}", counted(connections, "connection", "connections"));
         if connections > 0 { Ok(proof()) } else { Err("it had no connection".to_owned()) }
     };
     let seen = eventually(aim::PATIENCE, passing).await;

@@ -1,22 +1,20 @@
-//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them, elections
-//! of the servers among it.
+//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
 use tokio_util::sync::CancellationToken;
 
 use super::control::Control;
+use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::shared::Shared;
 use crate::catalog::fault::{Ends, FaultChoice, Proof};
 use crate::clock::{self, Stamp};
-use crate::ensemble::{Leader, Links, Processes};
+use crate::ensemble::{Links, Processes};
 use crate::fault::{Admission, Contenders, Doing, Fired, InEffect, News, Schedule, Site, find, run};
 use crate::record::FaultRecord;
-use crate::scenario::TrialSpec;
 use crate::zk::SessionKey;
 use crate::zk::gate::Gate;
 
@@ -94,6 +92,8 @@ pub struct Course<'a> {
     pub stop: CancellationToken,
     /// The user's wish to end all.
     pub interrupt: CancellationToken,
+    /// What is seen of the servers' elections meanwhile.
+    pub elections: &'a Elections,
     /// Where it is told what happens.
     pub sink: Sink<'a>,
 }
@@ -104,7 +104,7 @@ pub async fn break_things(
     shared: &Shared,
     course: Course<'_>,
 ) -> Vec<FaultRecord> {
-    let Course { begin, stop, interrupt, sink } = course;
+    let Course { begin, stop, interrupt, elections, sink } = course;
     let before = shared.board.acquired.load(Ordering::Acquire);
     let seen = Seen { shared, before };
     let site = Site {
@@ -118,25 +118,9 @@ pub async fn break_things(
     let spec = &shared.spec;
     let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
     let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop, interrupt, tell: &tell };
-    let servers = servers_to_watch(environment, spec);
-    let elections = Elections::from_now_on(servers).await;
-    let over = CancellationToken::new();
-    let firing = async {
-        let fired = run(&schedule, &site).await;
-        over.cancel();
-        fired
-    };
-    let watching = elections.watch(servers, &over);
-    let (fired, ()) = join(firing, watching).await;
+    let fired = run(&schedule, &site).await;
     let numbered = fired.into_iter().enumerate();
-    numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, &elections)).collect()
-}
-
-/// The servers, if any of the faults hits servers: no other one makes them elect.
-fn servers_to_watch<'a>(environment: &'a Environment, spec: &TrialSpec) -> &'a [String] {
-    let hits_servers =
-        |choice: &FaultChoice| find(&choice.kind).is_some_and(|entry| entry.card.needs.reaches_servers());
-    if spec.faults.iter().any(hits_servers) { &environment.servers } else { &[] }
+    numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }
 
 /// Says what has happened to a fault. One that ends by itself is over when it is done.
@@ -192,79 +176,5 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
         fault.longest_gap_us = shared.gaps.longest_between(from, until);
         fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
-    }
-}
-
-/// How often each server is asked: an election is seen that much late at most, while its new leader answers at once.
-const LOOK_EVERY: Duration = Duration::from_millis(40);
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// When the ensemble had a new leader, as its servers tell whoever asks: when each was first seen, and its epoch.
-/// Watched in trials whose faults hit servers.
-///
-/// For a moment two servers may both say that they lead. A later epoch counts more, and none before a majority is in
-/// step with it. Each server is asked on its own, so that those that stand still or are cut off delay no sight of
-/// the others.
-#[derive(Debug, Default)]
-pub struct Elections(Mutex<Vec<(Stamp, u64)>>);
-
-impl Elections {
-    /// Finds out who leads now. What comes later is an election.
-    pub async fn from_now_on(servers: &[String]) -> Self {
-        let elections = Self::default();
-        join_all(servers.iter().map(|address| elections.look(address, servers.len()))).await;
-        elections
-    }
-
-    /// Watches until it is stopped.
-    pub async fn watch(&self, servers: &[String], stop: &CancellationToken) {
-        let watches = servers.iter().map(|address| async {
-            while stop.run_until_cancelled(self.look(address, servers.len())).await.is_some() {
-                stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
-            }
-        });
-        join_all(watches).await;
-    }
-
-    async fn look(&self, address: &str, servers: usize) {
-        if let Some(leader) = Leader::told_by(0, address, PATIENCE).await
-            && leader.is_backed(servers)
-        {
-            self.sees(clock::now(), leader.epoch);
-        }
-    }
-
-    fn sees(&self, at: Stamp, epoch: u64) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.last().is_none_or(|(_, newest)| *newest < epoch) {
-            seen.push((at, epoch));
-        }
-    }
-
-    /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
-    /// none was.
-    #[must_use]
-    pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever led when the watch began was elected before.
-        let elected = seen.iter().skip(1).map(|(at, _)| *at);
-        elected.into_iter().find(|at| (from..=to).contains(at)).map(|at| at - from)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_election_is_the_first_sight_of_a_later_epoch() {
-        let elections = Elections::default();
-        for (at, epoch) in [(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)] {
-            elections.sees(at, epoch);
-        }
-        assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
-        assert_eq!(elections.first_between(100, 500), Some(250));
-        assert_eq!(elections.first_between(355, 800), None, "the old leader still says that it leads");
-        assert_eq!(elections.first_between(500, Stamp::MAX), Some(400));
     }
 }

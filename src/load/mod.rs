@@ -7,6 +7,7 @@ mod batch;
 mod breaking;
 mod contender;
 mod control;
+mod elections;
 mod environment;
 mod fence;
 mod health;

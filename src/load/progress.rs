@@ -17,6 +17,7 @@ use crate::clock::{self, Stamp};
 use crate::lock::longest_pause;
 use crate::record::Stuck;
 use crate::scenario::TrialSpec;
+use crate::units::contenders;
 use crate::zk::{Target, admin, sequence_of};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -61,11 +62,11 @@ pub async fn give_up(shared: &Shared) -> String {
         }
     }
     format!(
-        "nobody acquired the lock for {}, and {} of {} contenders waited for it; `give_up_after` in the scenario says \
+        "nobody acquired the lock for {}, and {} of {} waited for it; `give_up_after` in the scenario says \
          how long to go on",
         humantime::format_duration(limit),
         shared.gauge.waiting(),
-        shared.spec.contenders
+        contenders(shared.spec.contenders)
     )
 }
 

@@ -16,6 +16,7 @@ use super::shared::Shared;
 use crate::clock::{self, Stamp};
 use crate::lock::longest_pause;
 use crate::record::{ServerCounters, Standstill};
+use crate::units::counted;
 use crate::zk::{Target, admin};
 
 /// How closely a standstill is looked for.
@@ -93,7 +94,8 @@ pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u6
     let mut signs: Vec<String> = seen.iter().cloned().collect();
     signs.extend(of_servers(servers));
     if lost > 0 {
-        signs.push(format!("{lost} requests ended with a lost connection"));
+        let requests = counted(lost, "request", "requests");
+        signs.push(format!("{requests} ended with a lost connection"));
     }
     if signs.is_empty() {
         signs.extend(forgetful(servers));

@@ -11,6 +11,7 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
 use super::observation::{self, Log, ThreadRecord};
@@ -27,6 +28,7 @@ use crate::record::{
     Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
+use crate::units::contenders;
 use crate::zk::{Failure, nodelay};
 
 /// How long a drain may take before everything still under way is given up.
@@ -81,6 +83,8 @@ struct Conductor<'a> {
     /// That some contenders had no session; the others measure all the same.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
+    /// What is seen of the servers' elections, from the begin of the load to its end.
+    elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
 }
@@ -131,6 +135,7 @@ impl<'a> Conductor<'a> {
             phases,
             too_few: None,
             cut_short,
+            elections: Elections::default(),
             faults,
             stuck,
         })
@@ -138,11 +143,15 @@ impl<'a> Conductor<'a> {
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
-        let before = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let Environment { servers, namespace, .. } = self.environment;
+        let before = accounting::read_at_rest(servers, namespace);
+        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
+        self.elections = elections;
         let loaded = self.load().await;
         let given_up = clock::now();
         self.drain().await;
-        let after = accounting::read_at_rest(&self.environment.servers, &self.environment.namespace).await;
+        let after = accounting::read_at_rest(servers, namespace);
+        let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
         let mut sheet = observation::merge_sheets(&threads);
@@ -210,6 +219,7 @@ impl<'a> Conductor<'a> {
             ensemble_order: None,
             facts: Some(facts),
             fencing: self.shared.fencing(),
+            elections: self.elections.records(window.start, &self.faults),
             faults: std::mem::take(&mut self.faults),
             stuck: std::mem::take(&mut self.stuck),
             orphans,
@@ -265,14 +275,16 @@ impl<'a> Conductor<'a> {
         if unconnected == all {
             self.abandon().await;
             return Err(Error::environment(format!(
-                "none of {all} contenders could open a session to {}",
+                "none of {} could open a session to {}",
+                contenders(all),
                 self.environment.target.connect
             )));
         }
         if unconnected > 0 {
             let why = format!(
-                "only {} of {all} contenders took part: the others could not open a session",
-                all - unconnected
+                "only {} of {} took part: the others could not open a session",
+                all - unconnected,
+                contenders(all)
             );
             (self.sink)(Event::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
@@ -439,10 +451,13 @@ impl<'a> Conductor<'a> {
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
+        // What measures changes the conductor meanwhile.
+        let elections = std::mem::take(&mut self.elections);
         let course = breaking::Course {
             begin: open,
             stop: stop.clone(),
             interrupt: self.interrupt.clone(),
+            elections: &elections,
             sink: self.sink,
         };
         let breaking = breaking::break_things(environment, &shared, course);
@@ -450,7 +465,11 @@ impl<'a> Conductor<'a> {
             self.measure(close).await;
             stop.cancel();
         };
-        let (faults, ()) = join(breaking, measuring).await;
+        let faults = tokio::select! {
+            (faults, ()) = join(breaking, measuring) => faults,
+            () = elections.watch(&shared.spec) => Vec::new(),
+        };
+        self.elections = elections;
         self.faults = faults;
     }
 
@@ -559,7 +578,7 @@ impl<'a> Conductor<'a> {
                 let late = all - Board::read(&shared.board.finished).min(all);
                 self.cut_short(
                     Cause::DidNotEnd,
-                    format!("{late} contenders did not end within {DRAIN_AT_MOST:?}"),
+                    format!("{} did not end within {DRAIN_AT_MOST:?}", contenders(late)),
                 );
             }
         }

@@ -180,6 +180,8 @@ pub struct Counts {
     pub reads_acquired: u64,
     /// How long those held, from acquire to release, in microseconds, all added up.
     pub read_held_us: u64,
+    /// Samples longer than [`super::HIGHEST_US`], which histograms keep as that.
+    pub saturated: u64,
 }
 
 /// The same in a file: what the client library kept to itself is null there, because it is not known.
@@ -197,6 +199,9 @@ struct CountsInFile {
     reads_acquired: u64,
     /// How long those held, in microseconds, all added up.
     read_held_us: u64,
+    /// Samples of any measure that were longer than an hour, which is what histograms keep of them.
+    #[serde(default)]
+    saturated: u64,
     /// Acquires of which the client library did not show all that it sent and received. With any of these, what stands
     /// below is null.
     unseen: u64,
@@ -226,6 +231,7 @@ impl From<Counts> for CountsInFile {
             overtaken: counts.overtaken,
             reads_acquired: counts.reads_acquired,
             read_held_us: counts.read_held_us,
+            saturated: counts.saturated,
             unseen: counts.unseen,
             requests: all_seen.then_some(counts.requests),
             succeeded: all_seen.then_some(counts.succeeded),
@@ -247,6 +253,7 @@ impl From<CountsInFile> for Counts {
             overtaken: file.overtaken,
             reads_acquired: file.reads_acquired,
             read_held_us: file.read_held_us,
+            saturated: file.saturated,
             unseen: file.unseen,
             requests: file.requests.unwrap_or_default(),
             succeeded: file.succeeded.unwrap_or_default(),
@@ -282,6 +289,7 @@ impl Counts {
         self.unseen += other.unseen;
         self.reads_acquired += other.reads_acquired;
         self.read_held_us += other.read_held_us;
+        self.saturated += other.saturated;
     }
 }
 
@@ -338,6 +346,7 @@ mod tests {
             reads_acquired: 12 * unit,
             read_held_us: 13 * unit,
             lost_while_held: 14 * unit,
+            saturated: 15 * unit,
         }
     }
 

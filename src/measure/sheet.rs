@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, Histogram, Measure, new_histogram};
+use super::{Counts, HIGHEST_US, Histogram, Measure, new_histogram};
 use crate::clock::Stamp;
 
 /// The span of time whose samples count.
@@ -141,6 +141,10 @@ impl Sheet {
         if self.samples.len() == SAMPLES_AT_ONCE {
             self.settle();
         }
+        if value_us > HIGHEST_US {
+            self.measured.saturated += 1;
+            self.whole.saturated += 1;
+        }
         let value_us = u32::try_from(value_us.max(1)).unwrap_or(u32::MAX);
         self.samples.push(Sample { value_us, measure: measure.index() as u32 });
     }
@@ -221,7 +225,6 @@ impl Sheet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::HIGHEST_US;
 
     #[test]
     fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
@@ -277,12 +280,17 @@ mod tests {
     }
 
     #[test]
-    fn a_value_above_the_range_is_kept_as_the_highest() {
+    fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
         let mut sheet = Sheet::new(1);
-        sheet.set_window(Window { start: 0, end: Stamp::MAX });
-        sheet.record(Measure::Wait, 1, u64::MAX);
+        sheet.set_window(Window { start: 0, end: 10 });
+        for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
+            sheet.record(Measure::Wait, 1, value);
+            sheet.record(Measure::Wait, 10, value);
+        }
         sheet.settle();
+        assert_eq!(sheet.histogram(Measure::Wait).len(), 3);
         assert!(sheet.histogram(Measure::Wait).max() >= HIGHEST_US);
+        assert_eq!((sheet.measured.saturated, sheet.whole.saturated), (2, 2));
     }
 
     #[test]

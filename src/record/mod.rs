@@ -23,6 +23,6 @@ pub use run::{EnsembleInfo, HostInfo, Precision, Run, RunEnding, RunOutcome, Ser
 pub use steady::{Steady, WarmUpEnd};
 pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{
-    Accounting, Cause, Counted, CutShort, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
-    Tally, Trial, Utilisation,
+    Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions,
+    Standstill, Tally, Trial, Utilisation,
 };

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
+use crate::units::counted;
 
 /// One of the two holders of a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,10 +125,10 @@ impl Evidence {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "{} of {} entries could have been caught ({} by two seen inside together, {} by the ensemble's transactions, {} \
+            "{} of {} could have been caught ({} by two seen inside together, {} by the ensemble's transactions, {} \
              by its clock)",
             self.catchable(),
-            self.entries,
+            counted(self.entries, "entry", "entries"),
             self.seen_inside,
             self.by_transactions,
             self.by_clock

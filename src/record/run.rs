@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{as_utc, contenders, number};
+use crate::units::{as_utc, contenders, counted, number};
 
 /// The machine that the generator ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,8 +115,7 @@ impl Precision {
             }
         });
         let reached = if self.reached { "reached" } else { "not reached" };
-        let rounds =
-            if self.rounds == 1 { "1 repetition".to_owned() } else { format!("{} repetitions", self.rounds) };
+        let rounds = counted(self.rounds, "repetition", "repetitions");
         format!("± {asked} was asked for and is {reached} after {rounds}{widest}")
     }
 }

@@ -182,6 +182,20 @@ pub struct Standstill {
     pub signs: Vec<String>,
 }
 
+/// That the servers elected a leader during a trial. Whoever led when its load began was elected before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Election {
+    /// When the new leader was first seen, with a majority in step, in microseconds since the measured phase began.
+    pub seen_us: i64,
+    /// Its address.
+    pub leader: String,
+    /// The epoch that it began. One that grows by more than one tells of elections in between that nobody saw.
+    pub epoch: u64,
+    /// The number of the last fault of the trial that hits servers and had been asked for by then; `None` where there was
+    /// none, so that somebody or something else caused it.
+    pub after_fault: Option<usize>,
+}
+
 /// The part of a phase that acquisitions end in which nobody had finished yet. After it fewer and fewer contenders are
 /// left, and each acquires faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -260,6 +274,8 @@ pub struct Trial {
     pub ensemble_order: Option<EnsembleOrder>,
     /// What the resources behind the locks saw; nothing where several may hold.
     pub fencing: FencingCounts,
+    /// Leaders that the servers elected, whatever made them; `None` where none of them told who leads.
+    pub elections: Option<Vec<Election>>,
     /// What was broken on purpose, in the order of firing.
     pub faults: Vec<FaultRecord>,
     /// Contenders that did not get the lock although nothing was broken any more.

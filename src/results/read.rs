@@ -15,6 +15,7 @@ use super::layout::cannot;
 use super::{digest, hlog, layout};
 use crate::error::Error;
 use crate::record::Trial;
+use crate::units::counted;
 
 /// Reads a run directory, histograms included.
 ///
@@ -89,11 +90,15 @@ fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
     if numbers.len() < count {
         let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
         let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
-        return Err(broken(&path, &format!("is missing, though the run had {count} trials")));
+        return Err(broken(
+            &path,
+            &format!("is missing, though the run had {}", counted(count, "trial", "trials")),
+        ));
     }
     if let Some(beyond) = numbers.get(count) {
         let path = layout::trial_json(dir, *beyond);
-        return Err(broken(&path, &format!("is one too many: {} counts {count} trials", layout::RUN)));
+        let trials = counted(count, "trial", "trials");
+        return Err(broken(&path, &format!("is one too many: {} counts {trials}", layout::RUN)));
     }
     Ok(numbers)
 }
@@ -213,13 +218,17 @@ fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
     names.iter().filter_map(differ).collect()
 }
 
+fn violations(count: u64) -> String {
+    counted(count, "violation", "violations")
+}
+
 /// Several inside at once were either violations, or excused.
 fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
     let more = (detailed > trial.violation_count)
-        .then(|| format!("{detailed} violations in detail, but {} counted", trial.violation_count));
+        .then(|| format!("{} in detail, but {} counted", violations(detailed), trial.violation_count));
     let none = trial.violation_count > 0 && trial.most_inside < 2;
-    let alone = none.then(|| format!("{} violations, but never two inside", trial.violation_count));
+    let alone = none.then(|| format!("{}, but never two inside", violations(trial.violation_count)));
     [more, alone].into_iter().flatten().collect()
 }
 

@@ -176,12 +176,13 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<Counts, Option<u64>>; 10] = [
+    let columns: [Of<Counts, Option<u64>>; 11] = [
         ("releases", |c| Some(c.releases)),
         ("lost_while_held", |c| Some(c.lost_while_held)),
         ("overtaken", |c| Some(c.overtaken)),
         ("reads_acquired", |c| Some(c.reads_acquired)),
         ("read_held_us", |c| Some(c.read_held_us)),
+        ("saturated", |c| Some(c.saturated)),
         ("requests", |c| Some(seen(c)?.requests.total())),
         ("unseen", |c| Some(c.unseen)),
         ("names_returned", |c| Some(seen(c)?.names_returned)),

@@ -9,8 +9,7 @@ use super::plan::{Plan, scaled_fault};
 use super::read::written;
 use crate::catalog::LockCard;
 use crate::catalog::fault::{FaultCard, FaultChoice, Target};
-use crate::units::contenders;
-use crate::units::format_duration;
+use crate::units::{contenders, counted, format_duration};
 
 /// One piece of advice about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +136,12 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "locks",
-        format!("with {} only {fewest} of {} locks are used", contenders(*fewest), scenario.locks),
+        format!(
+            "with {} only {fewest} of {} {} used",
+            contenders(*fewest),
+            counted(scenario.locks, "lock", "locks"),
+            if *fewest == 1 { "is" } else { "are" }
+        ),
         "list larger contender counts, or fewer locks",
     )
 }

@@ -9,7 +9,7 @@ use super::fields::{SHORTEST, Section, field};
 use super::keys::Place;
 use super::read::{Sink, written};
 use crate::catalog::fault::{Capability, Ends, Target, Targets};
-use crate::units::contenders;
+use crate::units::{contenders, counted};
 
 /// Reports everything of the faults that does not go together.
 pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
@@ -246,7 +246,11 @@ fn acquisitions(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     if after >= all {
         sink.error(
             value_of(fault, "after_acquisitions"),
-            format!("{} of {each} acquisitions each are done after {all} of them", contenders(*fewest)),
+            format!(
+                "{} of {} each are done after {all} of them",
+                contenders(*fewest),
+                counted(each, "acquisition", "acquisitions")
+            ),
             format!("write less than {all}, or give more `acquisitions` at the top"),
         );
     }

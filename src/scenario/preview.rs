@@ -12,7 +12,7 @@ use super::plan::{BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::clock::micros;
-use crate::units::{format_duration, number};
+use crate::units::{counted, format_duration, number};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -166,8 +166,7 @@ fn fault(written: &FaultChoice, scale: f64) -> FaultPreview {
 fn when(fault: &FaultChoice) -> String {
     let mut text = match fault.start {
         Start::At(at) => format!("at {}", format_duration(at)),
-        Start::AfterAcquisitions(1) => "after 1 acquisition".to_owned(),
-        Start::AfterAcquisitions(count) => format!("after {count} acquisitions"),
+        Start::AfterAcquisitions(count) => format!("after {}", counted(count, "acquisition", "acquisitions")),
     };
     if let Some(duration) = fault.duration {
         text += &format!(" for {}", format_duration(duration));
@@ -187,7 +186,7 @@ fn ensemble(scenario: &Scenario) -> String {
         EnsembleChoice::Compose(file) => format!("own, in containers, {}", file.display()),
         EnsembleChoice::Local { servers, data_dir } => {
             let place = data_dir.as_ref().map(|path| format!(", data in {}", path.display()));
-            let servers = if *servers == 1 { "1 server".to_owned() } else { format!("{servers} servers") };
+            let servers = counted(*servers, "server", "servers");
             format!("own, {servers} on this host{}", place.unwrap_or_default())
         }
     }
@@ -228,15 +227,14 @@ impl fmt::Display for Preview {
             )?;
         }
         let whole = format_duration(Duration::from_micros(self.estimated_us));
-        let trials =
-            if self.trials.len() == 1 { "1 trial" } else { &format!("{} trials", self.trials.len()) };
+        let trials = counted(self.trials.len(), "trial", "trials");
         match &self.precision {
             None => writeln!(f, "\n{trials}, about {whole} in all")?,
             Some(precision) => writeln!(
                 f,
-                "\nat least {trials}, about {whole} in all; for ± {} % at most {} trials, about {}",
+                "\nat least {trials}, about {whole} in all; for ± {} % at most {}, about {}",
                 number(100.0 * precision.asked),
-                precision.trials_at_most,
+                counted(precision.trials_at_most, "trial", "trials"),
                 format_duration(Duration::from_micros(precision.estimated_at_most_us))
             )?,
         }

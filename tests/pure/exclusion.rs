@@ -218,7 +218,7 @@ fn each_means_is_enough_by_itself_and_in_a_small_trial_half_of_those_that_could_
 #[test]
 fn a_holder_that_gave_up_its_node_before_it_left_violates() {
     let verdict = after(|trial| trial.evidence.given_up_early = 3);
-    assert_eq!(verdict, violated("3 holders had given up their own node before they released"));
+    assert_eq!(verdict, violated("3 holders had given up their own node before the release"));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
     let expected = [
         "fault 2 (kill leader): it came back too soon",
         "fault 2 (kill leader) was not undone: gone",
-        "1 overlaps are uncertain",
+        "1 overlap is uncertain",
         lost,
     ];
     assert_eq!(verdict, Verdict::Unknown(expected.map(str::to_owned).into()));

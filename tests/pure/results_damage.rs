@@ -99,7 +99,7 @@ fn a_missing_file_is_named() {
 #[test]
 fn a_trial_that_the_run_does_not_count_is_named() {
     let told = told_after(|dir| change(dir, "run.json", "/trials", json!(1)));
-    assert!(told.contains("trials/001.json: is one too many: run.json counts 1 trials"), "{told}");
+    assert!(told.contains("trials/001.json: is one too many: run.json counts 1 trial;"), "{told}");
 }
 
 #[test]

@@ -192,6 +192,7 @@ pub fn trial(index: usize) -> Trial {
         evidence: Evidence { entries: 6, waited: 5, seen_inside: 5, ..Evidence::default() },
         standstill: None,
         fencing: FencingCounts::default(),
+        elections: Some(Vec::new()),
         faults: Vec::new(),
         history: Vec::new(),
         deletions: BTreeMap::new(),

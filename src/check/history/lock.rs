@@ -5,6 +5,7 @@ use super::order::Order;
 use super::room::Room;
 use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
+use crate::units::counted;
 
 /// One lock.
 #[derive(Debug)]
@@ -82,7 +83,8 @@ impl Lock {
     pub fn check(&self, claim: Claim) -> Result<(), String> {
         match self.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
-                Err(format!("{} leases are asked for; the semaphore has {all}", claim.leases))
+                let asked = counted(claim.leases, "lease is", "leases are");
+                Err(format!("{asked} asked for; the semaphore has {all}"))
             }
             _ => Ok(()),
         }

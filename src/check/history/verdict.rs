@@ -3,6 +3,7 @@
 use super::checker::Ending;
 use super::judgement::LockReport;
 use crate::check::evidence::suffices;
+use crate::units::counted;
 use crate::verdict::Verdict;
 
 /// A count of one lock, and the sentence for it.
@@ -66,7 +67,10 @@ fn no_evidence(locks: &[LockReport]) -> Option<String> {
     match caught {
         0 => Some("nobody was seen to wait for another, so nothing was excluded".into()),
         _ if suffices(caught, entries, contended.len()) => None,
-        _ => Some(format!("too little evidence: of {entries} entries only {caught} could have been caught")),
+        _ => {
+            let entries = counted(entries, "entry", "entries");
+            Some(format!("too little evidence: of {entries} only {caught} could have been caught"))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::exit;
 use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::history::LockKind;
-use crate::units::{self, format_micros};
+use crate::units::{self, counted, format_micros};
 
 /// A finding with the text of its lines.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ const SHOWN: usize = 3;
 /// All but the verdict, for people.
 pub fn text(path: &Path, judgement: &Judgement, shown: &[Shown<'_>], width: Option<u16>) -> String {
     let Judgement { events, contenders, clocks, .. } = judgement;
-    let clocks = if *clocks == 1 { "1 clock".to_owned() } else { format!("{clocks} clocks") };
+    let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));
     let contenders = units::contenders(*contenders);
-    let mut said = format!("{}: {events} events of {contenders} on {clocks}\n\n", path.display());
+    let mut said = format!("{}: {events} of {contenders} on {clocks}\n\n", path.display());
     said += &locks(&judgement.locks, width);
     said += &excerpts(shown);
     said.extend(judgement.notes.iter().map(|note| format!("! {note}\n")));
@@ -69,7 +69,7 @@ fn locks(locks: &[LockReport], width: Option<u16>) -> String {
     }
     let mut said: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     if order.len() > ROWS {
-        said += &format!("and {} locks more; --json has all\n", order.len() - ROWS);
+        said += &format!("and {} more; --json has all\n", counted(order.len() - ROWS, "lock", "locks"));
     }
     said + "\n"
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fault;
 use crate::proxy::Proxy;
 use crate::scenario::{EnsembleChoice, Scenario};
+use crate::units::counted;
 
 /// All that the scenario's faults need.
 pub struct Needs(BTreeSet<Capability>);
@@ -97,7 +98,9 @@ impl Needs {
 fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
     let servers = compose.addresses().len();
     if servers < card.least_servers {
-        return Err(format!("it needs at least {} servers, and there are {servers}", card.least_servers));
+        let least = counted(card.least_servers, "server", "servers");
+        let there = if servers == 1 { "is" } else { "are" };
+        return Err(format!("it needs at least {least}, and there {there} {servers}"));
     }
     match choice.target {
         Target::Server(number) if number > servers => {

@@ -23,6 +23,7 @@ use crate::report::{self, Style, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
+use crate::units::counted;
 use crate::verdict::Verdict;
 use crate::zk::{Access, Target, keep_awake};
 use crate::{check, fault, lock};
@@ -60,7 +61,8 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let plan = Plan::of(&file.parsed.scenario);
     let progress = Progress::new(&plan, &args);
-    progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
+    let trials = counted(plan.trials.len(), "trial", "trials");
+    progress.note(&format!("{trials}, about {}", progress.expected()));
     let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let mut session =

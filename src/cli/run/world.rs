@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::results::RunWriter;
 use crate::scenario::{EnsembleChoice, Scenario};
+use crate::units::counted;
 use crate::zk::{admin, keep_awake};
 
 /// The ensemble in use.
@@ -68,7 +69,8 @@ impl World {
                 }
                 let places = Places::of_this_machine(args.install.zookeeper_home.clone());
                 let installation = Installation::find(&places)?;
-                progress.note(&format!("starting {servers} servers: {}", installation.origin));
+                let count = counted(*servers, "server", "servers");
+                progress.note(&format!("starting {count}: {}", installation.origin));
                 let logs = Some(writer.server_logs());
                 let (servers, data_dir, apart) = (*servers, data_dir.clone(), needs.links());
                 let spec = LocalSpec { servers, data_dir, logs, apart };

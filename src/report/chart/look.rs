@@ -11,6 +11,7 @@ use std::f64::consts::TAU;
 use super::picture::{Colour, Picture, Point};
 use crate::report::View;
 use crate::report::view::{Cell, Repetition};
+use crate::units::counted;
 
 /// Text.
 pub(super) const INK: Colour = (51, 51, 51);
@@ -269,12 +270,13 @@ fn doubt(view: &View, strategy: usize, cells: &[&Cell]) -> String {
         invalid.or_else(|| one.partial.as_ref().map(|why| format!("partial: {why}")))
     });
     let unsound = all().filter(|one| !one.is_sound()).count();
-    let of = format!("{unsound} of {} trials", all().count());
+    let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
     format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
 }
 
 fn named(view: &View, strategy: usize, cells: &[&Cell]) -> String {
     let label = view.strategies.get(strategy).map_or("?", String::as_str);
     let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
-    format!("{label} at {} contenders", counts.join(", "))
+    let noun = if counts == ["1"] { "contender" } else { "contenders" };
+    format!("{label} at {} {noun}", counts.join(", "))
 }

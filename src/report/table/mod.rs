@@ -8,7 +8,7 @@ pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 
 use super::View;
-use crate::units::format_micros;
+use crate::units::{counted, format_micros};
 use crate::verdict::Verdict;
 
 /// One column.
@@ -92,8 +92,9 @@ fn evidence(view: &View) -> Option<String> {
     }
     let longest = broken().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0);
     Some(format!(
-        "Evidence: {evidence}. Not held: {zombies} entries were made beside a holder whose session was suspended or gone, \
-         for up to {}; with --strict these violate.",
+        "Evidence: {evidence}. Not held: {} made beside a holder whose session was suspended or gone, \
+         for up to {}; with --strict that violates.",
+        counted(zombies, "entry was", "entries were"),
         format_micros(longest)
     ))
 }

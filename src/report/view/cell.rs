@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
-use crate::results::record::{Accounting, Judged, Standstill};
+use crate::results::record::{Accounting, Election, Judged, Standstill};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
 
@@ -232,10 +232,14 @@ pub struct Repetition {
     pub readers: Option<f64>,
     /// How many contenders had a session.
     pub took_part: u64,
+    /// Length of the measured phase, in microseconds.
+    pub measured_us: u64,
     /// Locks acquired.
     pub acquired: u64,
     /// Acquires that timed out.
     pub timed_out: u64,
+    /// Samples longer than histograms keep apart.
+    pub saturated: u64,
     /// Samples of the waits that were served.
     pub wait: Option<Histogram>,
     /// Samples of those that ended without the lock, timed out or otherwise, or had not ended when the measured phase did:
@@ -255,6 +259,8 @@ pub struct Repetition {
     pub partial: Option<String>,
     /// The longest standstill that the lock does not explain.
     pub standstill: Option<Standstill>,
+    /// Leaders that the servers elected though no fault had hit them.
+    pub elections: Vec<Election>,
     /// Violations found.
     pub violations: u64,
     /// What was judged.
@@ -280,8 +286,10 @@ impl Repetition {
             fairness: None,
             readers: None,
             took_part: 0,
+            measured_us: 0,
             acquired: 0,
             timed_out: 0,
+            saturated: 0,
             wait: None,
             unserved_wait: None,
             parts_of_wait: BTreeMap::new(),
@@ -291,6 +299,7 @@ impl Repetition {
             invalid: None,
             partial: None,
             standstill: None,
+            elections: Vec::new(),
             violations: 0,
             judged: Judged::none_yet(),
             accounting: Vec::new(),

@@ -1,9 +1,9 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
 use super::{Broken, Cell, Fault, Repetition, View};
-use crate::measure::Measure;
-use crate::results::record::Arrived;
-use crate::units::{contenders, format_micros, number};
+use crate::measure::{HIGHEST_US, Measure};
+use crate::results::record::{Arrived, Election};
+use crate::units::{contenders, counted, format_micros, number};
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -63,7 +63,15 @@ impl View {
                  it: {signs}"
             )
         });
-        invalid.chain(partial).chain(stood).chain(of_open_load(&name, repetition)).collect()
+        let saturated = (repetition.saturated > 0).then(|| {
+            let (longest, samples) = (format_micros(HIGHEST_US), counted(repetition.saturated, "sample was", "samples were"));
+            format!("too long: {name}, repetition {number}: {samples} longer than {longest}, and stand in every figure as that")
+        });
+        let elections = repetition.elections.iter().map(|one| {
+            format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))
+        });
+        let open = of_open_load(&name, repetition);
+        invalid.chain(partial).chain(stood).chain(elections).chain(saturated).chain(open).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -122,6 +130,17 @@ fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
     notes
 }
 
+/// Who was elected and when, by whatever made the servers do that.
+fn told(election: &Election, measured_us: u64) -> String {
+    let Election { leader, seen_us, .. } = election;
+    let when = match u64::try_from(*seen_us) {
+        Err(_) => "before the measured phase".to_owned(),
+        Ok(us) if us > measured_us => "after the measured phase".to_owned(),
+        Ok(us) => format!("{} into the measured phase", format_micros(us)),
+    };
+    format!("the servers elected a leader, {leader}, first seen {when}; no fault of the scenario made them")
+}
+
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
 const STUCK_TOLD: usize = 20;
 
@@ -159,7 +178,7 @@ fn stuck(broken: &Broken, of: &str, trial: usize) -> Vec<String> {
 }
 
 fn orphans(left: u64, of: &str) -> String {
-    let nodes = if left == 1 { "1 ephemeral node was" } else { &format!("{left} ephemeral nodes were") };
+    let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
     format!("orphans: {of}: {nodes} left when all had released")
 }
 

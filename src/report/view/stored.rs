@@ -3,9 +3,11 @@
 use super::open::OpenFigures;
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
-use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
+use crate::results::record::{
+    Election, EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial,
+};
 use crate::results::{RunFile, StoredRun};
-use crate::units::{contenders, format_micros};
+use crate::units::{contenders, counted, format_micros};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -68,8 +70,10 @@ fn repetition(trial: &Trial) -> Repetition {
         fairness: derived.fairness,
         readers: derived.mean_readers,
         took_part: trial.took_part(),
+        measured_us: trial.measured_us,
         acquired: counts.acquired(),
         timed_out: counts.outcomes.get(Outcome::TimedOut),
+        saturated: counts.saturated,
         wait: trial.histograms.get(&Measure::Wait).cloned(),
         unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
         parts_of_wait: [Measure::ClientWait, Measure::Service]
@@ -82,12 +86,19 @@ fn repetition(trial: &Trial) -> Repetition {
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
         standstill: trial.standstill.clone(),
+        elections: elections(trial),
         violations: trial.violation_count,
         judged: trial.judged.clone(),
         accounting: trial.accounting.clone(),
         broken: broken(trial),
         ..Repetition::unmeasured(trial.spec.index, trial.spec.repetition)
     }
+}
+
+/// The elections that no fault of the trial explains.
+fn elections(trial: &Trial) -> Vec<Election> {
+    let all = trial.elections.iter().flatten();
+    all.filter(|election| election.after_fault.is_none()).cloned().collect()
 }
 
 /// Requests per acquisition by kind; none when not all were seen.
@@ -116,7 +127,7 @@ fn precision(precision: &Precision) -> String {
 }
 
 fn ending(run: &RunFile) -> Option<String> {
-    let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
+    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
     match run.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
@@ -210,8 +221,7 @@ fn not_compared(trials: &[Trial]) -> Vec<String> {
 fn ensemble(ensemble: &EnsembleInfo) -> String {
     let servers = match ensemble.servers.len() {
         0 => "unknown number of servers".to_owned(),
-        1 => "1 server".to_owned(),
-        many => format!("{many} servers"),
+        servers => counted(servers, "server", "servers"),
     };
     let told = ensemble.servers.iter().map(|server| short(&server.version));
     let mut versions: Vec<&str> =
@@ -232,10 +242,7 @@ fn short(version: &str) -> &str {
 }
 
 fn host(run: &RunFile) -> String {
-    let cores = match run.host.cores {
-        1 => "1 core".to_owned(),
-        many => format!("{many} cores"),
-    };
+    let cores = counted(run.host.cores, "core", "cores");
     if run.ensemble.shares_host {
         format!("ensemble and generator share one host and its {cores}")
     } else {
