@@ -1,7 +1,9 @@
 //! Everything that a run yields, as plain data: the bridge between measuring and reading.
 
+mod calibration;
 mod derived;
 mod fault;
+mod floor;
 mod grant;
 pub mod history;
 mod judged;
@@ -9,8 +11,12 @@ mod overlap;
 mod run;
 mod trial;
 
+pub use calibration::{
+    Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
+};
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use fault::{FaultRecord, FencingCounts, Stuck};
+pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
 pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};

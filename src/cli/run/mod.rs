@@ -1,10 +1,11 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
 pub mod capabilities;
-mod host;
-mod progress;
-mod warm_up;
-mod world;
+mod floor;
+pub mod host;
+pub mod progress;
+pub mod warm_up;
+pub mod world;
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -19,7 +20,7 @@ use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{self, Environment, TOP, Workspace, make_chroot, run_trial};
 use crate::record::history::LockKind;
-use crate::record::{Cause, EnsembleInfo, Judged, Run, RunEnding, RunOutcome, Trial};
+use crate::record::{Cause, EnsembleInfo, Floor, Judged, Run, RunEnding, RunOutcome, Trial};
 use crate::report::{self, Style, View};
 use crate::results::history::write_trial;
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
@@ -62,7 +63,8 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let plan = Plan::of(&file.parsed.scenario);
     let progress = Progress::new(&plan, &args);
     progress.note(&format!("{} trials, about {}", plan.trials.len(), progress.expected()));
-    let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
+    let logs = writer.server_logs();
+    let opening = World::open(&file.parsed.scenario, &args, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let mut session = Session {
         args,
@@ -108,6 +110,7 @@ struct Session {
 struct Measured {
     outcome: RunOutcome,
     ensemble: EnsembleInfo,
+    floor: Floor,
 }
 
 impl Session {
@@ -132,17 +135,20 @@ impl Session {
             keeps_history: self.args.history,
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
-        if !self.world.is_external() && !stop.is_cancelled() {
-            if !self.args.cold {
-                self.progress.note("warming the servers up, which takes up to 12 s");
-                warm_up::warm_up(&environment, stop).await?;
-            }
+        let is_own = !self.world.is_external();
+        if is_own && !self.args.cold && !stop.is_cancelled() {
+            self.progress.note(warm_up::NOTE);
+            warm_up::warm_up(&environment, stop).await?;
+        }
+        let floor = floor::measure(&environment, self.args.cold, stop).await;
+        self.writer.compare_with(floor.clone());
+        if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
         let outcome = self.trials(&environment, stop).await;
         self.progress.finish();
         self.tidy(&environment, &outcome).await;
-        Ok(Measured { outcome, ensemble })
+        Ok(Measured { outcome, ensemble, floor })
     }
 
     fn threads(&self) -> usize {
@@ -262,9 +268,7 @@ impl Session {
     fn record(&self, measured: &Measured) -> Run {
         Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            tool_commit: option_env!("ZKLOCKBENCH_COMMIT")
-                .filter(|commit| !commit.is_empty())
-                .map(str::to_owned),
+            tool_commit: tool_commit(),
             scenario: self.scenario().name.clone(),
             strategies: self.scenario().strategies.iter().map(|strategy| strategy.label.clone()).collect(),
             scenario_text: self.file.text.clone(),
@@ -274,11 +278,17 @@ impl Session {
             generator_threads: self.threads(),
             host: host::describe(),
             ensemble: measured.ensemble.clone(),
+            floor: Some(measured.floor.clone()),
             started_at: self.started_at,
             ended_at: SystemTime::now(),
             outcome: measured.outcome.clone(),
         }
     }
+}
+
+/// The commit that the program was built from; `None` outside a checkout.
+pub fn tool_commit() -> Option<String> {
+    option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
 }
 
 fn nothing(outcome: RunOutcome) -> Error {

@@ -2,7 +2,7 @@
 
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
-use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, RunEnding, Stuck, Trial};
+use crate::results::record::{EnsembleInfo, EnsembleOrder, FaultRecord, Floor, RunEnding, Stuck, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, format_micros};
 
@@ -23,6 +23,7 @@ impl View {
             place: place(&stored.run, stored.trials.first().map(|trial| trial.spec.load.name())),
             cells: cells(&trials),
             strategies,
+            floor: stored.run.floor.clone(),
             remarks: remarks(&stored.run).into_iter().chain(not_compared(&stored.trials)).collect(),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
@@ -72,6 +73,7 @@ fn repetition(trial: &Trial) -> Repetition {
         wait: trial.histograms.get(&Measure::Wait).cloned(),
         unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
+        uncontended: trial.histograms.get(&Measure::Uncontended).cloned(),
         per_second: full_seconds(trial),
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
@@ -102,13 +104,24 @@ fn full_seconds(trial: &Trial) -> Vec<u64> {
 }
 
 fn remarks(run: &RunFile) -> Vec<String> {
+    how_it_ended(run).into_iter().chain(run.floor.as_ref().and_then(no_floor)).collect()
+}
+
+/// What is missing of the floor. A run of a version that did not know of floors misses none.
+fn no_floor(floor: &Floor) -> Option<String> {
+    let why = floor.missing.as_ref()?;
+    let what = if floor.handoff.is_some() { "the floor is not that of all servers" } else { "floor not measured" };
+    Some(format!("{what}: {why}"))
+}
+
+fn how_it_ended(run: &RunFile) -> Option<String> {
     let ran = format!("{} of {} trials ran", run.trials, run.planned_trials);
     match run.outcome.ending {
-        RunEnding::Complete => Vec::new(),
-        RunEnding::Interrupted => vec![format!("The run was interrupted: {ran}")],
+        RunEnding::Complete => None,
+        RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
         RunEnding::Aborted => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            vec![format!("The run was cut short: {why}; {ran}")]
+            Some(format!("The run was cut short: {why}; {ran}"))
         }
     }
 }
