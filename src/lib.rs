@@ -29,6 +29,7 @@ pub mod lock;
 // Layer 4: the record.
 pub mod record;
 // Layer 5: doing, judging.
+pub mod calibrate;
 pub mod check;
 pub mod load;
 // Layer 6: the bridge on disk, and the loop over trials.

@@ -1,12 +1,14 @@
 //! Every command, option and argument: the one clap definition.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use super::scenario_file::Overrides;
 use crate::error::Error;
+use crate::units::parse_duration;
 use crate::zk::{Access, Secret, TlsFiles};
 
 /// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
@@ -31,9 +33,11 @@ pub enum Command {
     Faults(FaultsArgs),
     /// Judge a recorded history, or a run's trials again
     Check(CheckArgs),
+    /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
+    Calibrate(Box<CalibrateArgs>),
     /// Run random locks under random load and random faults, all drawn by a seed
     Torture(TortureArgs),
-    /// Print the JSON Schema of scenario files, for editors; or of the files of a run
+    /// Print the JSON Schema of scenario files, for editors; or of the files of a run or a calibration
     Schema(SchemaArgs),
     /// Keep a local ensemble between runs
     Ensemble(EnsembleArgs),
@@ -92,6 +96,53 @@ pub struct RunArgs {
     /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Measure this ensemble instead of a local one
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
+    pub connect: Option<String>,
+    /// Measure servers in containers, brought up from this Compose file and taken down afterwards
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
+    pub compose: Option<PathBuf>,
+    /// Servers of the local ensemble: 1, 3 or 5 [default: 3]
+    #[arg(long, value_name = "N")]
+    pub servers: Option<i64>,
+    /// Below which directory the local servers keep their data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Measure for a few seconds only: fewer samples, so less certain figures
+    #[arg(long, conflicts_with = "budget")]
+    pub quick: bool,
+    /// For how long to measure, e.g. 2m; starting and warming up servers comes on top [default: 40s]
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub budget: Option<Duration>,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not warm the servers up: it ends sooner, but fresh servers answer slowly
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Where the directory of the calibration is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print the outcome as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it goes on; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -220,6 +271,8 @@ pub enum SchemaOf {
     Scenario,
     /// The JSON files of a run: an object with a schema for each
     Run,
+    /// The file that `calibrate` writes
+    Calibration,
 }
 
 /// `ensemble`.
@@ -303,6 +356,13 @@ fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// How long may be measured.
+fn budget(text: &str) -> Result<Duration, String> {
+    let budget = parse_duration(text)?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
+    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }
+}
+
 impl AccessArgs {
     /// Whether any option asks for TLS.
     pub fn wants_tls(&self) -> bool {
@@ -333,6 +393,14 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_calibration_takes_between_a_second_and_an_hour() {
+        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["0s", "999ms", "2h", "40", "soon"] {
+            assert!(budget(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

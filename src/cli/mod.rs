@@ -1,6 +1,7 @@
 //! The door: arguments in, a command run, an exit code out.
 
 mod args;
+mod calibrate;
 mod check;
 mod clean;
 mod ensemble;
@@ -95,6 +96,7 @@ fn start(cli: Cli) -> Result<Exit, Error> {
 async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) -> Result<Exit, Error> {
     match command {
         Command::Run(args) => run::execute(*args, stop).await,
+        Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),

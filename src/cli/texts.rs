@@ -35,13 +35,14 @@ pub fn man() -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Prints the JSON Schema of scenario files, or those of the files of a run.
+/// Prints the JSON Schema of scenario files, or of the files of a run or a calibration.
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
+        SchemaOf::Calibration => output::json(&results::calibration_schema())?,
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(
             results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,

@@ -71,6 +71,17 @@ impl Workspace {
         Ok(root)
     }
 
+    /// Makes a node for something else than a trial; returns its path. [`Workspace::clear`] removes it.
+    ///
+    /// # Errors
+    /// When the ensemble refuses or cannot be reached.
+    pub async fn place(&self, name: &str) -> Result<String, Error> {
+        let client = open(&self.target).await?;
+        let path = format!("{}/{name}", self.root);
+        self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
+        Ok(path)
+    }
+
     /// Removes a trial's root and all below it.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! Everything that a run yields, as plain data: the bridge between measuring and reading.
 
 mod arrived;
+mod calibration;
 mod derived;
 mod fault;
+mod floor;
 mod grant;
 pub mod history;
 mod judged;
@@ -13,8 +15,12 @@ mod together;
 mod trial;
 
 pub use arrived::Arrived;
+pub use calibration::{
+    Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
+};
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use fault::{FaultRecord, FencingCounts, Stuck};
+pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
 pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Floor;
 use crate::units::{as_utc, contenders, counted, number};
 
 /// The machine that the generator ran on.
@@ -170,6 +171,9 @@ pub struct Run {
     pub host: HostInfo,
     /// The ensemble.
     pub ensemble: EnsembleInfo,
+    /// The floor of the ensemble, measured before the first trial; `None` in runs of versions that did not measure it.
+    #[serde(default)]
+    pub floor: Option<Floor>,
     /// The scenario file's text, as run.
     pub scenario_text: String,
 }

@@ -4,5 +4,5 @@ pub mod chart;
 mod table;
 pub mod view;
 
-pub use table::{Style, accounting_table, markdown, terminal};
+pub use table::{Style, accounting_table, calibration, markdown, terminal};
 pub use view::View;

@@ -14,6 +14,8 @@ pub const SUMMARY: &str = "summary.csv";
 pub const TIMELINE: &str = "timeline.csv";
 /// One row for each fault of each trial; there only when there were faults.
 pub const FAULTS: &str = "faults.csv";
+/// What a calibration came to; it lies in a directory of its own.
+pub const CALIBRATION: &str = "calibration.json";
 /// The folder with one `.json` and one `.hlog` for each trial.
 pub const TRIALS: &str = "trials";
 /// The folder for the logs of servers that the suite started.

@@ -91,7 +91,7 @@ pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
     let (with_trials, without): (Vec<_>, Vec<_>) =
-        left.into_iter().partition(|dir| !is_empty(&dir.join(layout::TRIALS)));
+        left.into_iter().partition(|dir| holds_something(&dir.join(layout::TRIALS)));
     for dir in without {
         // It may belong to another user.
         let _ = fs::remove_dir_all(dir);
@@ -101,11 +101,12 @@ pub fn tidy(parent: &Path) -> Vec<PathBuf> {
 
 /// Whether nobody writes there any more. An empty one may just be on its way.
 fn is_left(dir: &Path) -> bool {
-    !is_empty(dir) && lock(dir).is_some()
+    holds_something(dir) && lock(dir).is_some()
 }
 
-fn is_empty(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+/// Whether it is there and not empty. A calibration has no trials.
+fn holds_something(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 fn lock(dir: &Path) -> Option<File> {
@@ -154,12 +155,16 @@ mod tests {
             dir
         };
         let (left, measured, foreign) = (partial("left"), partial("measured"), parent.path().join(".other"));
+        // That of a calibration, which has no trials
+        let calibration = layout::partial(parent.path(), "calibration");
+        fs::create_dir_all(calibration.join(layout::SERVER_LOGS)).unwrap();
         fs::write(layout::trial_json(&measured, 0), "{}").unwrap();
         fs::create_dir(&foreign).unwrap();
         let going = Staging::claim(parent.path(), "going").unwrap().unwrap();
         fs::create_dir(going.dir().join(layout::TRIALS)).unwrap();
         assert_eq!(tidy(parent.path()), [measured.as_path()]);
-        assert!(!left.exists() && measured.exists() && foreign.exists() && going.dir().exists());
+        assert!(!left.exists() && !calibration.exists());
+        assert!(measured.exists() && foreign.exists() && going.dir().exists());
         // And one that is only just made is not taken from its maker
         let new = layout::partial(parent.path(), "new");
         fs::create_dir(&new).unwrap();

@@ -5,13 +5,30 @@
 
 use std::fmt::Display;
 use std::io;
+use std::ops::Deref;
 
 use super::files::TrialFile;
 use crate::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
-use crate::record::{Arrived, Derived, Health, Trial};
+use crate::record::{Arrived, Derived, Floor, Health, Trial};
+
+/// A trial, and the floor of the run that it is compared with.
+pub struct Row<'a> {
+    /// The trial.
+    pub file: &'a TrialFile<'a>,
+    /// The floor; `None` where none was measured.
+    pub floor: Option<&'a Floor>,
+}
+
+impl<'a> Deref for Row<'a> {
+    type Target = TrialFile<'a>;
+
+    fn deref(&self) -> &TrialFile<'a> {
+        self.file
+    }
+}
 
 /// Writes the row of a trial, after the header where that is not there yet.
-pub fn write(out: impl io::Write, trial: &TrialFile<'_>, header: bool) -> csv::Result<()> {
+pub fn write(out: impl io::Write, trial: &Row<'_>, header: bool) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
     if header {
@@ -32,7 +49,7 @@ struct Column {
     /// Its name in the header.
     name: String,
     /// Its cell in the row of a trial.
-    cell: Box<dyn Fn(&TrialFile<'_>) -> Cell>,
+    cell: Box<dyn Fn(&Row<'_>) -> Cell>,
 }
 
 /// Every column, in the order of the file.
@@ -47,6 +64,7 @@ fn columns() -> Vec<Column> {
         notifications(),
         by_name(),
         latencies(),
+        over_floor(),
         health(),
     ]
     .into_iter()
@@ -54,20 +72,17 @@ fn columns() -> Vec<Column> {
     .collect()
 }
 
-fn column(name: impl Into<String>, cell: impl Fn(&TrialFile<'_>) -> Cell + 'static) -> Column {
+fn column(name: impl Into<String>, cell: impl Fn(&Row<'_>) -> Cell + 'static) -> Column {
     Column { name: name.into(), cell: Box::new(cell) }
 }
 
 /// A column whose value is always there.
-fn known<T: Display>(name: impl Into<String>, value: impl Fn(&TrialFile<'_>) -> T + 'static) -> Column {
+fn known<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> T + 'static) -> Column {
     column(name, move |trial| Some(value(trial).to_string()))
 }
 
 /// A column whose value may be missing.
-fn maybe<T: Display>(
-    name: impl Into<String>,
-    value: impl Fn(&TrialFile<'_>) -> Option<T> + 'static,
-) -> Column {
+fn maybe<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> Option<T> + 'static) -> Column {
     column(name, move |trial| value(trial).map(|value| value.to_string()))
 }
 
@@ -119,7 +134,7 @@ fn arrived() -> Vec<Column> {
     ];
     let columns = of
         .into_iter()
-        .map(|(name, value)| maybe(name, move |t: &TrialFile<'_>| t.trial.arrived.as_ref().map(value)));
+        .map(|(name, value)| maybe(name, move |t: &Row<'_>| t.trial.arrived.as_ref().map(value)));
     let utilisation = [
         maybe("utilisation", |t| Some(t.trial.utilisation?.mean)),
         maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
@@ -140,7 +155,7 @@ fn broken() -> Vec<Column> {
     ];
     // Without a fault nobody looked.
     let under_faults = |value: fn(&Trial) -> Option<u64>| {
-        move |t: &TrialFile<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
+        move |t: &Row<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
     };
     let columns = of.into_iter().map(|(name, value)| maybe(name, under_faults(value)));
     let rest = [
@@ -252,6 +267,18 @@ fn latency(measure: Measure) -> Vec<Column> {
     let from = (measure == Measure::Wait)
         .then(|| maybe("wait_known", |t| Some(t.latencies.get(&Measure::Wait)?.known)));
     [count, mean].into_iter().chain(values).chain(from).collect()
+}
+
+/// Medians as multiples of the floor's.
+fn over_floor() -> Vec<Column> {
+    let columns: [(&str, Measure, fn(&Floor, f64) -> Option<f64>); 2] = [
+        ("handoff_p50_over_floor", Measure::Handoff, Floor::handoffs),
+        ("uncontended_p50_over_floor", Measure::Uncontended, Floor::uncontended_acquires),
+    ];
+    let multiple = |(name, measure, of): (&str, Measure, fn(&Floor, f64) -> Option<f64>)| {
+        maybe(name, move |t| of(t.floor?, t.latencies.get(&measure)?.p50_us as f64))
+    };
+    columns.map(multiple).into()
 }
 
 fn health() -> Vec<Column> {

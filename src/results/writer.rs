@@ -16,13 +16,14 @@ use super::layout::cannot;
 use super::staging::Staging;
 use super::{digest, faults, hlog, layout, summary, timeline};
 use crate::error::Error;
-use crate::record::{Judged, Run, Trial};
+use crate::record::{Floor, Judged, Run, Trial};
 
 /// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
 #[derive(Debug)]
 pub struct RunWriter {
     staging: Staging,
     trials: usize,
+    floor: Option<Floor>,
 }
 
 impl RunWriter {
@@ -57,7 +58,12 @@ impl RunWriter {
     fn within(staging: Staging) -> Result<Self, Error> {
         let trials = staging.dir().join(layout::TRIALS);
         fs::create_dir(&trials).map_err(|e| cannot("create", &trials, &e))?;
-        Ok(Self { staging, trials: 0 })
+        Ok(Self { staging, trials: 0, floor: None })
+    }
+
+    /// With what handoffs and uncontended acquires of the trials to come are compared.
+    pub fn compare_with(&mut self, floor: Floor) {
+        self.floor = Some(floor);
     }
 
     /// Where the files are written now.
@@ -83,7 +89,8 @@ impl RunWriter {
         write_file(&layout::trial_hlog(dir, index), |out| {
             hlog::write(out, hlog::Span::measured(trial), &trial.histograms)
         })?;
-        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &file, header))?;
+        let row = summary::Row { file: &file, floor: self.floor.as_ref() };
+        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &row, header))?;
         append(&dir.join(layout::TIMELINE), |out| timeline::write(out, trial, header))?;
         if !trial.faults.is_empty() {
             let path = dir.join(layout::FAULTS);
@@ -99,7 +106,7 @@ impl RunWriter {
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written.
     pub fn seal(self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
-        let Self { staging, trials } = self;
+        let Self { staging, trials, .. } = self;
         // What is added yet would change the digests; until then nobody else sees the directory.
         let (files, digest) = (BTreeMap::new(), digest::BLANK.to_owned());
         let run = RunFile { schema_version: SCHEMA_VERSION, run, judged, trials, files, digest };
@@ -162,7 +169,7 @@ fn taken(parent: &Path, name: &str) -> Error {
     Error::usage(format!("{} exists already; choose another name, or move it away", end.display()))
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     write_file(path, |out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")

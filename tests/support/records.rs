@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use zklockbench::catalog::ParamValue;
 use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Health,
-    Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions, Steady,
-    Tally, Trial, Utilisation, Violation, WarmUpEnd,
+    Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Floor,
+    Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
+    Steady, Tally, Timing, Trial, Utilisation, Violation, WarmUpEnd,
 };
 use zklockbench::results::{RunFile, SCHEMA_VERSION, StoredRun};
 use zklockbench::scenario::{
@@ -75,10 +75,24 @@ pub fn run(planned_trials: usize) -> Run {
             starts_cold: false,
             config: vec![("tickTime".into(), "2000".into()), ("syncLimit".into(), "5".into())],
         },
+        floor: Some(floor()),
         started_at: began(),
         ended_at: began() + Duration::from_secs(60),
         outcome: RunOutcome::COMPLETE,
         strategies: vec![LABEL.into()],
+    }
+}
+
+/// A floor of a millisecond and of two.
+pub fn floor() -> Floor {
+    let timing = |count, p50_us| Timing { count, p50_us, p90_us: 2 * p50_us, p99_us: 3 * p50_us };
+    Floor {
+        handoff: Some(timing(270, 1_000)),
+        handoff_same_server: Some(timing(90, 900)),
+        handoff_other_server: Some(timing(180, 1_100)),
+        uncontended: Some(timing(90, 2_000)),
+        took_us: 1_234_567,
+        missing: None,
     }
 }
 

@@ -29,6 +29,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View {
         ],
         strategies: strategies.iter().map(|&label| label.to_owned()).collect(),
         cells: pairs.map(cell).collect(),
+        floor: None,
         remarks: Vec::new(),
         judged: records::held(),
         evidence: None,

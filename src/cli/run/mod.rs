@@ -1,10 +1,11 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
 pub mod capabilities;
-mod host;
-mod progress;
-mod warm_up;
-mod world;
+mod floor;
+pub mod host;
+pub mod progress;
+pub mod warm_up;
+pub mod world;
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -18,7 +19,7 @@ use super::scenario_file::ScenarioFile;
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
-use crate::record::{EnsembleInfo, Run, RunEnding, RunOutcome};
+use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
 use crate::report::{self, Style, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
@@ -63,7 +64,8 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let progress = Progress::new(&plan, &args);
     let trials = counted(plan.trials.len(), "trial", "trials");
     progress.note(&format!("{trials}, about {}", progress.expected()));
-    let opening = World::open(&file.parsed.scenario, &args, &needs, &writer, &progress);
+    let logs = writer.server_logs();
+    let opening = World::open(&file.parsed.scenario, &args, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let mut session =
         Session { args, access, file, needs, plan, progress, world, writer, started_at, run_id };
@@ -96,6 +98,7 @@ struct Session {
 struct Measured {
     ran: Ran,
     ensemble: EnsembleInfo,
+    floor: Floor,
 }
 
 impl Session {
@@ -120,11 +123,14 @@ impl Session {
             keeps_history: self.args.history,
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
-        if !self.world.is_external() && !stop.is_cancelled() {
-            if !self.args.cold {
-                self.progress.note("warming the servers up, which takes up to 12 s");
-                warm_up::warm_up(&environment, stop).await?;
-            }
+        let is_own = !self.world.is_external();
+        if is_own && !self.args.cold && !stop.is_cancelled() {
+            self.progress.note(warm_up::NOTE);
+            warm_up::warm_up(&environment, stop).await?;
+        }
+        let floor = floor::measure(&environment, self.args.cold, stop).await;
+        self.writer.compare_with(floor.clone());
+        if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
         let progress = self.progress.clone();
@@ -137,7 +143,7 @@ impl Session {
         let ran = run::run(&self.plan, &mut self.writer, &course).await;
         self.progress.finish();
         self.tidy(&environment, &ran.outcome).await;
-        Ok(Measured { ran, ensemble })
+        Ok(Measured { ran, ensemble, floor })
     }
 
     fn threads(&self) -> usize {
@@ -201,9 +207,7 @@ impl Session {
     fn record(&self, measured: &Measured) -> Run {
         Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            tool_commit: option_env!("ZKLOCKBENCH_COMMIT")
-                .filter(|commit| !commit.is_empty())
-                .map(str::to_owned),
+            tool_commit: tool_commit(),
             scenario: self.scenario().name.clone(),
             strategies: self.scenario().strategies.iter().map(|strategy| strategy.label.clone()).collect(),
             scenario_text: self.file.text.clone(),
@@ -214,11 +218,17 @@ impl Session {
             generator_threads: self.threads(),
             host: host::describe(),
             ensemble: measured.ensemble.clone(),
+            floor: Some(measured.floor.clone()),
             started_at: self.started_at,
             ended_at: SystemTime::now(),
             outcome: measured.ran.outcome.clone(),
         }
     }
+}
+
+/// The commit that the program was built from; `None` outside a checkout.
+pub fn tool_commit() -> Option<String> {
+    option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
 }
 
 fn nothing(outcome: RunOutcome) -> Error {

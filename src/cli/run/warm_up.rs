@@ -10,6 +10,9 @@ use crate::load::{Environment, Event, run_trial};
 use crate::lock;
 use crate::scenario::{Plan, parse};
 
+/// What the person who waits is told.
+pub const NOTE: &str = "warming the servers up, which takes up to 12 s";
+
 /// A round; two contenders on each of several locks keep the servers busier than one queue does.
 const ROUND: &str = r#"
 name = "warm-up"

@@ -12,7 +12,6 @@ use crate::ensemble::{
 };
 use crate::error::Error;
 use crate::record::{EnsembleInfo, ServerInfo};
-use crate::results::RunWriter;
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::units::counted;
 use crate::zk::{admin, keep_awake};
@@ -30,7 +29,7 @@ pub enum World {
 }
 
 impl World {
-    /// Starts or finds what the scenario asks for.
+    /// Starts or finds what the scenario asks for. Servers that it starts write their logs into that directory.
     ///
     /// # Errors
     /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
@@ -38,7 +37,7 @@ impl World {
         scenario: &Scenario,
         args: &RunArgs,
         needs: &Needs,
-        writer: &RunWriter,
+        logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
         match &scenario.ensemble {
@@ -71,7 +70,7 @@ impl World {
                 let installation = Installation::find(&places)?;
                 let count = counted(*servers, "server", "servers");
                 progress.note(&format!("starting {count}: {}", installation.origin));
-                let logs = Some(writer.server_logs());
+                let logs = Some(logs.to_path_buf());
                 let (servers, data_dir, apart) = (*servers, data_dir.clone(), needs.links());
                 let spec = LocalSpec { servers, data_dir, logs, apart };
                 Ok(Self::Fresh(Arc::new(Local::start(&spec, &installation).await?)))

@@ -1,14 +1,15 @@
 //! A measure by percentile, on the scale that shows the tail: each step to the right is ten times rarer.
 
 use super::axis::Axis;
-use super::look::{Mark, caption_of};
-use super::picture::Picture;
-use super::plot::{Marked, Series, draw_series};
+use super::look::{INK, Mark, caption_of, dashed};
+use super::picture::{Anchor, Picture, SMALL};
+use super::plot::{Marked, Plot, Series, draw_series};
 use super::sheet::Sheet;
 use crate::measure::{Measure, Survival};
 use crate::report::View;
 use crate::report::view::{Cell, Repetition};
-use crate::units;
+use crate::results::record::Timing;
+use crate::units::{self, format_micros};
 
 /// The contender count that the chart is drawn for; `None` when there is no sample.
 pub(super) fn count(view: &View, measure: Measure) -> Option<usize> {
@@ -27,16 +28,43 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
         "Waits that were not served are longer than they are known to be: a line ends where only they are left."
             .to_owned()
     });
-    let said = [explain(measure)].into_iter().chain(bound).collect::<Vec<_>>().join(" ");
+    let floor = floor(view, measure);
+    let under = floor.map(|floor| {
+        format!(
+            "Dashed: the floor, {}, a handoff without a lock (median of {}).",
+            format_micros(floor.p50_us),
+            floor.count
+        )
+    });
+    let said = [explain(measure)].into_iter().chain(under).chain(bound).collect::<Vec<_>>().join(" ");
     let said = caption_of(view, vec![said], shown);
     let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
-    let y = Axis::durations(&name, all.iter().flat_map(Series::heights));
+    let heights = all.iter().flat_map(Series::heights);
+    let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
     let plot = sheet.plot(Axis::percentiles(furthest), y, &keys);
+    if let Some(floor) = floor {
+        draw_floor(&mut sheet.picture, &plot, floor);
+    }
     draw_series(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
+}
+
+/// What the samples of a measure cannot fall below; only of handoffs.
+fn floor(view: &View, measure: Measure) -> Option<Timing> {
+    view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
+}
+
+/// A dashed line across, and its value at the left end.
+fn draw_floor(picture: &mut Picture, plot: &Plot, floor: Timing) {
+    let row = plot.bottom - plot.y.share(floor.p50_us as f64) * (plot.bottom - plot.top);
+    for stroke in dashed(&[(plot.left, row), (plot.right, row)], &[6.0, 4.0]) {
+        picture.line(stroke, INK, 1.5);
+    }
+    let name = format!("floor: {}", format_micros(floor.p50_us));
+    picture.text((plot.left + 6.0, row + 10.0), name, SMALL, INK, Anchor::Start);
 }
 
 fn explain(measure: Measure) -> String {

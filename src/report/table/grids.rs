@@ -7,11 +7,11 @@ use crate::report::view::{
     AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures, UnderFault,
     gap_word, recovery_word, verdict_word,
 };
-use crate::results::record::Arrived;
+use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
 
 /// How many columns there are.
-const COUNT: usize = 21;
+const COUNT: usize = 23;
 
 /// Every column, from left to right.
 const COLUMNS: [Column; COUNT] = [
@@ -25,6 +25,8 @@ const COLUMNS: [Column; COUNT] = [
     numbers("wait p99", 0),
     numbers("wait max", 5),
     numbers("handoff p50", 3),
+    numbers("handoff/floor", 3),
+    numbers("uncontended/floor", 8),
     numbers("unserved", 1),
     numbers("standstill", 1),
     numbers("fan-out", 0),
@@ -62,8 +64,26 @@ pub(super) fn legend(view: &View) -> String {
         }
     };
     format!(
-        "{figures}acq: acquisition; {unserved}fan-out: notifications caused by a release, per release; -: not measured."
+        "{figures}acq: acquisition; {}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
+        floor(view)
     )
+}
+
+/// What the multiples are multiples of; nothing where no floor was measured.
+fn floor(view: &View) -> String {
+    let Some(floor) = &view.floor else { return String::new() };
+    let told = |name: &str, what: &str, timing: Option<Timing>| {
+        let Timing { count, p50_us, .. } = timing?;
+        Some(format!(
+            "{name}/floor: its median as a multiple of {}, the median of {count} {what}",
+            format_micros(p50_us)
+        ))
+    };
+    let told = [
+        told("handoff", "handoffs without a lock before the first trial", floor.handoff),
+        told("uncontended", "acquires by raw requests alone", floor.uncontended),
+    ];
+    told.into_iter().flatten().map(|told| told + "; ").collect()
 }
 
 /// One row: a text for each column.
@@ -84,6 +104,8 @@ fn row(view: &View, cell: &Cell) -> [String; COUNT] {
         percentile(Measure::Wait, 0.99),
         cell.longest(Measure::Wait).map_or_else(not_measured, |value| value.shown()),
         percentile(Measure::Handoff, 0.5),
+        multiple(view.handoff_over_floor(cell)),
+        multiple(view.uncontended_over_floor(cell)),
         unserved(cell),
         standstill(cell),
         median(cell, |one| one.fan_out),
@@ -101,6 +123,11 @@ fn row(view: &View, cell: &Cell) -> [String; COUNT] {
 
 /// What stands where a percentile would be, if the queue had not grown.
 const UNSTABLE: &str = "unstable";
+
+/// As a multiple of the floor: `1.4×`.
+fn multiple(of_floor: Option<f64>) -> String {
+    of_floor.map_or_else(not_measured, |times| format!("{}×", number(times)))
+}
 
 fn not_measured() -> String {
     NOT_MEASURED.to_owned()

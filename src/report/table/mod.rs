@@ -1,9 +1,11 @@
 //! The table, for a terminal and as Markdown, and the lines below it.
 
+mod calibration;
 mod grids;
 mod markdown;
 mod terminal;
 
+pub use calibration::calibration;
 pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
 

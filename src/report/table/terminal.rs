@@ -72,7 +72,7 @@ pub fn accounting_table(view: &View, style: Style) -> String {
 }
 
 /// The table without as many columns as it takes to fit, and the headings of those.
-fn fitted(mut grid: Grid, style: Style) -> (String, Vec<&'static str>) {
+pub(super) fn fitted(mut grid: Grid, style: Style) -> (String, Vec<&'static str>) {
     let mut left_out = Vec::new();
     loop {
         let wide = draw(&grid, style, None);

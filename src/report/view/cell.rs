@@ -251,6 +251,8 @@ pub struct Repetition {
     pub open: Option<OpenFigures>,
     /// Samples of the handoff.
     pub handoff: Option<Histogram>,
+    /// Samples of the acquires that nobody else delayed.
+    pub uncontended: Option<Histogram>,
     /// Acquisitions in each full second of the measured phase.
     pub per_second: Vec<u64>,
     /// Why the trial is invalid: the generator did not hold up.
@@ -295,6 +297,7 @@ impl Repetition {
             parts_of_wait: BTreeMap::new(),
             open: None,
             handoff: None,
+            uncontended: None,
             per_second: Vec::new(),
             invalid: None,
             partial: None,
@@ -348,12 +351,13 @@ impl Repetition {
         Survival::of(self.samples(measure), self.unserved_samples(measure))
     }
 
-    /// The samples of wait or handoff; `None` for every other measure.
+    /// The samples of wait, handoff or uncontended acquire; `None` for every other measure.
     #[must_use]
     pub fn samples(&self, measure: Measure) -> Option<&Histogram> {
         match measure {
             Measure::Wait => self.wait.as_ref(),
             Measure::Handoff => self.handoff.as_ref(),
+            Measure::Uncontended => self.uncontended.as_ref(),
             _ => None,
         }
     }

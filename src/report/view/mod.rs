@@ -14,7 +14,8 @@ pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdi
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 pub use open::{Limit, OpenFigures};
 
-use crate::results::record::Judged;
+use crate::measure::Measure;
+use crate::results::record::{Floor, Judged};
 
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub struct View {
     pub strategies: Vec<String>,
     /// One cell for each strategy and contender count that ran, in that order.
     pub cells: Vec<Cell>,
+    /// What handoffs and uncontended acquires are compared with; `None` where nothing was measured of it.
+    pub floor: Option<Floor>,
     /// What must be said of the run as a whole, e.g. that it was cut short.
     pub remarks: Vec<String>,
     /// What was judged of the run.
@@ -40,6 +43,19 @@ impl View {
     #[must_use]
     pub fn label(&self, cell: &Cell) -> &str {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
+    }
+
+    /// How many times as long as the floor's median a cell's handoff took, by their medians; `None` where either was not
+    /// measured.
+    #[must_use]
+    pub fn handoff_over_floor(&self, cell: &Cell) -> Option<f64> {
+        self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
+    }
+
+    /// The same of acquires that nobody else delayed.
+    #[must_use]
+    pub fn uncontended_over_floor(&self, cell: &Cell) -> Option<f64> {
+        self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
 
     /// The cells of one strategy, by rising contender count.

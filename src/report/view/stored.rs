@@ -4,7 +4,7 @@ use super::open::OpenFigures;
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{
-    Election, EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial,
+    Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
 };
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, counted, format_micros};
@@ -26,6 +26,7 @@ impl View {
             place: place(&stored.run, stored.trials.first().map(|trial| trial.spec.load.name())),
             cells: cells(&trials),
             strategies,
+            floor: stored.run.floor.clone(),
             remarks: remarks(&stored.run).into_iter().chain(not_compared(&stored.trials)).collect(),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
@@ -82,6 +83,7 @@ fn repetition(trial: &Trial) -> Repetition {
             .collect(),
         open: OpenFigures::of(trial),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
+        uncontended: trial.histograms.get(&Measure::Uncontended).cloned(),
         per_second: full_seconds(trial),
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
@@ -119,11 +121,20 @@ fn full_seconds(trial: &Trial) -> Vec<u64> {
 }
 
 fn remarks(run: &RunFile) -> Vec<String> {
-    ending(run).into_iter().chain(run.precision.as_ref().map(precision)).collect()
+    let precision = run.precision.as_ref().map(precision);
+    ending(run).into_iter().chain(precision).chain(run.floor.as_ref().and_then(no_floor)).collect()
 }
 
 fn precision(precision: &Precision) -> String {
     format!("precision: {}", precision.describe())
+}
+
+/// What is missing of the floor. A run of a version that did not know of floors misses none.
+fn no_floor(floor: &Floor) -> Option<String> {
+    let why = floor.missing.as_ref()?;
+    let what =
+        if floor.handoff.is_some() { "the floor is not that of all servers" } else { "floor not measured" };
+    Some(format!("{what}: {why}"))
 }
 
 fn ending(run: &RunFile) -> Option<String> {

@@ -31,6 +31,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("record", &[WORDS, &["scenario"]]),
     // Layer 5: doing, judging.
     ("load", &[WORDS, &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record"]]),
+    ("calibrate", &[WORDS, &["zk", "record"]]),
     ("check", &[WORDS, &["record"]]),
     // Layer 6: the bridge on disk, and the loop that fills it. Only the door imports the loop.
     ("results", &[WORDS, &["scenario", "record"]]),
@@ -42,7 +43,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("gate", &[WORDS, &["results", "stats", "compare"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate"]]),
     // Layer 8: the door.
-    ("cli", &[WORDS, MEASURING, &["check", "results", "run"], READING]),
+    ("cli", &[WORDS, MEASURING, &["calibrate", "check", "results", "run"], READING]),
     ("main", &[&["cli"]]),
 ];
 

@@ -1,0 +1,74 @@
+//! How much is measured: within a time, or so often.
+
+use std::time::Duration;
+
+/// How long, and how often at most, one thing is measured at a stretch. It is done at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Nothing begins after that time.
+    pub lasts: Duration,
+    /// How often at most.
+    pub rounds: u64,
+}
+
+/// How much a calibration measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// How often all of it is done, one after the other.
+    pub rounds: u32,
+    /// Whether it is done once more before, for nothing: so that the servers have met every kind of request.
+    pub rehearses: bool,
+    /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
+    pub handoffs: Slice,
+    /// Each kind of request on each server, alone.
+    pub alone: Slice,
+    /// Each kind of request on each server, as many as possible at once.
+    pub saturation: Duration,
+}
+
+/// The parts of the time that handoffs, requests alone, and saturation get. The rest is for what cannot be cut short:
+/// preparing, and deleting what was created.
+const SHARES: [f64; 3] = [0.35, 0.35, 0.2];
+/// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
+const ALONE: u32 = 13;
+/// What is saturated on each server.
+const SATURATED: u32 = 10;
+/// More samples of a kind of request tell nothing more.
+const SAMPLES: u64 = 500;
+
+impl Plan {
+    /// All that fits into that time on so many servers.
+    #[must_use]
+    pub fn within(budget: Duration, servers: usize) -> Self {
+        // A short one has no time for rounds that would each be a handful of samples.
+        let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
+        let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
+        let [handoffs, alone, saturation] = SHARES.map(|share| budget.mul_f64(share) / (rounds + 1));
+        Self {
+            rounds,
+            rehearses: true,
+            handoffs: Slice { lasts: handoffs, rounds: u64::MAX },
+            alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
+            saturation: saturation / servers / SATURATED,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
+            let budget = Duration::from_secs(seconds);
+            let plan = Plan::within(budget, servers);
+            let servers = u32::try_from(servers).unwrap();
+            let a_round = plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers;
+            prop_assert!(a_round * (plan.rounds + u32::from(plan.rehearses)) <= budget);
+            prop_assert!(plan.saturation > Duration::ZERO && plan.alone.rounds > 0);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `calibrate`: the raw ensemble, without any lock.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{CalibrateArgs, RunArgs};
+use super::output;
+use super::run::capabilities::Needs;
+use super::run::progress::Progress;
+use super::run::world::World;
+use super::run::{host, tool_commit, warm_up};
+use super::scenario_file::Overrides;
+use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
+use crate::ensemble::namespace_of;
+use crate::error::{Error, Exit};
+use crate::load::{Environment, TOP, Workspace, make_chroot};
+use crate::record::{Calibration, EnsembleInfo, synced_writes_per_s};
+use crate::report::{self, Style};
+use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
+use crate::scenario::{Plan, Scenario, parse};
+use crate::zk::{Access, Target, keep_awake};
+use crate::{fault, lock};
+
+/// For how long it is measured when nobody says otherwise.
+const BUDGET: Duration = Duration::from_secs(40);
+const QUICK: Duration = Duration::from_secs(4);
+
+/// Calibrates.
+///
+/// # Errors
+/// A usage error when the options don't fit, an environment error when the ensemble cannot be started or does not serve.
+#[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
+pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let access = args.access.access()?;
+    let (scenario, args) = (scenario(&args)?, Options::of(args));
+    for left in tidy(&args.run.out) {
+        let left = left.display();
+        output::note(&format!(
+            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+        ));
+    }
+    let started_at = SystemTime::now();
+    let writer = CalibrationWriter::create_dated(&args.run.out, started_at)?;
+    let progress = Progress::new(&Plan::of(&scenario), &args.run);
+    let needs = Needs::of(&scenario);
+    let logs = writer.server_logs();
+    let opening = World::open(&scenario, &args.run, &needs, &logs, &progress);
+    let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
+    let measured = measure(&world, access, &args, &progress, stop).await;
+    world.close(&logs);
+    let (measured, ensemble) = measured?;
+    let file = CalibrationFile {
+        schema_version: CALIBRATION_SCHEMA_VERSION,
+        calibration: Calibration {
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            tool_commit: tool_commit(),
+            started_at,
+            ended_at: SystemTime::now(),
+            budget_us: crate::clock::micros(args.budget),
+            saturating_sessions: SESSIONS,
+            in_flight: IN_FLIGHT,
+            host: host::describe(),
+            ensemble,
+            floor: measured.floor,
+            synced_writes_per_s: synced_writes_per_s(&measured.servers),
+            servers: measured.servers,
+            pairs: measured.pairs,
+            missing: measured.missing,
+        },
+    };
+    let path = writer.publish(&file)?;
+    print(&args, &file, &path)?;
+    Ok(Exit::Held)
+}
+
+/// What was asked for: the ensemble in the words of `run`, because it is opened in the same way.
+struct Options {
+    run: RunArgs,
+    budget: Duration,
+}
+
+impl Options {
+    fn of(args: CalibrateArgs) -> Self {
+        let budget = args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET });
+        let run = RunArgs {
+            scenario: PathBuf::new(),
+            fresh: args.fresh,
+            cold: args.cold,
+            allow_faults: false,
+            create_chroot: args.create_chroot,
+            history: false,
+            threads: None,
+            out: args.out,
+            run_id: None,
+            strict: false,
+            json: args.json,
+            quiet: args.quiet,
+            no_progress: true,
+            install: args.install,
+            overrides: Overrides::default(),
+            access: args.access,
+        };
+        Self { run, budget }
+    }
+}
+
+/// A scenario that says where, and nothing of which is run: so that every rule on where holds here, too.
+fn scenario(args: &CalibrateArgs) -> Result<Scenario, Error> {
+    const ANY: &str =
+        "name = \"calibration\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
+    let place = Overrides {
+        connect: args.connect.clone(),
+        compose: args.compose.clone(),
+        servers: args.servers,
+        data_dir: args.data_dir.clone(),
+        ..Overrides::default()
+    };
+    let text = place.apply(ANY)?.map_or_else(|| ANY.to_owned(), |(text, _)| text);
+    let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
+    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
+}
+
+/// Measures, and removes its nodes however that ends.
+async fn measure(
+    world: &World,
+    access: Access,
+    args: &Options,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<(Measured, EnsembleInfo), Error> {
+    let servers = world.addresses();
+    host::allow_sessions(servers.len() * (SESSIONS + 1), 1)?;
+    let target = Target { connect: world.connect(), access };
+    let mut ensemble = world.describe().await;
+    ensemble.starts_cold = args.run.cold && !world.is_external();
+    if args.run.create_chroot {
+        make_chroot(&target).await?;
+    }
+    let name = format!("calibration-{:08x}", rand::random::<u32>());
+    let workspace = Workspace::create(target.clone(), &name).await?;
+    let environment = Environment {
+        target,
+        workspace,
+        servers,
+        namespace: namespace_of(&world.chroot(), TOP),
+        threads: (host::cores() / 4).max(1),
+        keep_awake: world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
+        local: world.started(),
+        keeps_history: false,
+        proxy: None,
+    };
+    let measured = on(&environment, !world.is_external() && !args.run.cold, args, progress, stop).await;
+    // On servers of our own they go with these.
+    if !world.is_fresh()
+        && let Err(error) = environment.workspace.close().await
+    {
+        output::note(&format!(
+            "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+            world.connect()
+        ));
+    }
+    let why = |error| match (error, world.ended()) {
+        (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
+        (error, _) => error,
+    };
+    measured.map(|measured| (measured, ensemble)).map_err(why)
+}
+
+async fn on(
+    environment: &Environment,
+    warms_up: bool,
+    args: &Options,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Measured, Error> {
+    if warms_up {
+        progress.note(warm_up::NOTE);
+        warm_up::warm_up(environment, stop).await?;
+    }
+    if stop.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
+    progress.note(&format!("measuring for {} s", args.budget.as_secs()));
+    let site = Site {
+        target: environment.target.clone(),
+        servers: environment.servers.clone(),
+        place: environment.workspace.root().to_owned(),
+        keep_awake: environment.keep_awake,
+    };
+    let plan = calibrate::Plan::within(args.budget, site.servers.len());
+    calibrate::calibrate(site, plan, stop).await
+}
+
+fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Error> {
+    if args.run.json {
+        return output::json(&json!({
+            "results": path,
+            "exit_code": Exit::Held as u8,
+            "calibration": file,
+        }));
+    }
+    let colour = output::may_colour(&std::io::stdout());
+    let tables = report::calibration(&file.calibration, Style { colour, width: output::width() });
+    output::data(&format!("\n{tables}\nresults: {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::args::{Cli, Command};
+    use super::*;
+    use crate::scenario::EnsembleChoice;
+
+    fn args(words: &[&str]) -> CalibrateArgs {
+        let words = [&["zklockbench", "calibrate"], words].concat();
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Calibrate(args)) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn where_it_measures_is_said_and_checked_as_for_a_run() {
+        let of = |words: &[&str]| scenario(&args(words)).map(|scenario| scenario.ensemble);
+        assert!(matches!(of(&[]), Ok(EnsembleChoice::Local { servers: 3, data_dir: None })));
+        assert!(matches!(of(&["--servers", "5"]), Ok(EnsembleChoice::Local { servers: 5, .. })));
+        assert!(
+            matches!(of(&["--connect", "zk1:2181/x"]), Ok(EnsembleChoice::Connect(to)) if to == "zk1:2181/x")
+        );
+        for wrong in [["--servers", "4"], ["--connect", "zk1:port"]] {
+            let told = of(&wrong).unwrap_err();
+            assert!(matches!(&told, Error::Usage(why) if why.contains(wrong[1])), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_time_is_what_was_asked_for_or_a_default() {
+        let of = |words: &[&str]| Options::of(args(words)).budget;
+        assert_eq!((of(&[]), of(&["--quick"])), (BUDGET, QUICK));
+        assert_eq!(of(&["--budget", "2m"]), Duration::from_secs(120));
+    }
+}

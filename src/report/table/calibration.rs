@@ -1,0 +1,155 @@
+//! The tables of a calibration: the floor, then each server's requests.
+
+use super::terminal::fitted;
+use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use crate::results::record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
+use crate::units::{format_micros, number};
+
+/// A share of the generator's thread from which on the generator is taken for the limit.
+const BUSY: f64 = 0.9;
+
+/// The floor by placement, requests by server, and what must be said of them.
+#[must_use]
+pub fn calibration(calibration: &Calibration, style: Style) -> String {
+    let mut said = vec!["The floor: what a lock can at best cost on this ensemble".to_owned(), String::new()];
+    said.extend([fitted(floor(calibration), style).0, String::new(), LEGEND.to_owned(), String::new()]);
+    if calibration.servers.len() > 1 {
+        said.extend([fitted(pairs(calibration), style).0, String::new()]);
+    }
+    for server in &calibration.servers {
+        said.push(format!("{} ({})", server.address, server.role));
+        said.extend([String::new(), fitted(requests(server), style).0, String::new()]);
+    }
+    said.push(legend(calibration));
+    said.extend(calibration.missing.iter().map(|missing| format!("! not measured: {missing}")));
+    said.join("\n") + "\n"
+}
+
+const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
+    node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
+
+fn timing(of: Option<Timing>) -> [String; 4] {
+    let Some(Timing { count, p50_us, p90_us, p99_us }) = of else {
+        return [(); 4].map(|()| NOT_MEASURED.into());
+    };
+    [format_micros(p50_us), format_micros(p90_us), format_micros(p99_us), count.to_string()]
+}
+
+fn timed(name: &str, of: Option<Timing>) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(timing(of)).collect()
+}
+
+fn floor(calibration: &Calibration) -> Grid {
+    let floor = &calibration.floor;
+    let mut rows = vec![timed("handoff, over all", floor.handoff)];
+    if floor.handoff_other_server.is_some() {
+        rows.push(timed("handoff, both sessions on one server", floor.handoff_same_server));
+        rows.push(timed("handoff, sessions on two servers", floor.handoff_other_server));
+    }
+    rows.push(timed("uncontended acquire", floor.uncontended));
+    let columns =
+        vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+    Grid { columns, labels: 1, rows }
+}
+
+fn pairs(calibration: &Calibration) -> Grid {
+    let role = |address: &String| {
+        let server = calibration.servers.iter().find(|server| server.address == *address);
+        server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
+    };
+    let median =
+        |of: Option<Timing>| of.map_or_else(|| NOT_MEASURED.to_owned(), |of| format_micros(of.p50_us));
+    let row = |pair: &PairFigures| {
+        vec![
+            role(&pair.from),
+            role(&pair.to),
+            median(pair.handoff),
+            median(pair.reply),
+            median(pair.confirmed),
+        ]
+    };
+    let columns = vec![
+        words("deletes on"),
+        words("watches on"),
+        numbers("handoff p50", 0),
+        numbers("reply p50", 1),
+        numbers("confirmed p50", 1),
+    ];
+    Grid { columns, labels: 1, rows: calibration.pairs.iter().map(row).collect() }
+}
+
+fn requests(server: &ServerFigures) -> Grid {
+    let row = |name: &str, alone: Option<Timing>, saturated: Option<Saturation>| {
+        timed(name, alone).into_iter().chain([rate(saturated)]).collect()
+    };
+    let of = |request: RawRequest| {
+        let figures = server.of(request);
+        let (alone, saturated) = (figures.and_then(|f| f.alone), figures.and_then(|f| f.saturated));
+        row(request.name(), alone, saturated)
+    };
+    let others = [
+        ("watch (change to event)", server.watch),
+        ("open a session", server.session_open),
+        ("close a session", server.session_close),
+        ("ruok", server.ruok),
+    ];
+    let rows =
+        RawRequest::ALL.into_iter().map(of).chain(others.map(|(name, timing)| row(name, timing, None)));
+    let columns = vec![
+        words("alone"),
+        numbers("p50", 0),
+        numbers("p90", 1),
+        numbers("p99", 0),
+        numbers("samples", 2),
+        numbers("at saturation", 0),
+    ];
+    Grid { columns, labels: 1, rows: rows.collect() }
+}
+
+/// Replies a second; at least so many where the generator had no time for more.
+fn rate(saturated: Option<Saturation>) -> String {
+    saturated.map_or_else(
+        || NOT_MEASURED.to_owned(),
+        |saturated| {
+            let at_least = if is_bound(&saturated) { "≥ " } else { "" };
+            format!("{at_least}{}/s", number(saturated.per_s))
+        },
+    )
+}
+
+fn is_bound(saturated: &Saturation) -> bool {
+    saturated.generator_share.is_some_and(|share| share >= BUSY)
+}
+
+/// What the figures of the servers are.
+fn legend(calibration: &Calibration) -> String {
+    let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
+    let all = calibration.servers.iter().flat_map(|server| &server.requests);
+    let bound = all.filter_map(|figures| figures.saturated.as_ref()).any(is_bound);
+    let bound = if bound {
+        " ≥: the generator had no processor time for more, so the server may take more;"
+    } else {
+        ""
+    };
+    let writes = calibration.synced_writes_per_s.map_or_else(String::new, |per_s| {
+        format!(" Synced writes, through the leader: {} a second.", number(per_s))
+    });
+    format!(
+        "alone: one request at a time; at saturation: {sessions} sessions with {in_flight} requests each under way;{bound} \
+         -: not measured.{writes}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_the_generator_limited_is_a_lower_bound() {
+        let at = |share| {
+            rate(Some(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) }))
+        };
+        assert_eq!((at(0.5), at(0.95)), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
+        assert_eq!(rate(None), NOT_MEASURED);
+    }
+}

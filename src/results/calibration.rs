@@ -1,0 +1,136 @@
+//! The directory of a calibration: `calibration.json`, and the logs of servers that were started for it.
+//!
+//! It is filled in hiding and becomes visible at once, as that of a run does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::layout::{self, cannot};
+use super::staging::Staging;
+use super::writer::write_json;
+use crate::error::Error;
+use crate::record::Calibration;
+
+/// The version of the file that this program writes, and the only one that it reads.
+pub const CALIBRATION_SCHEMA_VERSION: u32 = 1;
+
+/// `calibration.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// What was measured.
+    #[serde(flatten)]
+    pub calibration: Calibration,
+}
+
+/// The JSON Schema of `calibration.json`.
+#[must_use]
+pub fn calibration_schema() -> Schema {
+    schema_for!(CalibrationFile)
+}
+
+/// A calibration that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct CalibrationWriter {
+    staging: Staging,
+}
+
+impl CalibrationWriter {
+    /// Begins a directory named after the time below that parent, which is created if it is missing; when the name is
+    /// taken, `-2` and so on is appended.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
+    pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
+        let name = layout::run_name("calibration", began);
+        let mut attempt = 1;
+        loop {
+            if let Some(staging) = Staging::claim(parent, &layout::numbered(&name, attempt))? {
+                return Ok(Self { staging });
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Where the logs of servers belong. The folder is not created before somebody has logs.
+    #[must_use]
+    pub fn server_logs(&self) -> PathBuf {
+        self.staging.dir().join(layout::SERVER_LOGS)
+    }
+
+    /// Writes what was measured and makes the directory visible. Returns its path.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the disk refuses.
+    pub fn publish(self, file: &CalibrationFile) -> Result<PathBuf, Error> {
+        write_json(&self.staging.dir().join(layout::CALIBRATION), file)?;
+        self.staging.publish()
+    }
+}
+
+/// Reads the directory of a calibration.
+///
+/// # Errors
+/// [`Error::Usage`] when it is none, or of another version; [`Error::Environment`] when the file cannot be read.
+pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema_version: u32,
+    }
+    let path = dir.join(layout::CALIBRATION);
+    if !path.is_file() {
+        return Err(Error::usage(format!(
+            "{} is not the directory of a calibration: it has no {}",
+            dir.display(),
+            layout::CALIBRATION
+        )));
+    }
+    let bytes = fs::read(&path).map_err(|error| cannot("read", &path, &error))?;
+    let broken = |error: serde_json::Error| {
+        Error::usage(format!("{}: {error}; the file was changed or damaged: calibrate again", path.display()))
+    };
+    let Versioned { schema_version } = serde_json::from_slice(&bytes).map_err(broken)?;
+    if schema_version != CALIBRATION_SCHEMA_VERSION {
+        return Err(Error::usage(format!(
+            "{}: schema version {schema_version}, but this program reads version {CALIBRATION_SCHEMA_VERSION}; calibrate \
+             again",
+            path.display()
+        )));
+    }
+    serde_json::from_slice(&bytes).map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_calibration_is_told_apart_from_one_of_another_version_and_a_damaged_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = || {
+            let error = read_calibration(dir.path()).unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+            error.to_string()
+        };
+        assert!(told().ends_with("is not the directory of a calibration: it has no calibration.json"));
+        let path = dir.path().join(layout::CALIBRATION);
+        fs::write(&path, r#"{"schema_version": 9, "future": true}"#).unwrap();
+        assert!(told().contains("schema version 9, but this program reads version 1"), "{}", told());
+        fs::write(&path, r#"{"schema_version": 1}"#).unwrap();
+        assert!(told().contains("missing field"), "{}", told());
+    }
+
+    #[test]
+    fn a_dropped_writer_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let writer = CalibrationWriter::create_dated(parent.path(), SystemTime::UNIX_EPOCH).unwrap();
+        fs::create_dir(writer.server_logs()).unwrap();
+        drop(writer);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}
