@@ -12,6 +12,7 @@ mod run;
 mod scenario_file;
 mod texts;
 mod torture;
+mod trace_file;
 mod validate;
 
 use std::path::Path;

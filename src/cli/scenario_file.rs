@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::{Table, Value};
 
-use super::output;
+use super::{output, trace_file};
 use crate::ensemble::External;
 use crate::error::Error;
-use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, parse};
+use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, parse_with_traces};
 use crate::units::shown;
 use crate::{fault, lock};
 
@@ -44,12 +44,15 @@ impl ScenarioFile {
         let text =
             std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
         let (locks, faults) = (lock::cards(), fault::cards());
-        let parsed = parse(&name, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let traces = |file: &Path| trace_file::read(directory, file);
+        let parsed = parse_with_traces(&name, &text, &locks, &faults, &traces).map_err(Unusable::Mistakes)?;
         let read = match overrides.apply(&text).map_err(Unusable::Other)? {
             None => Self { parsed, text, overrides: Vec::new() },
             Some((text, told)) => {
                 let changed = format!("{name} with {}", told.join(" "));
-                let parsed = parse(&changed, &text, &locks, &faults).map_err(Unusable::Mistakes)?;
+                let parsed = parse_with_traces(&changed, &text, &locks, &faults, &traces)
+                    .map_err(Unusable::Mistakes)?;
                 Self { parsed, text, overrides: told }
             }
         };

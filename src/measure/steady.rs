@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn most_queues_that_get_too_much_are_said_to_grow() {
         close(percent(1.02, 2_000, 300, grows), 70.0, 10.0);
-        close(percent(1.02, 10_000, 200, grows), 91.0, 7.0);
+        close(percent(1.02, 10_000, 200, grows), 91.0, 10.0);
         close(percent(1.05, 2_000, 300, grows), 90.0, 7.0);
         close(percent(1.05, 10_000, 100, grows), 100.0, 1.5);
     }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use super::arrivals::{Arrivals, Popularity};
 use super::distribution::Distribution;
 use super::fields::{FAULT, POLL_INTERVAL_PARAM};
-use super::model::{EnsembleChoice, Load, Scenario, Stop, TrialSpec};
-use super::plan::{Plan, scaled_fault};
+use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
+use super::offered::Offered;
+use super::plan::{HANDOFF, Plan, scaled_fault};
 use super::read::written;
-use crate::catalog::LockCard;
 use crate::catalog::fault::{FaultCard, FaultChoice, Target};
-use crate::units::{contenders, counted, format_duration};
+use crate::catalog::{Holders, LockCard};
+use crate::units::{contenders, counted, format_duration, number};
 
 /// One piece of advice about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Advice {
 
 /// Too few to say anything of a 99th percentile, or even of a median.
 const ACQUISITIONS_FEW: f64 = 20.0;
+/// From here on queues are long enough to make results of short trials vary.
+const NEAR_SATURATION: f64 = 0.8;
 /// A queue that arrives at once lists as many names as it has members, each.
 const BURST: usize = 2_000;
 
@@ -45,6 +49,10 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         session_timeout(scenario),
         burst(scenario),
         nobody_reads(scenario, locks),
+        saturation(scenario, &trials, locks),
+        small_pool(&trials),
+        one_popular_lock(scenario),
+        unused_steps(scenario),
     ];
     let lasting =
         (0..).zip(&scenario.faults).filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
@@ -84,6 +92,10 @@ fn short_hold(scenario: &Scenario) -> Option<Advice> {
 }
 
 fn warm_up(scenario: &Scenario) -> Option<Advice> {
+    // Every arrival of a replay is measured.
+    if scenario.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
+        return None;
+    }
     if !matches!(scenario.stop, Stop::After(_)) || !scenario.warm_up.is_zero() {
         return None;
     }
@@ -131,7 +143,7 @@ fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
 
 fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let fewest = scenario.contenders.iter().min()?;
-    if scenario.locks <= *fewest {
+    if scenario.locks <= *fewest || scenario.load.open().is_some() {
         return None;
     }
     advice(
@@ -193,6 +205,112 @@ fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
         "no strategy listed has a read side, so every request is taken as a write".to_owned(),
         "list a strategy that lets readers in together, or leave `read_ratio` out",
     )
+}
+
+/// The key that says how many arrivals come.
+fn rate_key(scenario: &Scenario) -> &'static str {
+    match (scenario.load.open().map(|open| &open.arrivals), scenario.rate_of) {
+        (Some(Arrivals::Ramp { .. } | Arrivals::Steps(_) | Arrivals::Replay(_)), _) => "arrivals",
+        (_, RateOf::All) => "rate",
+        (_, RateOf::Each) => "rate_each",
+    }
+}
+
+/// Whether a lock serves one request of this scenario at a time.
+fn is_alone(scenario: &Scenario, card: &LockCard) -> bool {
+    let one = match card.guarantees.holders {
+        Holders::One => true,
+        Holders::ReadersOrOneWriter => scenario.read_ratio <= 0.0,
+        Holders::Leases(_) => false,
+    };
+    card.guarantees.exclusive && one
+}
+
+/// More than a lock can serve, or nearly so.
+fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
+    let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
+    let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(scenario, card)));
+    let offered = alone
+        .filter_map(Offered::of)
+        .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
+    let lock = match scenario.locks {
+        1 => "the lock".to_owned(),
+        locks => format!("the busiest of {locks} locks"),
+    };
+    let held = |share: f64| format!("{lock} would be held {} % of the time", number(share * 100.0));
+    let arrivals = |rate: f64| {
+        format!(
+            "at {} arrivals a second, each with a hold of {},",
+            number(rate),
+            format_duration(offered.hold)
+        )
+    };
+    let (mean, peak) = (offered.utilisation(), offered.peak_utilisation());
+    let changes = scenario.load.open().is_some_and(|open| {
+        matches!(open.arrivals, Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_))
+    });
+    let (message, help) = if mean >= 1.0 {
+        (
+            format!("{} {}: the queue will grow without end", arrivals(offered.rate), held(mean)),
+            "let fewer arrive, hold shorter or use more locks, unless overload is the question",
+        )
+    } else if changes && peak >= 1.0 {
+        (
+            format!("{} {} at the peak: a queue grows meanwhile", arrivals(offered.peak_rate), held(peak)),
+            "let fewer arrive or hold shorter, unless overload is the question",
+        )
+    } else if mean >= NEAR_SATURATION {
+        (
+            format!("{} {}: near saturation", arrivals(offered.rate), held(mean)),
+            "waits are long there, and differ much between repetitions; stay below 80 %, or measure for long",
+        )
+    } else {
+        return None;
+    };
+    advice(rate_key(scenario), message, help)
+}
+
+/// A pool of sessions that is too small even for holds without any wait.
+fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
+    let busy = |trial: &TrialSpec| Some((trial.contenders, Offered::of(trial)?.busy_sessions(HANDOFF)));
+    let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
+    let (count, busy) =
+        trials.iter().filter_map(busy).max_by(|one, other| short(one).total_cmp(&short(other)))?;
+    if busy <= count as f64 {
+        return None;
+    }
+    advice(
+        "contenders",
+        format!(
+            "{} are too few: by Little's law {} sessions are busy at a time (rate × (hold + {} for the handoff))",
+            contenders(count),
+            number(busy),
+            format_duration(HANDOFF)
+        ),
+        "list more contenders: what finds none free waits or is dropped, and that measures the pool, not the lock",
+    )
+}
+
+fn one_popular_lock(scenario: &Scenario) -> Option<Advice> {
+    let Popularity::Zipf(_) = scenario.load.open()?.popularity else { return None };
+    if scenario.locks > 1 {
+        return None;
+    }
+    let message = "one lock can't be more popular than others".to_owned();
+    advice("popularity", message, "use more `locks`, or leave the key out")
+}
+
+fn unused_steps(scenario: &Scenario) -> Option<Advice> {
+    let (Arrivals::Steps(steps), Stop::After(measured)) = (&scenario.load.open()?.arrivals, scenario.stop)
+    else {
+        return None;
+    };
+    let before = steps.iter().rev().skip(1).map(|step| step.lasts).sum::<Duration>();
+    if before < measured {
+        return None;
+    }
+    let message = format!("the last step would begin after {}, when it is over", written(before));
+    advice("duration", message, "measure for longer, or leave the last steps out")
 }
 
 /// While no server serves, no session can be kept alive.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::as_us;
+use crate::units::{as_us, format_duration, number};
 
 /// How arrivals come, and what becomes of those that find no free session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -201,6 +201,30 @@ impl Arrivals {
     #[must_use]
     pub fn is_stationary(&self) -> bool {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
+    }
+
+    /// The process in words, without its rate where a scenario has that in a key of its own, with all times multiplied.
+    #[must_use]
+    pub fn described(&self, scale: f64) -> String {
+        let time = |time: &Duration| format_duration(time.mul_f64(scale));
+        match self {
+            Self::Constant { .. } => "evenly spaced".to_owned(),
+            Self::Poisson { .. } => "poisson".to_owned(),
+            Self::Bursts { peak, length, .. } => {
+                format!("in bursts of {} at {} times the rate", time(length), number(*peak))
+            }
+            Self::Day { amplitude, period, .. } => {
+                format!("up and down by {} % every {}", number(amplitude * 100.0), time(period))
+            }
+            Self::Ramp { from, to } => {
+                format!("from {} to {} a second", number(from / scale), number(to / scale))
+            }
+            Self::Steps(steps) => {
+                let rates: Vec<_> = steps.iter().map(|step| number(step.rate / scale)).collect();
+                format!("in steps of {} a second", rates.join(", "))
+            }
+            Self::Replay(replay) => format!("as {} has them", replay.file.display()),
+        }
     }
 
     /// The same with every rate multiplied: what a rate for each contender is for all of them.

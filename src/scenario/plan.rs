@@ -11,6 +11,7 @@ use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{
     EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
 };
+use super::offered::Offered;
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::catalog::{ParamValue, Params};
 
@@ -161,23 +162,27 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
 /// How the estimates are made, for whoever reads them.
 pub const BASIS: &str = "estimated as connect (0.3 s and 3 ms a contender), ramp-up, warm-up, the measured \
      phase, and drain (0.3 s and 1 ms a contender); where acquisitions end it, their number on the busiest \
-     lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; 8 s to start \
-     and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
+     lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; what an open load \
+     leaves behind, up to `backlog_at_most`; 8 s to start and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 /// How the estimate of memory is made, for whoever reads it.
 pub const MEMORY_BASIS: &str = "this process, without servers: 70 MB, 90 kB a contender, and 60 bytes for each name when \
-     all contenders of a lock list its queue at the same moment; a lock that lists no queue needs less";
+     all contenders of a lock list its queue at the same moment; a lock that lists no queue needs less; 40 bytes for \
+     each arrival of an open load";
 
 const MEMORY_BYTES: u64 = 70_000_000;
 const CONTENDER_BYTES: u64 = 90_000;
 /// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
 const NAME_BYTES: u64 = 60;
+/// The size of an arrival that has been drawn.
+const ARRIVAL_BYTES: u64 = 40;
 
 const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
-const HANDOFF_S: f64 = 0.003;
+/// From one holder to the next, where nothing better is known.
+pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// A batch queues up one contender after the other.
 const ENQUEUE_S: f64 = 0.005;
 /// Longer than any plan, and short enough that sums cannot overflow.
@@ -200,6 +205,7 @@ impl TrialSpec {
         MEMORY_BYTES
             .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
             .saturating_add(NAME_BYTES.saturating_mul(names))
+            .saturating_add(ARRIVAL_BYTES.saturating_mul(self.drawn()))
     }
 
     /// Acquisitions that the measured phase is expected to yield.
@@ -210,20 +216,51 @@ impl TrialSpec {
             Stop::After(duration) => {
                 let by_lock = duration.as_secs_f64() / self.cycle() * float(self.locks.min(self.contenders));
                 let by_contender = duration.as_secs_f64() / self.own_cycle() * float(self.contenders);
-                by_lock.min(by_contender)
+                let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
+                by_lock.min(by_contender).min(arrives)
             }
         }
     }
 
-    /// How long the last of the contenders that queue for one lock waits.
+    /// How many arrivals are drawn for the longest warm-up and the measured phase.
+    fn drawn(&self) -> u64 {
+        match (&self.load, self.stop) {
+            (Load::Open(open), Stop::After(measured)) => {
+                let warm_up = open.arrivals.first_rate() * self.warm_up_at_most.as_secs_f64();
+                (warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64()) as u64
+            }
+            _ => 0,
+        }
+    }
+
+    /// How long the last of the contenders that queue for one lock waits, and in an open load an arrival on average, or
+    /// the last one where more come than can be served.
     #[must_use]
     pub fn estimated_wait(&self) -> Duration {
+        if let Some(busy) = self.service_utilisation() {
+            let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
+            return time(waits);
+        }
         time(self.busiest().max(1.0) * self.cycle() - self.hold.mean().as_secs_f64())
     }
 
     fn seconds(&self) -> f64 {
         let around = 2.0 * PHASE_S + float(self.contenders) * (CONNECT_S + DRAIN_S);
-        around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured()
+        let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
+        around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
+    }
+
+    /// The share of time for which the lock that most arrivals of an open load ask for is busy, handoffs included; above
+    /// 1 where more come than it can serve.
+    fn service_utilisation(&self) -> Option<f64> {
+        let offered = Offered::of(self)?;
+        Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
+    }
+
+    /// How long it takes to serve what still waits when the measured phase of an open load ends.
+    fn backlog(&self, busy: f64) -> f64 {
+        let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
+        ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
     fn measured(&self) -> f64 {
@@ -246,7 +283,7 @@ impl TrialSpec {
         let looking = interval(&self.strategy).as_secs_f64();
         // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
-        self.hold.mean().as_secs_f64() + HANDOFF_S + looking
+        self.hold.mean().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
     /// From one acquisition of a contender to its next, if nobody were in the way.

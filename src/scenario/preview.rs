@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::arrivals::{Late, Popularity};
 use super::diagnostic::MachineDiagnostic;
-use super::model::{EnsembleChoice, Precision, Scenario, Stop, TrialSpec};
+use super::model::{EnsembleChoice, Precision, RateOf, Scenario, Stop, TrialSpec};
+use super::offered::Offered;
 use super::parse::Parsed;
 use super::plan::{BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::clock::micros;
-use crate::units::{counted, format_duration, number};
+use crate::units::{contenders, counted, format_duration, number};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +27,10 @@ pub struct Preview {
     pub ensemble: String,
     /// The load and when it ends, in words.
     pub load: String,
+    /// What arrives in an open load: once, or for each number of contenders where the rate is theirs; not written where
+    /// nothing does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offered: Vec<OfferedPreview>,
     /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultPreview>,
@@ -75,6 +81,24 @@ pub struct TrialPreview {
     pub estimated_us: u64,
 }
 
+/// What arrives in the measured phase of an open load, as `validate` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OfferedPreview {
+    /// With how many contenders; nothing where the rate is the same with any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contenders: Option<usize>,
+    /// Arrivals a second, on average.
+    pub rate: f64,
+    /// Arrivals a second when most come.
+    pub peak_rate: f64,
+    /// How many arrivals are expected.
+    pub arrivals: f64,
+    /// The share of time for which the busiest lock is held: its arrivals a second times the mean hold, without handoffs.
+    pub utilisation: f64,
+    /// The same while most arrive.
+    pub peak_utilisation: f64,
+}
+
 /// One fault as `validate` shows it. Times are microseconds, scaled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FaultPreview {
@@ -110,6 +134,7 @@ impl Preview {
             description: plan.scenario.description.clone(),
             ensemble: ensemble(&plan.scenario),
             load: load(&plan.scenario),
+            offered: offered(&plan),
             faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
             estimated_us: micros(plan.estimated_duration()),
             precision: plan.scenario.precision.map(|asked| precision(&plan.scenario, asked)),
@@ -129,6 +154,35 @@ fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
         repetitions_at_most: asked.repetitions_at_most,
         trials_at_most: whole.trials.len(),
         estimated_at_most_us: micros(whole.estimated_duration()),
+fn offered(plan: &Plan) -> Vec<OfferedPreview> {
+    let is_each = plan.scenario.rate_of == RateOf::Each;
+    let counts = plan.scenario.contenders.iter().take(if is_each { usize::MAX } else { 1 });
+    let preview = |count: &usize| {
+        let offered = plan.trials.iter().find(|trial| trial.contenders == *count).and_then(Offered::of)?;
+        Some(OfferedPreview {
+            contenders: is_each.then_some(*count),
+            rate: offered.rate,
+            peak_rate: offered.peak_rate,
+            arrivals: offered.arrivals,
+            utilisation: offered.utilisation(),
+            peak_utilisation: offered.peak_utilisation(),
+        })
+    };
+    counts.filter_map(preview).collect()
+}
+
+impl fmt::Display for OfferedPreview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(count) = self.contenders {
+            write!(f, "with {}, ", contenders(count))?;
+        }
+        write!(f, "{} arrivals a second, about {:.0} in all", number(self.rate), self.arrivals)?;
+        write!(f, "; the busiest lock is held {} % of the time", number(self.utilisation * 100.0))?;
+        if self.peak_rate > self.rate {
+            let (rate, share) = (number(self.peak_rate), number(self.peak_utilisation * 100.0));
+            write!(f, "; at the peak {rate} a second and {share} %")?;
+        }
+        Ok(())
     }
 }
 
@@ -198,7 +252,17 @@ fn load(scenario: &Scenario) -> String {
         Stop::Acquisitions(1) => "until each has acquired once".to_owned(),
         Stop::Acquisitions(each) => format!("until each has acquired {each} times"),
     };
-    format!("{}, {end}", scenario.load.name())
+    let Some(open) = scenario.load.open() else { return format!("{}, {end}", scenario.load.name()) };
+    let locks = match (open.popularity, scenario.locks) {
+        (_, 1) => String::new(),
+        (Popularity::Uniform, locks) => format!(", {locks} locks alike"),
+        (Popularity::Zipf(power), locks) => format!(", {locks} locks by Zipf's law ({})", number(power)),
+    };
+    let late = match open.late {
+        Late::Keep => "",
+        Late::Drop => ", dropped where no contender is free",
+    };
+    format!("open, {}{locks}{late}, {end}", open.arrivals.described(scenario.time_scale))
 }
 
 impl fmt::Display for Preview {
@@ -206,6 +270,9 @@ impl fmt::Display for Preview {
         writeln!(f, "{}: {}", self.name, self.description)?;
         writeln!(f, "ensemble: {}", self.ensemble)?;
         writeln!(f, "load: {}", self.load)?;
+        for offered in &self.offered {
+            writeln!(f, "offered: {offered}")?;
+        }
         for fault in &self.faults {
             writeln!(f, "fault: {}, {}", fault.label, fault.when)?;
         }

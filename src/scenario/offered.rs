@@ -1,0 +1,76 @@
+//! What an open load asks of its locks and sessions: arithmetic on the scenario, before anything runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::arrivals::{Arrivals, Open, Replay};
+use super::model::{Stop, TrialSpec};
+
+/// What arrives in the measured phase of one trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Offered {
+    /// Arrivals a second, on average.
+    pub(super) rate: f64,
+    /// Arrivals a second when most come.
+    pub(super) peak_rate: f64,
+    /// How many are expected.
+    pub(super) arrivals: f64,
+    /// How long each holds, on average.
+    pub(super) hold: Duration,
+    /// The share of all that asks for the lock that most ask for.
+    pub(super) hottest: f64,
+}
+
+impl Offered {
+    /// Of an open load whose end a clock decides; `None` for all others.
+    pub(super) fn of(trial: &TrialSpec) -> Option<Self> {
+        let (open, Stop::After(measured)) = (trial.load.open()?, trial.stop) else { return None };
+        let rate = open.arrivals.mean_rate(measured);
+        let (hold, hottest) = match &open.arrivals {
+            Arrivals::Replay(replay) => of_replay(replay, open, trial, measured),
+            _ => (trial.hold.mean(), open.popularity.hottest(trial.locks)),
+        };
+        let peak_rate = open.arrivals.peak_rate(measured);
+        Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
+    }
+
+    /// The share of time for which the lock that most ask for is held. Of 1 or more there isn't enough, and the time from
+    /// one holder to the next comes on top.
+    pub(super) fn utilisation(&self) -> f64 {
+        self.rate * self.hottest * self.hold.as_secs_f64()
+    }
+
+    /// The same while most arrive.
+    pub(super) fn peak_utilisation(&self) -> f64 {
+        self.peak_rate * self.hottest * self.hold.as_secs_f64()
+    }
+
+    /// The least number of sessions that are busy at the same time, on average, if one is busy for a hold and this much
+    /// longer (Little's law).
+    pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
+        self.rate * (self.hold + longer).as_secs_f64()
+    }
+}
+
+/// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
+fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
+    let end = crate::clock::micros(measured);
+    let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);
+    let count = within().count();
+    if count == 0 {
+        return (trial.hold.mean(), open.popularity.hottest(trial.locks));
+    }
+    let drawn = trial.hold.mean().as_secs_f64();
+    let held: f64 = within().map(|arrival| arrival.hold.map_or(drawn, |hold| hold.as_secs_f64())).sum();
+    let mut asks: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut unnamed = 0;
+    for arrival in within() {
+        match arrival.lock {
+            Some(lock) => *asks.entry(lock).or_default() += 1,
+            None => unnamed += 1,
+        }
+    }
+    let most = asks.values().max().copied().unwrap_or(0) as f64;
+    let hottest = (most + unnamed as f64 * open.popularity.hottest(trial.locks)) / count as f64;
+    (Duration::try_from_secs_f64(held / count as f64).unwrap_or(Duration::MAX), hottest)
+}
