@@ -154,6 +154,9 @@ fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
         repetitions_at_most: asked.repetitions_at_most,
         trials_at_most: whole.trials.len(),
         estimated_at_most_us: micros(whole.estimated_duration()),
+    }
+}
+
 fn offered(plan: &Plan) -> Vec<OfferedPreview> {
     let is_each = plan.scenario.rate_of == RateOf::Each;
     let counts = plan.scenario.contenders.iter().take(if is_each { usize::MAX } else { 1 });
