@@ -13,7 +13,7 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use super::observation::ThreadRecord;
 use crate::clock::{self, Stamp};
 use crate::measure::{Histogram, Measure, Sheet};
-use crate::record::Health;
+use crate::record::{Arrived, Health};
 use crate::units::format_micros;
 
 /// The largest share of a result that may be the generator's own lag.
@@ -72,6 +72,7 @@ pub fn judge(
     threads: &[ThreadRecord],
     end: &Vitals,
     hold: Duration,
+    arrived: Option<&Arrived>,
 ) -> Health {
     let timer_lag = merged_timer_lag(threads);
     let wall_us = end.at.saturating_sub(begin.at).max(1);
@@ -87,6 +88,7 @@ pub fn judge(
     let share_of = |part: fn(&HostTimes) -> u64| {
         host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
     };
+    let busy = cpu_us as f64 / wall_us as f64 / threads.len().max(1) as f64;
     let lateness = sheet.histogram(Measure::Lateness);
     let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
     let turn_us = sheet.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
@@ -106,7 +108,8 @@ pub fn judge(
         invalid: lag_share
             .and_then(invalid_by_lag)
             .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
-            .or_else(|| invalid_by_lateness(lateness_p99_us?, turn_us)),
+            .or_else(|| invalid_by_lateness(lateness_p99_us?, turn_us))
+            .or_else(|| invalid_by_processor(arrived?, sheet.measured.acquired(), busy)),
     }
 }
 
@@ -159,9 +162,33 @@ fn invalid_by_lateness(p99_us: u64, turn_us: f64) -> Option<String> {
     })
 }
 
+/// When the generator's threads were busy for more than this share of the time, what was not achieved may be their fault.
+const BUSY_AT_MOST: f64 = 0.95;
+
+fn invalid_by_processor(arrived: &Arrived, acquired: u64, busy: f64) -> Option<String> {
+    let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
+    (missed && busy > BUSY_AT_MOST).then(|| {
+        format!(
+            "{acquired} of {} arrivals were served in time, and the generator's threads were busy {:.0} % of it; \
+             ask for a lower rate, or use more generator threads (--threads) or another host",
+            arrived.offered,
+            100.0 * busy
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_was_missed_is_the_generators_fault_only_if_it_was_busy_all_the_time() {
+        let arrived = Arrived { offered: 1_000, ..Arrived::default() };
+        assert_eq!(invalid_by_processor(&arrived, 500, 0.4), None, "the lock's own");
+        assert_eq!(invalid_by_processor(&arrived, 990, 0.99), None, "nothing was missed");
+        let why = invalid_by_processor(&arrived, 500, 0.99).unwrap();
+        assert!(why.contains("500 of 1000") && why.contains("99 %"), "{why}");
+    }
 
     #[test]
     fn a_generator_that_is_late_makes_the_trial_invalid_unless_holds_are_long_beside_that() {

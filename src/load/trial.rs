@@ -157,7 +157,8 @@ impl<'a> Conductor<'a> {
         let mut sheet = observation::merge_sheets(&threads);
         let arrived = self.arrived(&loaded, given_up, &mut sheet);
         let Loaded { window, begin, end, steady, .. } = loaded;
-        let mut health = health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers());
+        let mut health =
+            health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers(), arrived.as_ref());
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
@@ -530,7 +531,12 @@ impl<'a> Conductor<'a> {
                     batch::conduct(&shared).await;
                     batch::quiet(&shared).await;
                 }
-                Load::Closed | Load::Open(_) => closed_loop_ends(&shared, close).await,
+                Load::Closed => closed_loop_ends(&shared, close).await,
+                // Contenders for whom no arrival is left may end before the phase does.
+                Load::Open(_) => {
+                    let left = Duration::from_micros(close.saturating_sub(clock::now()));
+                    tokio::time::sleep(left).await;
+                }
             }
         };
         let mut given_up = None;

@@ -19,3 +19,8 @@ pub struct Arrived {
     /// How long it took after the measured phase until all had ended, in microseconds.
     pub backlog_us: u64,
 }
+
+impl Arrived {
+    /// Who achieves less than this share of what was offered has missed it; the rest may be chance.
+    pub const ACHIEVED: f64 = 0.98;
+}

@@ -28,9 +28,6 @@ pub struct Limit {
     pub share: f64,
 }
 
-/// Less than this share of what was offered is less than was asked for: the rest may be chance.
-const ACHIEVED: f64 = 0.98;
-
 impl OpenFigures {
     /// Of a stored trial; `None` where its load was not an open one.
     #[must_use]
@@ -38,7 +35,7 @@ impl OpenFigures {
         let arrived = trial.arrived?;
         let derived = trial.derived();
         let missed = derived.offered_per_s.zip(derived.throughput_per_s);
-        let missed = missed.is_some_and(|(offered, achieved)| achieved < ACHIEVED * offered);
+        let missed = missed.is_some_and(|(offered, achieved)| achieved < Arrived::ACHIEVED * offered);
         Some(Self {
             offered_per_s: derived.offered_per_s,
             arrived,
