@@ -47,7 +47,10 @@ fn exclusion(trial: &Trial) -> Verdict {
     let lost = trial.whole.lost_while_held;
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.
     if lost > 0 && trial.faults.is_empty() {
-        doubts.push(format!("{} session", counted(lost, "hold was lost with its", "holds were lost with their")));
+        doubts.push(format!(
+            "{} session",
+            counted(lost, "hold was lost with its", "holds were lost with their")
+        ));
     }
     if trial.spec.contenders < 2 {
         doubts.push("one contender has nobody to exclude".to_owned());
@@ -190,8 +193,9 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     } else {
         Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()])
     };
-    let missing = (trials.len() < planned)
-        .then(|| format!("{} of {} did not run", planned - trials.len(), counted(planned, "trial", "trials")));
+    let missing = (trials.len() < planned).then(|| {
+        format!("{} of {} did not run", planned - trials.len(), counted(planned, "trial", "trials"))
+    });
     let invalid = trials.iter().filter_map(|trial| {
         trial.health.invalid.as_ref().map(|why| format!("{}: invalid: {why}", trial.name()))
     });

@@ -220,6 +220,8 @@ pub enum SchemaOf {
     Scenario,
     /// The JSON files of a run: an object with a schema for each
     Run,
+    /// `summary.json` of a run: what its repetitions come to
+    Summary,
 }
 
 /// `ensemble`.

@@ -1,7 +1,7 @@
 //! The faults of a trial, beside its load: where they find what they hit, and what is written down of them.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;

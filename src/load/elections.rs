@@ -108,8 +108,9 @@ impl Elections {
         }
         let record = |sight: Sight| {
             let seen_us = clock::signed_difference(sight.at, begin);
-            let may_be_due =
-                |fault: &&FaultRecord| fault.asked_us <= seen_us && fault.proved && reaches_servers(&fault.kind);
+            let may_be_due = |fault: &&FaultRecord| {
+                fault.asked_us <= seen_us && fault.proved && reaches_servers(&fault.kind)
+            };
             Election {
                 seen_us,
                 leader: self.servers[sight.server].clone(),

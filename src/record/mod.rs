@@ -19,6 +19,6 @@ pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClas
 pub use run::{EnsembleInfo, HostInfo, Precision, Run, RunEnding, RunOutcome, ServerInfo, Widest};
 pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{
-    Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions, Standstill,
-    Tally, Trial,
+    Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions,
+    Standstill, Tally, Trial,
 };

@@ -90,7 +90,10 @@ fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
     if numbers.len() < count {
         let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
         let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
-        return Err(broken(&path, &format!("is missing, though the run had {}", counted(count, "trial", "trials"))));
+        return Err(broken(
+            &path,
+            &format!("is missing, though the run had {}", counted(count, "trial", "trials")),
+        ));
     }
     if let Some(beyond) = numbers.get(count) {
         let path = layout::trial_json(dir, *beyond);

@@ -30,7 +30,7 @@ pub use model::{
     EnsembleChoice, InDoubt, Load, Order, Precision, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
 };
 pub use nearest::nearest;
-pub use parse::{Parsed, parse};
+pub use parse::{Parsed, decode, parse};
 pub use plan::{BASIS as ESTIMATE_BASIS, Plan};
 pub use preview::{FaultPreview, PrecisionPreview, Preview, TrialPreview};
 pub use reference::reference;

@@ -9,7 +9,7 @@ mod notes;
 mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
-pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict_word};
+pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 
 use crate::results::record::Judged;

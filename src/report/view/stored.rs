@@ -2,7 +2,9 @@
 
 use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
-use crate::results::record::{Election, EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial};
+use crate::results::record::{
+    Election, EnsembleInfo, EnsembleOrder, FaultRecord, Precision, RunEnding, Stuck, Trial,
+};
 use crate::results::{RunFile, StoredRun};
 use crate::units::{contenders, counted, format_micros};
 
