@@ -273,6 +273,8 @@ pub enum SchemaOf {
     Run,
     /// The file that `calibrate` writes
     Calibration,
+    /// `summary.json` of a run: what its repetitions come to
+    Summary,
 }
 
 /// `ensemble`.

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::{output, trace_file};
 use crate::ensemble::External;
 use crate::error::Error;
-use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, parse_with_traces};
+use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, decode, parse_with_traces};
 use crate::units::shown;
 use crate::{fault, lock};
 
@@ -41,8 +41,8 @@ impl ScenarioFile {
     /// changed text.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
+        let bytes = std::fs::read(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
+        let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
         let (locks, faults) = (lock::cards(), fault::cards());
         let directory = path.parent().unwrap_or(Path::new(""));
         let traces = |file: &Path| trace_file::read(directory, file);

@@ -3,7 +3,7 @@
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::output;
 use crate::error::{Error, Exit};
-use crate::{fault, lock, results, scenario};
+use crate::{fault, lock, report, results, scenario};
 
 /// Prints a script that completes commands and options in a shell.
 ///
@@ -35,7 +35,7 @@ pub fn man() -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Prints the JSON Schema of scenario files, or of the files of a run or a calibration.
+/// Prints the JSON Schema of scenario files, or those of the files of a run, of its summary or of a calibration.
 ///
 /// # Errors
 /// When stdout cannot be written to.
@@ -46,6 +46,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(
             results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,
+        SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
     }
     Ok(Exit::Held)
 }

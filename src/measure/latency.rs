@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::survival::ROUNDING;
 use super::{Histogram, Survival};
 
 /// Count, mean and percentiles of one measure, in microseconds. The whole histogram lies in the trial's `.hlog`.
@@ -70,6 +71,14 @@ impl Latency {
     }
 }
 
+impl Latency {
+    /// Whether the percentile at that quantile, of waits, is a lower bound.
+    #[must_use]
+    pub fn is_at_least(&self, quantile: f64) -> bool {
+        self.known < quantile - ROUNDING
+    }
+}
+
 /// Two histograms as one.
 #[must_use]
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
@@ -106,6 +115,10 @@ mod tests {
         let all = Latency::of_waits(Some(&served), Some(&unserved)).unwrap();
         assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (5, 30, 900, 900));
         assert!((all.known - 0.8).abs() < 1e-9 && all.max_at_least);
+        assert_eq!(
+            [0.5, 0.8, 0.9, 1.0].map(|quantile| all.is_at_least(quantile)),
+            [false, false, true, true]
+        );
         let none = Latency::of_waits(Some(&served), Some(&new_histogram())).unwrap();
         assert_eq!(
             (none, none.known),

@@ -110,7 +110,7 @@ impl Survival {
 }
 
 /// By how much a product of fractions may be wrong.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests {

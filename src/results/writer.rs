@@ -131,6 +131,14 @@ impl SealedRun {
         self.staging.dir()
     }
 
+    /// Adds a file of what the run comes to.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written.
+    pub fn summary(&self, name: &str, summary: &impl Serialize) -> Result<(), Error> {
+        write_json(&self.dir().join(name), summary)
+    }
+
     /// Makes the directory durable and visible under its final name, with the digests of all that is in it by now.
     /// Returns its path.
     ///

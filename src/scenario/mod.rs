@@ -36,7 +36,7 @@ pub use model::{
 };
 pub use nearest::nearest;
 pub use open::ReadTrace;
-pub use parse::{Parsed, parse, parse_with_traces};
+pub use parse::{Parsed, decode, parse, parse_with_traces};
 pub use plan::{BASIS as ESTIMATE_BASIS, Plan};
 pub use preview::{FaultPreview, OfferedPreview, PrecisionPreview, Preview, TrialPreview};
 pub use reference::reference;

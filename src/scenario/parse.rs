@@ -26,6 +26,28 @@ pub struct Parsed {
     pub warnings: Diagnostics,
 }
 
+/// The bytes of a scenario file as text.
+///
+/// # Errors
+/// Where they are not UTF-8, as TOML is: the place of the first byte that is not.
+pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes().get(at).copied().unwrap_or_default();
+        // Up to that byte nothing is replaced, so that its place stays.
+        let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+        let sink = Sink::new(&text);
+        let help = "save the file as UTF-8; other encodings write letters such as `µ` or `é` in other ways";
+        sink.error(
+            at..at + char::REPLACEMENT_CHARACTER.len_utf8(),
+            format!("the byte 0x{byte:02x} is not UTF-8 text"),
+            help,
+        );
+        let mistakes = sink.into_list();
+        Diagnostics::new(file_name, &text, mistakes)
+    })
+}
+
 /// Reads a scenario file; `file_name` is only for the messages, `locks` are the strategies that exist and
 /// `faults` what can go wrong on purpose.
 ///
@@ -74,4 +96,23 @@ pub fn parse_with_traces(
         advice.warning(span.unwrap_or(0..0), hint.message, hint.help);
     }
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Position;
+
+    #[test]
+    fn a_byte_that_is_no_text_is_told_with_line_and_column_in_characters() {
+        let wrong = decode("a.toml", b"name = \"x\"\nhold = \"\xc2\xb5\xb5s\"\n".to_vec()).unwrap_err();
+        let told = &wrong.machine()[0];
+        assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));
+        assert_eq!(told.message, "the byte 0xb5 is not UTF-8 text");
+        assert!(wrong.render(false).contains("a.toml:2:10"), "{wrong}");
+        // And one that the file ends within
+        let cut = decode("a.toml", b"\xc2".to_vec()).unwrap_err();
+        assert_eq!(cut.machine()[0].position, Position { line: 1, column: 1 });
+        assert_eq!(decode("a.toml", "µ".into()), Ok("µ".to_owned()));
+    }
 }

@@ -15,6 +15,7 @@ mod broken_connections;
 mod closed_loop;
 mod conformance;
 mod curator_troubles;
+mod elections;
 mod ensemble_view;
 mod interop_curator;
 mod interop_kazoo;

@@ -42,6 +42,28 @@ fn mistakes_are_told_to_programs_as_json() {
 }
 
 #[test]
+fn a_scenario_that_is_not_utf_8_is_told_with_the_place_of_its_first_bad_byte_to_people_and_to_programs() {
+    let bench = Bench::new();
+    let path = bench.path("latin.toml");
+    std::fs::write(&path, b"name = \"x\"\ndescription = \"caf\xe9\"\n").unwrap();
+    let file = path.to_str().unwrap();
+    for command in ["validate", "run"] {
+        let output = bench.output(&[command, file]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(
+            said.contains("latin.toml:2:19") && said.contains("the byte 0xe9 is not UTF-8 text"),
+            "{said}"
+        );
+    }
+    let output = bench.output(&["validate", file, "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((told[0]["line"].as_u64(), told[0]["column"].as_u64()), (Some(2), Some(19)));
+    assert_eq!(told[0]["file"], file);
+}
+
+#[test]
 fn a_mistake_on_the_command_line_is_told_like_one_in_the_file() {
     let bench = Bench::new();
     let scenario =
@@ -164,6 +186,9 @@ fn the_schema_is_json_and_knows_the_strategies() {
     let text = stdout(&bench.output(&["schema"]));
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
     assert!(text.contains("curator-mutex") && text.contains("drop-reply"));
+    let text = stdout(&bench.output(&["schema", "summary"]));
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(schema["properties"]["cells"].is_object(), "{schema}");
 }
 
 #[test]

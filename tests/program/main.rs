@@ -20,6 +20,7 @@ mod killed_suite;
 mod rootless;
 mod run_endings;
 mod session_expiry;
+mod shaken_ensemble;
 #[path = "../support/mod.rs"]
 mod support;
 mod thousand_contenders;

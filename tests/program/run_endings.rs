@@ -181,3 +181,33 @@ fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
     assert_eq!(left_on(&connect), 0);
     is_partial(&bench);
 }
+
+#[test]
+fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_enough() {
+    // Given a scenario of one repetition, which says nothing of how precise it is
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\
+         duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
+    );
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--json"]);
+    let said = stderr(&output);
+    // Then rounds of both strategies are added, three at least
+    let stored = bench.stored();
+    let precision = stored.run.precision.clone().unwrap();
+    assert!((3..=6).contains(&precision.rounds), "{precision:?}\n{said}");
+    assert_eq!(stored.trials.len(), 2 * precision.rounds as usize);
+    assert_eq!(stored.run.planned_trials, stored.trials.len());
+    assert!(said.contains("another repetition of each follows"), "{said}");
+    // And what it says of them is so
+    let half_width = precision.widest.and_then(|widest| widest.half_width);
+    assert_eq!(precision.reached, half_width.is_some_and(|half| half <= 0.2), "{half_width:?}");
+    assert!(precision.reached || precision.rounds == 6, "{said}");
+    // And the summary has one cell for each strategy, in the directory and in what is printed
+    let text = std::fs::read_to_string(bench.results()[0].join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
+    assert_eq!(printed["summary"], summary);
+    assert!(stored.run.files.contains_key("summary.json"));
+}

@@ -16,6 +16,7 @@ mod history_rules;
 mod report_charts;
 mod report_faults;
 mod report_gallery;
+mod report_summary;
 mod report_table;
 mod report_view;
 mod results_damage;

@@ -199,3 +199,53 @@ fn a_run_without_trials_gives_an_empty_view() {
     let view = View::of(&records::stored(&run(), &[]));
     assert!(view.cells.is_empty() && view.strategies.is_empty());
 }
+
+#[test]
+fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
+    let mut shaken = trial(0, "polling", 2);
+    let election = |seen_us, after_fault| zklockbench::record::Election {
+        seen_us,
+        leader: "zk2:2181".into(),
+        epoch: 5,
+        after_fault,
+    };
+    shaken.elections = Some(vec![election(1_240_000, None), election(2_000_000, Some(1))]);
+    shaken.measured.saturated = 1;
+    let notes = View::of(&records::stored(&run(), &[shaken])).notes();
+    let told = |what: &str| notes.iter().filter(|note| note.starts_with(what)).cloned().collect::<Vec<_>>();
+    assert_eq!(
+        told("election"),
+        [
+            "election: polling, 2 contenders, repetition 1: the servers elected a leader, zk2:2181, first seen 1.24 s into the \
+          measured phase; no fault of the scenario made them"
+        ]
+    );
+    assert_eq!(
+        told("too long"),
+        ["too long: polling, 2 contenders, repetition 1: 1 sample stands for 1h and took longer"]
+    );
+}
+
+#[test]
+fn how_precise_a_run_is_stands_among_its_notes() {
+    let precision = |half_width, reached| zklockbench::record::Precision {
+        asked: 0.02,
+        reached,
+        rounds: 7,
+        widest: Some(zklockbench::record::Widest { strategy: "polling".into(), contenders: 2, half_width }),
+    };
+    let note = |precision| {
+        let run = Run { precision: Some(precision), ..run() };
+        View::of(&records::stored(&run, &[trial(0, "polling", 2)])).notes().remove(0)
+    };
+    assert_eq!(
+        note(precision(Some(0.0151), true)),
+        "precision: ± 2 % was asked for and is reached after 7 repetitions; the widest interval is ± 1.51 % (polling, 2 \
+         contenders)"
+    );
+    assert_eq!(
+        note(precision(None, false)),
+        "precision: ± 2 % was asked for and is not reached after 7 repetitions; of polling, 2 contenders too few sound \
+         repetitions measured anything"
+    );
+}

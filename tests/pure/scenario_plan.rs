@@ -245,3 +245,33 @@ fn memory_grows_with_the_contenders_and_with_the_square_of_those_in_one_queue() 
     assert!(megabytes("contenders = 10000\nlocks = 10\n") < 1_700);
     assert_eq!(megabytes("contenders = [10, 1000]\n"), megabytes("contenders = 1000\n"));
 }
+
+#[test]
+fn a_round_beyond_the_plan_goes_on_as_a_longer_plan_would() {
+    let lines =
+        |repetitions| format!("contenders = [1, 5]\nduration = \"1s\"\nrepetitions = {repetitions}\n");
+    let (short, long) = (plan(&lines(2)), plan(&lines(7)));
+    let rounds: Vec<_> = (1..=7).flat_map(|number| short.round(number)).collect();
+    assert_eq!(rounds, long.trials);
+    assert_eq!(rounds[..short.trials.len()], short.trials);
+}
+
+#[test]
+fn a_precision_says_until_when_to_repeat_and_the_preview_how_long_that_may_take() {
+    let lines = "contenders = 2\nduration = \"1s\"\nwarm_up = \"1s\"\nprecision = \"2.5 %\"\n";
+    let parsed = parsed(lines);
+    let precision = parsed.scenario.precision.unwrap();
+    assert!((precision.share - 0.025).abs() < 1e-12, "{precision:?}");
+    assert_eq!((parsed.scenario.repetitions, precision.repetitions_at_most), (3, 30));
+    let preview = Preview::of(&parsed);
+    let shown = preview.to_string();
+    assert!(
+        shown.contains("at least 9 trials, about ") && shown.contains("for ± 2.5 % at most 90 trials"),
+        "{shown}"
+    );
+    let json = serde_json::to_value(&preview).unwrap();
+    assert_eq!(
+        (json["trials"].as_array().unwrap().len(), &json["precision"]["trials_at_most"]),
+        (9, &90.into())
+    );
+}

@@ -20,7 +20,7 @@ use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
-use crate::report::{self, Style, View};
+use crate::report::{self, Style, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
@@ -186,9 +186,11 @@ impl Session {
         let sealed = writer.seal(run, judged)?;
         let stored = results::read(sealed.dir())?;
         let view = View::of(&stored);
+        let summary = Summary::of(&stored, &view);
+        sealed.summary(report::summary::FILE, &summary)?;
         draw(&view, sealed.dir());
         let path = sealed.publish()?;
-        print(&args, &stored, &view, &path, exit)?;
+        print(&args, &Outcome { stored: &stored, view: &view, summary: &summary, path: &path, exit })?;
         if outcome.ending == RunEnding::Aborted {
             return Err(Error::environment(format!(
                 "{}; what was measured till then is in {}",
@@ -263,12 +265,24 @@ fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
     }
 }
 
-fn print(args: &RunArgs, stored: &StoredRun, view: &View, path: &Path, exit: Exit) -> Result<(), Error> {
+/// What is printed of a run.
+struct Outcome<'a> {
+    stored: &'a StoredRun,
+    view: &'a View,
+    summary: &'a Summary,
+    /// Where it lies.
+    path: &'a Path,
+    exit: Exit,
+}
+
+fn print(args: &RunArgs, outcome: &Outcome<'_>) -> Result<(), Error> {
+    let Outcome { stored, view, summary, path, exit } = *outcome;
     if args.json {
         return output::json(&json!({
             "results": path,
             "exit_code": exit as u8,
             "run": stored.run,
+            "summary": summary,
             "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
         }));
     }

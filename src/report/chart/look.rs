@@ -265,10 +265,7 @@ fn by_strategy<'a>(cells: &[&'a Cell], holds: impl Fn(&Cell) -> bool) -> BTreeMa
 
 fn doubt(view: &View, strategy: usize, cells: &[&Cell]) -> String {
     let all = || cells.iter().flat_map(|cell| &cell.repetitions);
-    let why = all().find_map(|one| {
-        let invalid = one.invalid.as_ref().map(|why| format!("invalid: {why}"));
-        invalid.or_else(|| one.partial.as_ref().map(|why| format!("partial: {why}")))
-    });
+    let why = all().find_map(Repetition::unsound);
     let unsound = all().filter(|one| !one.is_sound()).count();
     let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
     format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())

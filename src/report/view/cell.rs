@@ -313,7 +313,14 @@ impl Repetition {
     /// Whether its figures count: neither invalid nor partial. A violation does not change the figures.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.invalid.is_none() && self.partial.is_none()
+        self.unsound().is_none()
+    }
+
+    /// Why its figures don't count; `None` where they do.
+    #[must_use]
+    pub fn unsound(&self) -> Option<String> {
+        let invalid = self.invalid.as_ref().map(|why| format!("invalid: {why}"));
+        invalid.or_else(|| self.partial.as_ref().map(|why| format!("partial: {why}")))
     }
 
     /// All requests per acquisition; `None` when nothing was acquired.
@@ -363,17 +370,24 @@ impl Repetition {
     }
 }
 
-/// `VIOLATED`, `held` or `unknown`. Trials whose figures do not count leave it unknown. A single contender has
-/// nobody to exclude, so there is no verdict on it.
+/// What these trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
+/// has nobody to exclude, so there is no verdict on it.
 #[must_use]
-pub fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
+pub fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
     let verdict = trials.iter().map(|one| one.judged.verdict.clone()).reduce(Verdict::and)?;
     match verdict {
-        Verdict::Violated(_) => Some("VIOLATED"),
+        Verdict::Violated(_) => Some(verdict),
         _ if contenders < 2 => None,
-        Verdict::Held if trials.iter().all(|one| one.is_sound()) => Some("held"),
-        _ => Some("unknown"),
+        Verdict::Held => Some(Verdict::unknown_if(trials.iter().filter_map(|one| one.unsound()).collect())),
+        Verdict::Unknown(_) => Some(verdict),
     }
+}
+
+/// The same in a word: `VIOLATED`, `held` or `unknown`.
+#[must_use]
+pub fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
+    let verdict = verdict(trials, contenders)?;
+    Some(if matches!(verdict, Verdict::Violated(_)) { "VIOLATED" } else { verdict.word() })
 }
 
 /// The faults of one trial and what followed.

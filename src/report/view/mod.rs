@@ -10,7 +10,7 @@ mod open;
 mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
-pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict_word};
+pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 pub use open::{Limit, OpenFigures};
 

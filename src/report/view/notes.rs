@@ -64,8 +64,9 @@ impl View {
             )
         });
         let saturated = (repetition.saturated > 0).then(|| {
-            let (longest, samples) = (format_micros(HIGHEST_US), counted(repetition.saturated, "sample was", "samples were"));
-            format!("too long: {name}, repetition {number}: {samples} longer than {longest}, and stand in every figure as that")
+            let samples = counted(repetition.saturated, "sample stands", "samples stand");
+            let longest = format_micros(HIGHEST_US);
+            format!("too long: {name}, repetition {number}: {samples} for {longest} and took longer")
         });
         let elections = repetition.elections.iter().map(|one| {
             format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))

@@ -1,0 +1,216 @@
+//! `summary.json`: for each strategy and number of contenders what its repetitions come to, for programs. The figures are
+//! those of the table, and more of them.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::View;
+use super::view::{Cell, Repetition, Spread, verdict};
+use crate::measure::{Latency, Measure};
+use crate::results::StoredRun;
+use crate::results::record::{Judged, Precision, Trial};
+use crate::verdict::Verdict;
+
+/// Its name in the directory of a run.
+pub const FILE: &str = "summary.json";
+
+/// The version of its layout. A field may be added without a new one.
+const VERSION: u32 = 1;
+
+/// What a run comes to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// What was judged of the run.
+    pub judged: Judged,
+    /// How precise the figures are; `None` where the scenario does not ask for it.
+    pub precision: Option<Precision>,
+    /// What must be said beside the figures: the lines below the table.
+    pub notes: Vec<String>,
+    /// One for each strategy and number of contenders that ran, in the scenario's order.
+    pub cells: Vec<CellSummary>,
+}
+
+/// One strategy at one number of contenders.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellSummary {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders, as the scenario says.
+    pub contenders: usize,
+    /// How many of them had a session, in the repetition with the fewest.
+    pub took_part: u64,
+    /// The load: `closed`, `batch` or `open`.
+    pub load: String,
+    /// How often it ran.
+    pub repetitions: Repetitions,
+    /// What its trials are judged as, all together; `None` of a single contender, who has nobody to exclude.
+    pub verdict: Option<Verdict>,
+    /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
+    pub why: Option<String>,
+    /// Counts over all repetitions.
+    pub totals: Totals,
+    /// Ratios of the measured phase by their names in `summary.csv`; those that no repetition measured are left out.
+    pub figures: BTreeMap<String, Aggregate>,
+    /// Each measure of which there are samples, by its name.
+    pub latencies: BTreeMap<Measure, LatencySummary>,
+}
+
+/// How often a combination ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Repetitions {
+    /// Trials that ran.
+    pub ran: usize,
+    /// Of those, the ones that are neither invalid nor partial. Figures are taken over these; where there is none, over
+    /// all, and then they tell little.
+    pub sound: usize,
+}
+
+/// Counts over all repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// Locks acquired.
+    pub acquired: u64,
+    /// Acquires that timed out.
+    pub timed_out: u64,
+    /// Waits that ended without the lock, or had not ended when the measured phase did.
+    pub unserved: u64,
+    /// Violations.
+    pub violations: u64,
+}
+
+/// What the repetitions gave for one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Aggregate {
+    /// The median.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many repetitions gave a value.
+    pub count: usize,
+    /// Whether it is a lower bound in one of them: waits that were not served could make it longer.
+    pub at_least: bool,
+}
+
+/// What the repetitions gave for one measure, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencySummary {
+    /// Samples, in all these repetitions together.
+    pub samples: u64,
+    /// The mean.
+    pub mean_us: Aggregate,
+    /// The smallest sample.
+    pub min_us: Aggregate,
+    /// The median.
+    pub p50_us: Aggregate,
+    /// The 90th percentile.
+    pub p90_us: Aggregate,
+    /// The 99th percentile.
+    pub p99_us: Aggregate,
+    /// The 99.9th percentile.
+    pub p999_us: Aggregate,
+    /// The largest sample.
+    pub max_us: Aggregate,
+}
+
+/// The JSON Schema of the file.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(Summary)
+}
+
+impl Summary {
+    /// Of a stored run, and of the view of it.
+    #[must_use]
+    pub fn of(stored: &StoredRun, view: &View) -> Self {
+        let trials: BTreeMap<usize, &Trial> =
+            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
+        Self {
+            schema_version: VERSION,
+            scenario: view.title.clone(),
+            judged: view.judged.clone(),
+            precision: stored.run.precision.clone(),
+            notes: view.notes(),
+            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &trials)).collect(),
+        }
+    }
+}
+
+fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSummary {
+    let of = |one: &Repetition| trials.get(&one.trial).copied();
+    let counting: Vec<&Trial> = cell.counting().filter_map(of).collect();
+    let verdict = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+    let load = cell.repetitions.iter().find_map(of).map(|trial| trial.spec.load.name());
+    CellSummary {
+        strategy: label.to_owned(),
+        contenders: cell.contenders,
+        took_part: cell.took_part(),
+        load: load.unwrap_or_default().to_owned(),
+        repetitions: Repetitions {
+            ran: cell.repetitions.len(),
+            sound: cell.repetitions.iter().filter(|one| one.is_sound()).count(),
+        },
+        why: verdict.as_ref().and_then(Verdict::why),
+        verdict,
+        totals: Totals {
+            acquired: cell.sum(|one| one.acquired),
+            timed_out: cell.sum(|one| one.timed_out),
+            unserved: cell.sum(Repetition::unserved),
+            violations: cell.violations(),
+        },
+        figures: figures(cell, &counting),
+        latencies: latencies(&counting),
+    }
+}
+
+/// Every ratio that follows from the counts, and the share of acquisitions that were overtaken.
+fn figures(cell: &Cell, counting: &[&Trial]) -> BTreeMap<String, Aggregate> {
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for trial in counting {
+        let derived = serde_json::to_value(trial.derived()).unwrap_or_default();
+        for (name, value) in derived.as_object().into_iter().flatten() {
+            values.entry(name.clone()).or_default().extend(value.as_f64());
+        }
+    }
+    values.insert("overtaken_share".into(), cell.counting().filter_map(|one| one.overtaken).collect());
+    let measured = values.into_iter().filter_map(|(name, values)| Some((name, aggregate(values, false)?)));
+    measured.collect()
+}
+
+fn latencies(counting: &[&Trial]) -> BTreeMap<Measure, LatencySummary> {
+    let mut values: BTreeMap<Measure, Vec<Latency>> = BTreeMap::new();
+    for (measure, latency) in counting.iter().flat_map(|trial| trial.latencies()) {
+        values.entry(measure).or_default().push(latency);
+    }
+    values.into_iter().filter_map(|(measure, each)| Some((measure, latency(&each)?))).collect()
+}
+
+fn latency(each: &[Latency]) -> Option<LatencySummary> {
+    let percentile = |quantile: f64, of: fn(&Latency) -> u64| {
+        let at_least = each.iter().any(|one| one.is_at_least(quantile));
+        aggregate(each.iter().map(|one| of(one) as f64), at_least)
+    };
+    let is_cut = each.iter().any(|one| one.is_at_least(1.0));
+    Some(LatencySummary {
+        samples: each.iter().map(|one| one.count).sum(),
+        mean_us: aggregate(each.iter().map(|one| one.mean_us), is_cut)?,
+        min_us: percentile(0.0, |one| one.min_us)?,
+        p50_us: percentile(0.5, |one| one.p50_us)?,
+        p90_us: percentile(0.9, |one| one.p90_us)?,
+        p99_us: percentile(0.99, |one| one.p99_us)?,
+        p999_us: percentile(0.999, |one| one.p999_us)?,
+        max_us: aggregate(each.iter().map(|one| one.max_us as f64), each.iter().any(|one| one.max_at_least))?,
+    })
+}
+
+fn aggregate(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Aggregate> {
+    let Spread { median, min, max, count } = Spread::of(values)?;
+    Some(Aggregate { median, min, max, count, at_least })
+}

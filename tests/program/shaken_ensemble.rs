@@ -1,0 +1,118 @@
+//! Ensembles that others disturb, or that do not let everybody in: nothing is dropped, and the results show it.
+
+use crate::support::ensemble;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
+use zklockbench::ensemble::{Installation, Local, LocalSpec, Places, Processes};
+use zklockbench::record::{Cause, Trial};
+
+const THREE: &str = "name = \"three\"
+strategies = [\"predecessor-watch\"]
+contenders = 4
+hold = \"100ms\"
+duration = \"4s\"
+repetitions = 3
+[ensemble]
+servers = 3
+";
+
+#[test]
+fn servers_that_stand_still_in_one_repetition_of_three_leave_all_three_and_the_result_shows_it() {
+    // Given a run in its second repetition
+    let bench = Bench::new();
+    let scenario = bench.scenario(THREE);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--no-progress"]);
+    eventually("one repetition has ended", Duration::from_secs(90), || child.has_said("[1/3]"));
+    std::thread::sleep(Duration::from_millis(1_500));
+    // When all servers stand still for a while
+    let servers = bench.servers();
+    assert_eq!(servers.len(), 3);
+    servers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    std::thread::sleep(Duration::from_millis(1_500));
+    servers.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    let (code, said) = child.end();
+    // Then each repetition is there and counts
+    let trials = bench.stored().trials;
+    assert_eq!(trials.len(), 3, "{said}");
+    for trial in &trials {
+        assert_eq!((&trial.cut_short, &trial.health.invalid), (&None, &None), "{said}");
+    }
+    // And the second one tells of it: somebody waited for as long, and the lock stood still
+    let longest = |trial: &Trial| trial.tallies.iter().map(|tally| tally.longest_wait_us).max().unwrap_or(0);
+    assert!(longest(&trials[1]) >= 1_400_000, "{}", longest(&trials[1]));
+    let stood = trials[1].standstill.as_ref().map(|stood| stood.lasted_us);
+    assert!(stood.is_some_and(|us| us >= 1_200_000), "{stood:?}");
+    assert_eq!((&trials[0].standstill, &trials[2].standstill), (&None, &None));
+    let table = std::fs::read_to_string(bench.results()[0].join("summary.md")).unwrap();
+    assert!(table.contains("standstill: predecessor-watch, 4 contenders, repetition 2: for 1."), "{table}");
+    assert!(!table.contains("2 of 3"), "{table}");
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// Files below a directory of that name.
+fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries
+        .flat_map(|path| if path.is_dir() { below(&path, name) } else { vec![path] })
+        .filter(|path| path.ends_with(name))
+        .collect()
+}
+
+/// Three servers each of which lets in ten connections of one host, and no more.
+async fn narrow(data: &Path) -> Local {
+    let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
+    let spec = LocalSpec { servers: 3, data_dir: Some(data.to_owned()), logs: None, apart: false };
+    let local = Local::start(&spec, &installation).await.unwrap();
+    for config in below(data, "zoo.cfg") {
+        let text = std::fs::read_to_string(&config).unwrap();
+        assert!(text.contains("maxClientCnxns=0"), "{text}");
+        std::fs::write(&config, text.replace("maxClientCnxns=0", "maxClientCnxns=10")).unwrap();
+    }
+    for server in 1..=3 {
+        local.kill(server).await.unwrap();
+        local.start(server).await.unwrap();
+        let mut told = local.whole().await;
+        for _ in 0..300 {
+            if told.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            told = local.whole().await;
+        }
+        told.unwrap();
+    }
+    local
+}
+
+#[tokio::test]
+async fn contenders_whom_no_server_lets_in_are_told_and_the_run_is_not_green() {
+    // Given servers that have room for 30 connections
+    let data = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
+    let local = narrow(data.path()).await;
+    let connect = local.connect();
+    // When 50 contenders come
+    let come = move || {
+        let bench = Bench::new();
+        let scenario = bench.scenario(
+            "name = \"crowd\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 50\nhold = \"20ms\"\n\
+             duration = \"2s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n",
+        );
+        let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect]);
+        let (said, table) = (stderr(&output), stdout(&output));
+        // Then the trial says how many took part, and counts as a part of what was asked for
+        let trial = bench.stored().trials.remove(0);
+        let took_part = trial.took_part();
+        assert!((20..=30).contains(&took_part), "{took_part}: {said}");
+        assert_eq!(trial.cut_short.as_ref().map(|cut| cut.cause), Some(Cause::TooFewSessions), "{said}");
+        assert!(trial.measured.acquired() > 0, "those who were let in measured all the same: {said}");
+        assert_eq!(trial.judged.verdict.word(), "unknown", "{said}");
+        let only = format!("only {took_part} of 50 contenders took part");
+        assert!(said.contains(&only), "{said}");
+        assert!(table.contains(&format!("{took_part} of 50")) && table.contains("1 partial"), "{table}");
+        assert_eq!(output.status.code(), Some(4), "{said}");
+    };
+    tokio::task::spawn_blocking(come).await.unwrap();
+}

@@ -1,0 +1,125 @@
+//! `summary.json`: what the repetitions of each strategy and number of contenders come to, for programs.
+
+use crate::support::{records, run_dirs};
+use std::fs;
+
+use zklockbench::measure::{Measure, new_histogram};
+use zklockbench::record::Trial;
+use zklockbench::report::{self, Style, Summary, View, summary};
+use zklockbench::results::{self, StoredRun};
+use zklockbench::units::{format_micros, number};
+
+/// Three repetitions, each of which acquired another number of locks in the same time; the last one is invalid.
+fn trials() -> Vec<Trial> {
+    let trial = |index: usize| {
+        let mut trial = records::trial(index);
+        trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+        trial.measured_us = 1_000_000 * (index as u64 + 1);
+        trial
+    };
+    let mut trials: Vec<Trial> = (0..3).map(trial).collect();
+    trials[2].health.invalid = Some("late".into());
+    trials
+}
+
+fn read(trials: &[Trial]) -> (StoredRun, View) {
+    let parent = tempfile::tempdir().unwrap();
+    let stored = results::read(&run_dirs::publish(parent.path(), trials)).unwrap();
+    let view = View::of(&stored);
+    (stored, view)
+}
+
+fn of(trials: &[Trial]) -> Summary {
+    let (stored, view) = read(trials);
+    Summary::of(&stored, &view)
+}
+
+#[test]
+fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
+    let summary = of(&trials());
+    let [cell] = summary.cells.as_slice() else { panic!("{summary:?}") };
+    assert_eq!((cell.contenders, cell.took_part, cell.load.as_str()), (3, 3, "closed"));
+    assert_eq!((cell.repetitions.ran, cell.repetitions.sound), (3, 2));
+    let acquired = trials()[0].measured.acquired() as f64;
+    let throughput = cell.figures["throughput_per_s"];
+    assert_eq!((throughput.min, throughput.max, throughput.count), (acquired / 2.0, acquired, 2));
+    assert_eq!((throughput.median, throughput.at_least), (0.75 * acquired, false));
+    // An invalid repetition leaves open what the sound ones say
+    assert_eq!(cell.verdict.as_ref().map(|verdict| verdict.word()), Some("unknown"));
+    assert_eq!(cell.why.as_deref(), Some("invalid: late"));
+}
+
+#[test]
+fn it_says_what_the_table_says() {
+    let (stored, view) = read(&trials());
+    let (summary, table) = (Summary::of(&stored, &view), report::terminal(&view, Style::default()));
+    let cell = &summary.cells[0];
+    let (throughput, wait) = (cell.figures["throughput_per_s"], &cell.latencies[&Measure::Wait]);
+    let shown = |us: f64| format_micros(us.round() as u64);
+    for expected in [
+        number(throughput.median),
+        format!("{}-{}", number(throughput.min), number(throughput.max)),
+        shown(wait.p50_us.median),
+        shown(wait.p99_us.median),
+        shown(wait.max_us.max),
+        shown(cell.latencies[&Measure::Handoff].p50_us.median),
+        number(cell.figures["fan_out"].median),
+        number(cell.figures["requests_per_acquisition"].median),
+        "2 of 3".to_owned(),
+        cell.verdict.as_ref().unwrap().word().to_owned(),
+    ] {
+        assert!(
+            table.split_whitespace().collect::<Vec<_>>().join(" ").contains(&expected),
+            "{expected}:\n{table}"
+        );
+    }
+    assert_eq!(summary.notes, view.notes());
+    assert_eq!(summary.judged, stored.run.judged);
+}
+
+#[test]
+fn percentiles_that_waits_without_the_lock_could_change_are_lower_bounds() {
+    let mut trials = trials();
+    let mut unserved = new_histogram();
+    (0..4).for_each(|_| unserved.record(2_000_000).unwrap());
+    trials[1].histograms.insert(Measure::Unserved, unserved);
+    // Of 10 waits 6 were served
+    let summary = of(&trials);
+    let wait = &summary.cells[0].latencies[&Measure::Wait];
+    assert_eq!(
+        [wait.p50_us, wait.p90_us, wait.p99_us, wait.max_us, wait.mean_us].map(|one| one.at_least),
+        [false, true, true, true, true]
+    );
+    assert!(!summary.cells[0].latencies[&Measure::Handoff].p99_us.at_least);
+    assert_eq!(summary.cells[0].totals.unserved, 4);
+}
+
+#[test]
+fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = results::RunWriter::create(parent.path(), "summed-up").unwrap();
+    let trials = trials();
+    trials.iter().for_each(|trial| writer.trial(trial).unwrap());
+    let sealed = writer.seal(records::run(3), records::held()).unwrap();
+    let stored = results::read(sealed.dir()).unwrap();
+    let whole = Summary::of(&stored, &View::of(&stored));
+    sealed.summary(summary::FILE, &whole).unwrap();
+    let dir = sealed.publish().unwrap();
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.join("summary.json")).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(summary::schema().as_value()).unwrap();
+    let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+    assert_eq!(wrong, [""; 0]);
+    assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
+    json["cells"][0].as_object_mut().unwrap().remove("repetitions");
+    assert!(!validator.is_valid(&json));
+    // And it can't be changed without being noticed
+    assert!(results::read(&dir).unwrap().run.files.contains_key("summary.json"));
+    fs::write(dir.join("summary.json"), "{}").unwrap();
+    assert!(results::read(&dir).unwrap_err().to_string().contains("summary.json: is not as it was written"));
+}
+
+#[test]
+fn without_a_trial_there_is_no_cell_and_nothing_goes_wrong() {
+    assert!(of(&[]).cells.is_empty());
+}
