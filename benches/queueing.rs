@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A lock is a server with one place; its service is the hold and the handoff to the next. Whoever finds it free waits for
-//! an uncontended acquire instead, which is added for the share that does. The limits are 10 % up to 70 % utilisation and
+//! an uncontended acquire instead, which is added for the share that does; so is the generator's own lateness, which is a part of
+//! every wait. The limits are 10 % up to 70 % utilisation and
 //! 20 % at 80 %, with at least 20,000 arrivals: fewer can't decide it.
 //!
 //! The ensemble is one of three servers in memory, started for the occasion, or that of `--connect` or
@@ -53,6 +54,9 @@ struct Args {
     /// Mean hold in milliseconds
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     hold_ms: u32,
+    /// Utilisations in percent; all of 30, 50, 70 and 80 when none is given
+    #[arg(long, value_delimiter = ',')]
+    utilisation: Vec<u32>,
     /// Sessions
     #[arg(long, default_value_t = 400)]
     contenders: u32,
@@ -103,7 +107,11 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
     let mut handoff_s = HANDOFF_S;
     let mut index = 0;
     for hold in ["fixed", "exponential"] {
-        for (utilisation, limit) in LIMITS {
+        let asked = |at: &(f64, f64)| {
+            args.utilisation.is_empty()
+                || args.utilisation.iter().any(|one| f64::from(*one) == (at.0 * 100.0).round())
+        };
+        for (utilisation, limit) in LIMITS.into_iter().filter(asked) {
             let spec = spec(args, hold, utilisation, handoff_s, index)?;
             index += 1;
             let entry =
@@ -175,6 +183,7 @@ impl Found {
         let moments = |measure| trial.histograms.get(&measure).map(moments);
         let (hold, handoff) = (moments(Measure::Hold)?, moments(Measure::Handoff)?);
         let (wait, uncontended) = (moments(Measure::Wait)?, moments(Measure::Uncontended)?);
+        let lateness = moments(Measure::Lateness)?;
         let arrivals = trial.arrived?.offered;
         let rate = arrivals as f64 / (trial.measured_us as f64 / 1e6) / trial.spec.locks as f64;
         let service = hold.mean_s + handoff.mean_s;
@@ -188,7 +197,7 @@ impl Found {
             handoff_s: handoff.mean_s,
             service_s: service,
             wait_s: wait.mean_s,
-            formula_s: queued + (1.0 - utilisation) * uncontended.mean_s,
+            formula_s: queued + (1.0 - utilisation) * uncontended.mean_s + lateness.mean_s,
         })
     }
 }

@@ -138,6 +138,15 @@ impl Measure {
         }
     }
 
+    /// Whether it is as long as the queue is, so that it says nothing where that goes on growing.
+    #[must_use]
+    pub fn is_of_the_queue(self) -> bool {
+        matches!(
+            self,
+            Self::Wait | Self::Unserved | Self::ClientWait | Self::Service | Self::ReadWait | Self::WriteWait
+        )
+    }
+
     /// The measure of that name, as read from a file.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Measure> {

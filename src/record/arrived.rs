@@ -23,4 +23,17 @@ pub struct Arrived {
 impl Arrived {
     /// Who achieves less than this share of what was offered has missed it; the rest may be chance.
     pub const ACHIEVED: f64 = 0.98;
+
+    /// Those of two trials together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            started: self.started + other.started,
+            served: self.served + other.served,
+            unserved: self.unserved + other.unserved,
+            dropped: self.dropped + other.dropped,
+            backlog_us: self.backlog_us + other.backlog_us,
+        }
+    }
 }

@@ -10,7 +10,7 @@ use super::View;
 use super::view::{Cell, Repetition, Spread, verdict};
 use crate::measure::{Latency, Measure};
 use crate::results::StoredRun;
-use crate::results::record::{Judged, Precision, Trial};
+use crate::results::record::{Arrived, Judged, Precision, Trial};
 use crate::verdict::Verdict;
 
 /// Its name in the directory of a run.
@@ -57,6 +57,9 @@ pub struct CellSummary {
     pub totals: Totals,
     /// Ratios of the measured phase by their names in `summary.csv`; those that no repetition measured are left out.
     pub figures: BTreeMap<String, Aggregate>,
+    /// Whether the queue of an open load grew in a repetition that counts. Its waits and their parts are left out then: they
+    /// would only say how long the trial was.
+    pub unstable: bool,
     /// Each measure of which there are samples, by its name.
     pub latencies: BTreeMap<Measure, LatencySummary>,
 }
@@ -82,6 +85,8 @@ pub struct Totals {
     pub unserved: u64,
     /// Violations.
     pub violations: u64,
+    /// What became of the arrivals of an open load; `None` for other loads.
+    pub arrivals: Option<Arrived>,
 }
 
 /// What the repetitions gave for one figure.
@@ -164,9 +169,18 @@ fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSu
             timed_out: cell.sum(|one| one.timed_out),
             unserved: cell.sum(Repetition::unserved),
             violations: cell.violations(),
+            arrivals: cell
+                .repetitions
+                .iter()
+                .filter_map(|one| Some(one.open.as_ref()?.arrived))
+                .reduce(Arrived::and),
         },
         figures: figures(cell, &counting),
-        latencies: latencies(&counting),
+        unstable: cell.is_unstable(),
+        latencies: latencies(&counting)
+            .into_iter()
+            .filter(|(measure, _)| !(cell.is_unstable() && measure.is_of_the_queue()))
+            .collect(),
     }
 }
 
