@@ -118,7 +118,13 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
             trial.strategy.label,
             contenders(trial.contenders)
         ),
-        &format!("measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"),
+        &if trial.load.open().is_some() {
+            "measure for longer, or let more arrive".to_owned()
+        } else {
+            format!(
+                "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
+            )
+        },
     )
 }
 

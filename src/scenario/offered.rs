@@ -1,6 +1,5 @@
 //! What an open load asks of its locks and sessions: arithmetic on the scenario, before anything runs.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Open, Replay};
@@ -62,15 +61,15 @@ fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration
     }
     let drawn = trial.hold.mean().as_secs_f64();
     let held: f64 = within().map(|arrival| arrival.hold.map_or(drawn, |hold| hold.as_secs_f64())).sum();
-    let mut asks: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut unnamed = 0;
+    let mut asks = vec![0_usize; replay.locks()];
+    let mut unnamed = 0_usize;
     for arrival in within() {
-        match arrival.lock {
-            Some(lock) => *asks.entry(lock).or_default() += 1,
+        match arrival.lock.and_then(|lock| asks.get_mut(lock)) {
+            Some(count) => *count += 1,
             None => unnamed += 1,
         }
     }
-    let most = asks.values().max().copied().unwrap_or(0) as f64;
+    let most = asks.iter().max().copied().unwrap_or(0) as f64;
     let hottest = (most + unnamed as f64 * open.popularity.hottest(trial.locks)) / count as f64;
     (Duration::try_from_secs_f64(held / count as f64).unwrap_or(Duration::MAX), hottest)
 }

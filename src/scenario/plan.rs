@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arrivals::Open;
+use super::arrivals::{Arrivals, Open};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{
     EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
@@ -32,20 +32,22 @@ impl Plan {
     /// scenario gives the same plan on every platform.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
-        let trials = (1..=scenario.repetitions).flat_map(|repetition| round(scenario, repetition)).collect();
+        let load = scaled_load(scenario);
+        let trials =
+            (1..=scenario.repetitions).flat_map(|repetition| round(scenario, &load, repetition)).collect();
         Self { scenario: scenario.clone(), trials }
     }
 
     /// The trials of that repetition, from 1, in the order of running: those of the plan, and those that would follow.
     #[must_use]
     pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
-        round(&self.scenario, repetition)
+        round(&self.scenario, &scaled_load(&self.scenario), repetition)
     }
 }
 
 /// Every combination once, in the order of running.
-fn round(scenario: &Scenario, repetition: u32) -> Vec<TrialSpec> {
-    let mut round = one_of_each(scenario, repetition);
+fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
+    let mut round = one_of_each(scenario, load, repetition);
     if scenario.order == Order::Shuffled {
         round.shuffle(&mut stream(scenario.seed, Purpose::Order, u64::from(repetition)));
     }
@@ -58,11 +60,12 @@ fn round(scenario: &Scenario, repetition: u32) -> Vec<TrialSpec> {
 }
 
 /// Every combination once, as written.
-fn one_of_each(scenario: &Scenario, repetition: u32) -> Vec<TrialSpec> {
+fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     let mut round = Vec::new();
     for strategy in &scenario.strategies {
         for contenders in &scenario.contenders {
-            round.push(trial(scenario, strategy, *contenders, repetition));
+            let load = offered(load, scenario.rate_of, *contenders);
+            round.push(trial(scenario, strategy, load, *contenders, repetition));
         }
     }
     // Counted as written, not as shuffled: another order leaves each trial its seed.
@@ -73,7 +76,13 @@ fn one_of_each(scenario: &Scenario, repetition: u32) -> Vec<TrialSpec> {
     round
 }
 
-fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repetition: u32) -> TrialSpec {
+fn trial(
+    scenario: &Scenario,
+    strategy: &StrategyChoice,
+    load: Load,
+    contenders: usize,
+    repetition: u32,
+) -> TrialSpec {
     let scale = scenario.time_scale;
     let stop = match scenario.stop {
         Stop::After(duration) => Stop::After(duration.mul_f64(scale)),
@@ -89,7 +98,7 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
         think: scenario.think.scaled(scale),
         read_ratio: scenario.read_ratio,
         depth: scenario.depth,
-        load: offered(scenario, contenders),
+        load,
         stop,
         ramp_up: scenario.ramp_up.mul_f64(scale),
         warm_up: scenario.warm_up.mul_f64(scale),
@@ -104,15 +113,20 @@ fn trial(scenario: &Scenario, strategy: &StrategyChoice, contenders: usize, repe
     }
 }
 
-/// The load of a trial with so many contenders, scaled.
-fn offered(scenario: &Scenario, contenders: usize) -> Load {
+/// The load with its times scaled, for all trials: what a file replays is long, and shared by them.
+fn scaled_load(scenario: &Scenario) -> Load {
     let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
-    let factor = match scenario.rate_of {
-        RateOf::All => 1.0,
-        RateOf::Each => float(contenders),
-    };
-    let arrivals = open.arrivals.clone().times(factor).scaled(scenario.time_scale);
-    Load::Open(Open { arrivals, ..open.clone() })
+    Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
+}
+
+/// The load of a trial with so many contenders.
+fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
+    match (load, rate_of) {
+        (Load::Open(open), RateOf::Each) => {
+            Load::Open(Open { arrivals: open.arrivals.clone().times(float(contenders)), ..open.clone() })
+        }
+        _ => load.clone(),
+    }
 }
 
 /// Its durations scaled; the label stays as written, because it names the strategy in every output.
@@ -227,7 +241,11 @@ impl TrialSpec {
         match (&self.load, self.stop) {
             (Load::Open(open), Stop::After(measured)) => {
                 let warm_up = open.arrivals.first_rate() * self.warm_up_at_most.as_secs_f64();
-                (warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64()) as u64
+                let drawn = warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64();
+                // What is replayed is kept as its file has it, too.
+                let kept =
+                    if let Arrivals::Replay(replay) = &open.arrivals { replay.count as u64 } else { 0 };
+                (drawn as u64).saturating_add(kept)
             }
             _ => 0,
         }

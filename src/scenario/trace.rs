@@ -240,7 +240,7 @@ mod tests {
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
             ("time,lock\n,1\n", "line 2: it has no time"),
-            ("time\n0\n1000000\n", "line 3: 1week 4days 13h 46m 40s after the first; a replay takes at most"),
+            ("time\n0\n1000000\n", "line 3: 11days 13h 46m 40s after the first; a replay takes at most"),
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),
             ("time,lock\n0,1\n1\n", "line 3: 1 cells where the first line has 2"),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::support::cards::CARDS;
 use zklockbench::catalog::ParamValue;
-use zklockbench::scenario::{Distribution, EnsembleChoice, Load, Order, Parsed, Plan, Preview, Stop, parse};
+use zklockbench::scenario::{
+    Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Plan, Popularity, Preview, Step,
+    Stop, TraceArrival, parse, parse_with_traces,
+};
 
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 
@@ -40,6 +43,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!((scenario.load, scenario.order), (Load::Closed, Order::Shuffled));
     assert_eq!(scenario.stop, Stop::After(Duration::from_secs(5)));
     assert_eq!((scenario.ramp_up, scenario.warm_up), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(scenario.warm_up_at_most, Duration::ZERO);
     assert_eq!((scenario.session_timeout, scenario.acquire_timeout), (Duration::from_secs(10), None));
     assert!((scenario.time_scale - 1.0).abs() < f64::EPSILON);
     assert!(scenario.read_ratio.abs() < f64::EPSILON);
@@ -274,4 +278,249 @@ fn a_precision_says_until_when_to_repeat_and_the_preview_how_long_that_may_take(
         (json["trials"].as_array().unwrap().len(), &json["precision"]["trials_at_most"]),
         (9, &90.into())
     );
+}
+
+/// The open load of every trial of such a scenario, in the order as written.
+fn open(lines: &str) -> Vec<Open> {
+    let plan = plan(&format!("load = \"open\"\nrepetitions = 1\norder = \"as-written\"\n{lines}"));
+    plan.trials.into_iter().map(|trial| trial.load.open().unwrap().clone()).collect()
+}
+
+#[test]
+fn an_open_load_has_poisson_arrivals_for_all_locks_alike_unless_said() {
+    let open = &open("contenders = 2\nrate = 40\nduration = \"5s\"\n")[0];
+    assert_eq!(open.arrivals, Arrivals::Poisson { rate: 40.0 });
+    assert_eq!((open.popularity, open.late), (Popularity::Uniform, Late::Keep));
+    assert_eq!(open.backlog_at_most, Duration::from_secs(30));
+}
+
+#[test]
+fn every_process_of_arrivals_is_read_with_its_parts() {
+    let arrivals =
+        |lines: &str| open(&format!("contenders = 2\nduration = \"5s\"\n{lines}"))[0].arrivals.clone();
+    let second = Duration::from_secs(1);
+    assert_eq!(arrivals("rate = 0.5\narrivals = \"constant\""), Arrivals::Constant { rate: 0.5 });
+    assert_eq!(
+        arrivals("rate = 4\narrivals = { bursts = { peak = 3, length = \"1s\" } }"),
+        Arrivals::Bursts { rate: 4.0, peak: 3.0, length: second }
+    );
+    assert_eq!(
+        arrivals("rate = 4\narrivals = { day = { amplitude = 1, period = \"1s\" } }"),
+        Arrivals::Day { rate: 4.0, amplitude: 1.0, period: second }
+    );
+    assert_eq!(
+        arrivals("arrivals = { ramp = { from = 0, to = 20.5 } }"),
+        Arrivals::Ramp { from: 0.0, to: 20.5 }
+    );
+    let step = |rate| Step { rate, lasts: second };
+    assert_eq!(
+        arrivals("arrivals = { steps = [{ rate = 1, for = \"1s\" }, { rate = 9, for = \"1s\" }] }"),
+        Arrivals::Steps(vec![step(1.0), step(9.0)])
+    );
+}
+
+#[test]
+fn a_rate_for_each_contender_is_multiplied_by_their_number() {
+    let rates: BTreeSet<_> = open("contenders = [2, 10]\nrate_each = 0.5\nduration = \"5s\"\n")
+        .iter()
+        .map(|open| open.arrivals.mean_rate(Duration::from_secs(5)) as u64)
+        .collect();
+    assert_eq!(rates, BTreeSet::from([1, 5]));
+}
+
+#[test]
+fn time_scale_multiplies_the_times_of_arrivals_and_divides_their_rates() {
+    let lines =
+        "contenders = 2\nduration = \"10s\"\ntime_scale = 0.1\nwarm_up = \"1s\"\nbacklog_at_most = \"5s\"\n";
+    let bursts = format!("{lines}rate = 40\narrivals = {{ bursts = {{ peak = 4, length = \"500ms\" }} }}\n");
+    let open = &open(&bursts)[0];
+    assert_eq!(open.arrivals, Arrivals::Bursts { rate: 400.0, peak: 4.0, length: Duration::from_millis(50) });
+    assert_eq!(open.backlog_at_most, Duration::from_secs(5));
+    let trial = &plan(&format!("load = \"open\"\n{bursts}")).trials[0];
+    assert_eq!(
+        (trial.warm_up, trial.warm_up_at_most),
+        (Duration::from_millis(100), Duration::from_millis(400))
+    );
+}
+
+#[test]
+fn a_warm_up_may_take_four_times_as_long_but_where_the_rate_changes() {
+    let longest = |lines: &str| {
+        plan(&format!("contenders = 2\nduration = \"10s\"\nwarm_up = \"2s\"\n{lines}")).trials[0]
+            .warm_up_at_most
+            .as_secs()
+    };
+    assert_eq!(longest(""), 8);
+    assert_eq!(longest("warm_up_at_most = \"3s\""), 3);
+    assert_eq!(longest("load = \"open\"\nrate = 1"), 8);
+    assert_eq!(longest("load = \"open\"\narrivals = { ramp = { from = 1, to = 2 } }"), 2);
+}
+
+/// The head with a replay of three arrivals at three of five locks, the last after 2 s, and these lines.
+fn replayed(lines: &str) -> Result<Parsed, String> {
+    let text = format!(
+        "{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"a.csv\" }}\nrepetitions = 2\nlocks = 5\n{lines}"
+    );
+    let held = Some(Duration::from_millis(100));
+    let traces = |file: &std::path::Path| match file.to_str() {
+        Some("a.csv") => Ok(vec![
+            TraceArrival { at_us: 0, lock: Some(4), hold: held },
+            TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None },
+            TraceArrival { at_us: 2_000_000, lock: Some(0), hold: held },
+        ]),
+        _ => Err("b.csv line 3: wrong; mend it".to_owned()),
+    };
+    parse_with_traces("x.toml", &text, &CARDS, &[], &traces)
+        .map_err(|wrong| wrong.machine()[0].message.clone())
+}
+
+#[test]
+fn a_replay_takes_as_long_as_its_file_and_needs_as_many_locks() {
+    let parsed = replayed("").unwrap();
+    let warnings = parsed.warnings.to_string();
+    assert!(parsed.warnings.len() == 1 && warnings.contains("only about 3 times"), "{warnings}");
+    let trial = Plan::of(&parsed.scenario).trials[0].clone();
+    assert_eq!(trial.stop, Stop::After(Duration::from_millis(2_001)));
+    let Arrivals::Replay(replay) = &trial.load.open().unwrap().arrivals else { panic!("{:?}", trial.load) };
+    assert_eq!((replay.count, replay.trace.len(), replay.trace[2].at_us), (3, 3, 2_000_000));
+    let shorter = Plan::of(&replayed("duration = \"1s\"\ntime_scale = 0.5\n").unwrap().scenario);
+    assert_eq!(shorter.trials[0].stop, Stop::After(Duration::from_millis(500)));
+    let refused = |lines: &str| replayed(lines).err();
+    assert_eq!(
+        refused("warm_up = \"1s\"\n").unwrap(),
+        "a replay has no `warm_up`: every arrival of its file is measured"
+    );
+    assert_eq!(refused("rate = 5\n").unwrap(), "`replay` says itself how many arrivals come");
+    assert_eq!(
+        refused("poll_interval = \"10s\"\ntime_scale = 0.0004\n").unwrap(),
+        "`time_scale` makes the 2s 1ms of a.csv shorter than 1ms"
+    );
+}
+
+#[test]
+fn a_replay_of_more_locks_than_there_are_and_a_file_that_is_wrong_are_told_at_their_places() {
+    let text = |file: &str| {
+        format!("{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"{file}\" }}\nlocks = 1\n")
+    };
+    let traces = |file: &std::path::Path| match file.to_str() {
+        Some("a.csv") => Ok(vec![TraceArrival { at_us: 0, lock: Some(4), hold: None }]),
+        Some("empty.csv") => Ok(Vec::new()),
+        _ => Err("b.csv line 3: wrong; mend it".to_owned()),
+    };
+    let told = |file: &str| {
+        let wrong = parse_with_traces("x.toml", &text(file), &CARDS, &[], &traces).unwrap_err().machine();
+        format!("{} {} => {}", wrong[0].position.line, wrong[0].message, wrong[0].help.clone().unwrap())
+    };
+    assert_eq!(told("a.csv"), "6 a.csv asks for 5 locks, but `locks` is 1 => write locks = 5");
+    assert_eq!(told("b.csv"), "5 b.csv line 3: wrong => mend it");
+    assert_eq!(told("empty.csv"), "5 empty.csv has no arrivals => name a file with at least one");
+}
+
+#[test]
+fn advice_on_what_a_lock_cannot_serve() {
+    let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = 100\nhold = \"10ms\"\n";
+    let advised = |more: &str| warnings(&format!("{lines}{more}\n"));
+    assert_eq!(advised("rate = 70"), [""; 0]);
+    assert_eq!(
+        advised("rate = 120"),
+        [
+            "8:8 at 120 arrivals a second, each with a hold of 10 ms, the lock would be held 120 % of the time: the queue \
+          will grow without end"
+        ]
+    );
+    assert_eq!(
+        advised("rate_each = 0.85"),
+        [
+            "8:13 at 85 arrivals a second, each with a hold of 10 ms, the lock would be held 85 % of the time: near \
+          saturation"
+        ]
+    );
+    // The most popular of a hundred locks gets 19 % of all
+    assert_eq!(advised("rate = 400\nlocks = 100"), [""; 0]);
+    assert_eq!(
+        advised("rate = 600\nlocks = 100\npopularity = { zipf = 1 }"),
+        [
+            "8:8 at 600 arrivals a second, each with a hold of 10 ms, the busiest of 100 locks would be held 116 % of the \
+          time: the queue will grow without end"
+        ]
+    );
+    // Right on average, and too much at the peak
+    for (arrivals, peak) in [
+        ("{ day = { amplitude = 0.8, period = \"60s\" } }\nrate = 60", "108 arrivals"),
+        ("{ ramp = { from = 1, to = 150 } }", "150 arrivals"),
+        ("{ steps = [{ rate = 1, for = \"55s\" }, { rate = 130, for = \"1s\" }] }", "130 arrivals"),
+    ] {
+        let said = advised(&format!("arrivals = {arrivals}"));
+        assert!(said.len() == 1 && said[0].contains(peak) && said[0].contains("a queue grows"), "{said:?}");
+    }
+}
+
+#[test]
+fn advice_on_pools_popularity_and_steps_that_mean_nothing() {
+    let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\n";
+    assert_eq!(
+        warnings(&format!("{lines}contenders = 5\nhold = \"50ms\"\nrate = 100\nlocks = 20\n")),
+        [
+            "6:14 5 contenders are too few: by Little's law 5.3 sessions are busy at a time (rate × (hold + 3 ms for the \
+          handoff))"
+        ]
+    );
+    assert_eq!(
+        warnings(&format!("{lines}contenders = 5\nrate = 10\npopularity = {{ zipf = 1 }}\n")),
+        ["8:14 one lock can't be more popular than others"]
+    );
+    let steps = "arrivals = { steps = [{ rate = 5, for = \"60s\" }, { rate = 9, for = \"60s\" }] }";
+    assert_eq!(
+        warnings(&format!("{lines}contenders = 5\n{steps}\n")),
+        ["4:12 the last step would begin after 1m, when it is over"]
+    );
+}
+
+#[test]
+fn the_preview_says_what_an_open_load_offers() {
+    let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nhold = \"10ms\"\nlocks = 4\n";
+    let preview = |more: &str| Preview::of(&parsed(&format!("{lines}{more}\n")));
+    let shown = preview("rate = 40").to_string();
+    for expected in [
+        "load: open, poisson, 4 locks alike, for 60 s\n",
+        "offered: 40 arrivals a second, about 2400 in all; the busiest lock is held 10 % of the time\n",
+    ] {
+        assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
+    }
+    let each =
+        preview("rate_each = 2\nlate = \"drop\"\narrivals = { bursts = { peak = 4, length = \"1s\" } }");
+    let shown = each.to_string();
+    for expected in [
+        "load: open, in bursts of 1 s at 4 times the rate, 4 locks alike, dropped where no contender is free, for 60 s\n",
+        "offered: with 10 contenders, 20 arrivals a second, about 1200 in all; the busiest lock is held 5 % of the time; at \
+         the peak 80 a second and 20 %\n",
+        "offered: with 20 contenders, 40 arrivals a second",
+    ] {
+        assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
+    }
+    let json = serde_json::to_value(&each).unwrap();
+    assert_eq!(json["offered"][0]["contenders"], 10);
+    assert_eq!(json["offered"][1]["arrivals"], 2400.0);
+}
+
+#[test]
+fn an_open_load_is_estimated_by_the_clock_and_by_what_it_leaves_behind() {
+    let seconds = |rate: u32| {
+        let lines =
+            format!("load = \"open\"\nduration = \"60s\"\ncontenders = 10\nhold = \"10ms\"\nrate = {rate}\n");
+        plan(&lines).trials[0].estimated_duration().as_secs()
+    };
+    // 13 ms each with the handoff: of 100 a second in 60 s, 78 s of work, of 1,000 more than the backlog may take.
+    assert_eq!((seconds(40), seconds(100), seconds(1_000)), (60, 78, 90));
+    let acquired = |rate: u32| {
+        let lines =
+            format!("load = \"open\"\nduration = \"60s\"\ncontenders = 10\nhold = \"10ms\"\nrate = {rate}\n");
+        plan(&lines)
+            .trials
+            .iter()
+            .find(|trial| trial.strategy.label == "parent-watch")
+            .unwrap()
+            .estimated_acquisitions()
+    };
+    assert!((acquired(40) - 2_400.0).abs() < 1.0 && (acquired(1_000) - 60.0 / 0.013).abs() < 1.0);
 }

@@ -11,6 +11,7 @@ name strategies contenders locks hold think read_ratio depth poll_interval load 
 warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
 clients watch uniform min max log-normal sigma median µ "naïve" [ensemble] [[strategies]] [[fault]] [fault]
 fault kind target contender at after_acquisitions times every jitter latency shape
+rate rate_each arrivals popularity late backlog_at_most warm_up_at_most
 "#;
 
 /// Separated by four spaces or a new line.
@@ -22,6 +23,9 @@ const VALUES: &str = r##"
 { log-normal = { median = "24h", sigma = 3 } }    ["polling", "no-lock"]    1979-05-27T07:32:00Z
 [{ name = "polling", poll_interval = "1ms" }]    "zk1:2181,[::1]:2181/a"    "://,/"    20ms    [[[[    "kill"
 "partition"    "delay"    "leader"    "holder"    [{ kind = "kill", at = "1s", duration = "1s" }]
+"open"    "open"    "poisson"    "bursts"    { bursts = { peak = 4.0, length = "5ms" } }    { zipf = 1.0 }    "drop"
+{ day = { amplitude = 0.8, period = "1ms" } }    { ramp = { from = 0, to = 0 } }    { replay = "a.csv" }    0.2
+{ steps = [{ rate = 1000000, for = "7d" }, { rate = 0, for = "1ms" }] }    { steps = [] }    { ramp = 3 }    1000000
 [{ kind = "crash", after_acquisitions = 3, times = 1000, every = "7d" }, 5]    { kind = "stall" }
 "##;
 
@@ -45,6 +49,23 @@ duration = "500ms"
 times = 3
 every = "1s"
 latency = "5ms"
+"#;
+
+const VALID_OPEN: &str = r#"name = "valid"
+strategies = ["predecessor-watch", "polling"]
+contenders = [1, 5]
+load = "open"
+rate = 4.5
+locks = 20
+popularity = { zipf = 1.0 }
+arrivals = { bursts = { peak = 4.0, length = "500ms" } }
+late = "drop"
+backlog_at_most = "5s"
+hold = "1ms"
+duration = "5s"
+warm_up = "1s"
+warm_up_at_most = "3s"
+time_scale = 0.5
 "#;
 
 fn in_bounds(diagnostics: &Diagnostics, text: &str) {
@@ -108,10 +129,20 @@ proptest! {
     }
 
     #[test]
+    fn valid_open_loads_with_lines_replaced(
+        changes in proptest::collection::vec((0usize..15, line()), 1..4)
+    ) {
+        let mut lines: Vec<_> = VALID_OPEN.split_inclusive('\n').map(str::to_owned).collect();
+        changes.into_iter().for_each(|(at, line)| lines[at] = line);
+        check(&lines.concat());
+    }
+
+    #[test]
     fn valid_files_with_characters_changed(
+        open: bool,
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<char>(), 0u8..3), 1..5)
     ) {
-        let mut text: Vec<char> = VALID.chars().collect();
+        let mut text: Vec<char> = if open { VALID_OPEN } else { VALID }.chars().collect();
         for (index, character, kind) in changes {
             let at = index.index(text.len());
             match kind {

@@ -6,7 +6,7 @@ use crate::support::cards::CARDS;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use zklockbench::catalog::LockCard;
-use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, Section};
+use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, OPEN_KEYS, PROCESSES, Section};
 use zklockbench::scenario::{reference, schema};
 use zklockbench::{fault, lock};
 
@@ -69,7 +69,10 @@ fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_va
         let default = &property["default"];
         assert!(!default.is_null() || !matches!(field.need, zklockbench::scenario::fields::Need::Default(_)));
         if field.section == Section::Top && !default.is_null() {
-            assert_eq!(complaints(&file(json!({ field.name: default }))), Vec::<String>::new());
+            let alone = json!({ field.name: default });
+            let within_open = json!({ "load": "open", "rate": 1, field.name: default });
+            let extra = if OPEN_KEYS.contains(&field.name) { within_open } else { alone };
+            assert_eq!(complaints(&file(extra)), Vec::<String>::new());
         }
     }
 }
@@ -104,8 +107,29 @@ fn what_the_reader_refuses_most_often_the_schema_refuses_too() {
         json!({ "ensemble": { "servers": 2 } }),
         json!({ "ensemble": { "servers": 3, "connect": "a:1" } }),
         json!({ "warmup": "1s" }),
+        json!({ "rate": 5 }),
+        json!({ "load": "open", "rate": 5, "rate_each": 1 }),
+        json!({ "load": "open", "rate": 5, "acquisitions": 5 }),
+        json!({ "load": "open", "rate": 5, "arrivals": { "ramp": { "from": 1, "to": 2 } } }),
+        json!({ "load": "open", "arrivals": { "bursts": { "peak": 4, "length": "1s" } } }),
+        json!({ "load": "open", "rate": 5, "arrivals": { "bursts": { "peak": 4 } } }),
+        json!({ "load": "open", "rate": 5, "arrivals": { "day": {}, "bursts": {} } }),
+        json!({ "load": "open", "rate": 5, "popularity": { "zipf": -1 } }),
     ] {
         assert!(!complaints(&file(wrong.clone())).is_empty(), "{wrong} passed");
+    }
+}
+
+#[test]
+fn every_process_of_arrivals_validates_as_its_example_has_it() {
+    for process in PROCESSES {
+        let example = toml::from_str::<toml::Value>(&format!("arrivals = {}", process.example)).unwrap();
+        let mut extra = serde_json::to_value(example).unwrap();
+        extra["load"] = json!("open");
+        if process.takes_rate {
+            extra["rate"] = json!(4.5);
+        }
+        assert_eq!(complaints(&file(extra)), Vec::<String>::new(), "{}", process.name);
     }
 }
 
@@ -120,4 +144,5 @@ fn the_reference_names_every_key_shape_strategy_and_parameter() {
         assert!(card.params.iter().all(|param| page.contains(&format!("| `{}` |", param.name))));
     }
     assert!(page.contains("log-normal"));
+    assert!(PROCESSES.iter().all(|process| page.contains(process.example)));
 }

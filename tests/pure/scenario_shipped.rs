@@ -71,3 +71,17 @@ fn quick_is_done_well_under_two_minutes() {
     assert_eq!(plan.trials.len(), 4 * 3 * 2);
     assert!(plan.estimated_duration() <= Duration::from_secs(80), "{:?}", plan.estimated_duration());
 }
+
+#[test]
+fn each_of_the_open_loads_is_done_in_about_two_minutes() {
+    let open = |(name, text): &(String, String)| {
+        let plan = Plan::of(&parsed(name, text).scenario);
+        let is_open = plan.trials.iter().all(|trial| trial.load.open().is_some());
+        (is_open || name.starts_with("coordinated")).then(|| (name.clone(), plan.estimated_duration()))
+    };
+    let open: Vec<_> = shipped().iter().filter_map(open).collect();
+    assert_eq!(open.len(), 6);
+    for (name, takes) in open {
+        assert!(takes <= Duration::from_secs(125), "{name} takes {takes:?}");
+    }
+}
