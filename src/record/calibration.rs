@@ -199,7 +199,8 @@ mod tests {
 
     fn server(role: &str, per_s: [f64; 2]) -> ServerFigures {
         let rate = |per_s| Saturation { per_s, count: 1, lasted_us: 1, generator_share: None };
-        let figures = |(request, per_s)| RequestFigures { request, alone: None, saturated: Some(rate(per_s)) };
+        let figures =
+            |(request, per_s)| RequestFigures { request, alone: None, saturated: Some(rate(per_s)) };
         ServerFigures {
             address: "zk:1".into(),
             role: role.into(),

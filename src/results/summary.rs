@@ -81,10 +81,7 @@ fn known<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> T + 's
 }
 
 /// A column whose value may be missing.
-fn maybe<T: Display>(
-    name: impl Into<String>,
-    value: impl Fn(&Row<'_>) -> Option<T> + 'static,
-) -> Column {
+fn maybe<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> Option<T> + 'static) -> Column {
     column(name, move |trial| value(trial).map(|value| value.to_string()))
 }
 

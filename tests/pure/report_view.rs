@@ -6,10 +6,11 @@ use crate::support::records;
 use zklockbench::check;
 use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Counted, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters, ServerInfo,
-    Tally, Trial, Violation,
+    Accounting, Counted, EnsembleInfo, Floor, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
+    ServerInfo, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
+use zklockbench::results::RunFile;
 
 fn run() -> Run {
     let server = |role: &str| ServerInfo {
@@ -198,4 +199,22 @@ fn a_run_that_was_cut_short_says_how_much_of_it_ran() {
 fn a_run_without_trials_gives_an_empty_view() {
     let view = View::of(&records::stored(&run(), &[]));
     assert!(view.cells.is_empty() && view.strategies.is_empty());
+}
+
+#[test]
+fn what_is_missing_of_the_floor_is_said_and_a_run_that_knew_of_no_floor_misses_none() {
+    let remarks = |floor| View::of(&records::stored(&Run { floor, ..run() }, &[])).remarks;
+    assert!(remarks(None).is_empty() && remarks(Some(records::floor())).is_empty());
+    let told = remarks(Some(Floor::not_measured("the servers were not warmed up (--cold)")));
+    assert_eq!(told, ["floor not measured: the servers were not warmed up (--cold)"]);
+    let part = Floor { missing: Some("no session on zk3:2181".into()), ..records::floor() };
+    assert_eq!(remarks(Some(part)), ["the floor is not that of all servers: no session on zk3:2181"]);
+}
+
+#[test]
+fn a_run_file_of_a_version_that_measured_no_floor_is_still_read() {
+    let mut file = serde_json::to_value(&records::stored(&run(), &[]).run).unwrap();
+    assert!(file.as_object_mut().unwrap().remove("floor").is_some());
+    let read: RunFile = serde_json::from_value(file).unwrap();
+    assert_eq!((read.run.floor, read.run.scenario.as_str()), (None, "demo"));
 }

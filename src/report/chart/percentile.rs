@@ -29,7 +29,13 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
             .to_owned()
     });
     let floor = floor(view, measure);
-    let under = floor.map(|floor| format!("Dashed: the floor, {}, a handoff without a lock (median of {}).", format_micros(floor.p50_us), floor.count));
+    let under = floor.map(|floor| {
+        format!(
+            "Dashed: the floor, {}, a handoff without a lock (median of {}).",
+            format_micros(floor.p50_us),
+            floor.count
+        )
+    });
     let said = [explain(measure)].into_iter().chain(under).chain(bound).collect::<Vec<_>>().join(" ");
     let said = caption_of(view, vec![said], shown);
     let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));

@@ -29,7 +29,9 @@ const LEGEND: &str = "handoff: from one session's call of delete to the arrival 
     node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
 
 fn timing(of: Option<Timing>) -> [String; 4] {
-    let Some(Timing { count, p50_us, p90_us, p99_us }) = of else { return [(); 4].map(|()| NOT_MEASURED.into()) };
+    let Some(Timing { count, p50_us, p90_us, p99_us }) = of else {
+        return [(); 4].map(|()| NOT_MEASURED.into());
+    };
     [format_micros(p50_us), format_micros(p90_us), format_micros(p99_us), count.to_string()]
 }
 
@@ -55,9 +57,16 @@ fn pairs(calibration: &Calibration) -> Grid {
         let server = calibration.servers.iter().find(|server| server.address == *address);
         server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
     };
-    let median = |of: Option<Timing>| of.map_or_else(|| NOT_MEASURED.to_owned(), |of| format_micros(of.p50_us));
+    let median =
+        |of: Option<Timing>| of.map_or_else(|| NOT_MEASURED.to_owned(), |of| format_micros(of.p50_us));
     let row = |pair: &PairFigures| {
-        vec![role(&pair.from), role(&pair.to), median(pair.handoff), median(pair.reply), median(pair.confirmed)]
+        vec![
+            role(&pair.from),
+            role(&pair.to),
+            median(pair.handoff),
+            median(pair.reply),
+            median(pair.confirmed),
+        ]
     };
     let columns = vec![
         words("deletes on"),
@@ -84,7 +93,8 @@ fn requests(server: &ServerFigures) -> Grid {
         ("close a session", server.session_close),
         ("ruok", server.ruok),
     ];
-    let rows = RawRequest::ALL.into_iter().map(of).chain(others.map(|(name, timing)| row(name, timing, None)));
+    let rows =
+        RawRequest::ALL.into_iter().map(of).chain(others.map(|(name, timing)| row(name, timing, None)));
     let columns = vec![
         words("alone"),
         numbers("p50", 0),
@@ -116,8 +126,11 @@ fn legend(calibration: &Calibration) -> String {
     let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
     let all = calibration.servers.iter().flat_map(|server| &server.requests);
     let bound = all.filter_map(|figures| figures.saturated.as_ref()).any(is_bound);
-    let bound =
-        if bound { " ≥: the generator had no processor time for more, so the server may take more;" } else { "" };
+    let bound = if bound {
+        " ≥: the generator had no processor time for more, so the server may take more;"
+    } else {
+        ""
+    };
     let writes = calibration.synced_writes_per_s.map_or_else(String::new, |per_s| {
         format!(" Synced writes, through the leader: {} a second.", number(per_s))
     });

@@ -73,7 +73,10 @@ fn floor(view: &View) -> String {
     let Some(floor) = &view.floor else { return String::new() };
     let told = |name: &str, what: &str, timing: Option<Timing>| {
         let Timing { count, p50_us, .. } = timing?;
-        Some(format!("{name}/floor: its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us)))
+        Some(format!(
+            "{name}/floor: its median as a multiple of {}, the median of {count} {what}",
+            format_micros(p50_us)
+        ))
     };
     let told = [
         told("handoff", "handoffs without a lock before the first trial", floor.handoff),

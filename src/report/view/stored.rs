@@ -110,7 +110,8 @@ fn remarks(run: &RunFile) -> Vec<String> {
 /// What is missing of the floor. A run of a version that did not know of floors misses none.
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
-    let what = if floor.handoff.is_some() { "the floor is not that of all servers" } else { "floor not measured" };
+    let what =
+        if floor.handoff.is_some() { "the floor is not that of all servers" } else { "floor not measured" };
     Some(format!("{what}: {why}"))
 }
 
