@@ -69,8 +69,7 @@ impl Handoffs {
         Ok(())
     }
 
-    /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other. A
-    /// round is not begun when the time is over, so all pairs have as many.
+    /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other.
     pub(super) async fn measure(&mut self, crew: &Crew, place: &str, slice: Slice) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
@@ -94,18 +93,25 @@ impl Handoffs {
             }
         };
         join_all(self.pairs.iter().map(create)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        for pair in &mut self.pairs {
+        let mut handed_over = Vec::with_capacity(self.pairs.len());
+        for pair in &self.pairs {
             let path = node(place, pair);
             let (holder, waiter) = (crew.session(pair.from, 0), crew.session(pair.to, 1));
-            let Handoff { event_us, reply_us, confirmed_us } =
-                crew.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?;
+            handed_over.push(crew.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?);
+        }
+        let mut acquired = Vec::with_capacity(self.uncontended.len());
+        for server in 0..self.uncontended.len() {
+            let alone = acquire_alone(crew.session(server, 0), &queue(place, server)).await;
+            acquired.push(crew.at(server, "uncontended acquire", alone)?);
+        }
+        // A round that is cut short in between leaves nothing, so all placements count as often.
+        for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {
             pair.handoff.saturating_record(event_us);
             pair.reply.saturating_record(reply_us);
             pair.confirmed.saturating_record(confirmed_us);
         }
-        for (server, samples) in self.uncontended.iter_mut().enumerate() {
-            let acquired = acquire_alone(crew.session(server, 0), &queue(place, server)).await;
-            samples.saturating_record(crew.at(server, "uncontended acquire", acquired)?);
+        for (samples, us) in self.uncontended.iter_mut().zip(acquired) {
+            samples.saturating_record(us);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub use crew::Site;
-pub use plan::Plan;
+pub use plan::{Plan, Slice};
 pub use saturation::{IN_FLIGHT, SESSIONS};
 
 use crate::clock;
@@ -30,7 +30,6 @@ use alone::Alone;
 use crew::Crew;
 use handoff::Handoffs;
 use nodes::Lists;
-use plan::Slice;
 use saturation::Saturated;
 
 /// What was measured.
@@ -190,9 +189,8 @@ async fn measure(crew: &Crew, site: &Site, plan: &Plan, figures: &mut Figures) -
     for server in 0..crew.servers.len() {
         nodes::prepare(crew, place, server).await?;
     }
-    if plan.rehearses {
-        let mut dropped = Figures::of(crew);
-        one_round(crew, site, &lists, plan, &mut dropped).await?;
+    if let Some(rehearsal) = plan.rehearsal() {
+        one_round(crew, site, &lists, &rehearsal, &mut Figures::of(crew)).await?;
     }
     for _ in 0..plan.rounds {
         one_round(crew, site, &lists, plan, figures).await?;

@@ -16,7 +16,7 @@ pub struct Slice {
 pub struct Plan {
     /// How often all of it is done, one after the other.
     pub rounds: u32,
-    /// Whether it is done once more before, for nothing: so that the servers have met every kind of request.
+    /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
     pub rehearses: bool,
     /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
     pub handoffs: Slice,
@@ -28,7 +28,8 @@ pub struct Plan {
 
 /// The parts of the time that handoffs, requests alone, and saturation get. The rest is for what cannot be cut short:
 /// preparing, and deleting what was created.
-const SHARES: [f64; 3] = [0.35, 0.35, 0.2];
+const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
+const REHEARSAL: u32 = 8;
 /// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
 const ALONE: u32 = 13;
 /// What is saturated on each server.
@@ -43,7 +44,8 @@ impl Plan {
         // A short one has no time for rounds that would each be a handful of samples.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
         let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
-        let [handoffs, alone, saturation] = SHARES.map(|share| budget.mul_f64(share) / (rounds + 1));
+        let in_a_round = |share| budget.mul_f64(share) * REHEARSAL / (rounds * REHEARSAL + 1);
+        let [handoffs, alone, saturation] = SHARES.map(in_a_round);
         Self {
             rounds,
             rehearses: true,
@@ -51,6 +53,21 @@ impl Plan {
             alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
             saturation: saturation / servers / SATURATED,
         }
+    }
+
+    /// What is done before, and for nothing; `None` where nothing is to be.
+    pub(super) fn rehearsal(&self) -> Option<Self> {
+        let short = |slice: Slice| Slice {
+            lasts: slice.lasts / REHEARSAL,
+            rounds: (slice.rounds / u64::from(REHEARSAL)).max(1),
+        };
+        self.rehearses.then(|| Self {
+            rounds: 1,
+            rehearses: false,
+            handoffs: short(self.handoffs),
+            alone: short(self.alone),
+            saturation: self.saturation / REHEARSAL,
+        })
     }
 }
 
@@ -66,8 +83,10 @@ mod tests {
             let budget = Duration::from_secs(seconds);
             let plan = Plan::within(budget, servers);
             let servers = u32::try_from(servers).unwrap();
-            let a_round = plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers;
-            prop_assert!(a_round * (plan.rounds + u32::from(plan.rehearses)) <= budget);
+            let a_round = |plan: &Plan| {
+                plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers
+            };
+            prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal().unwrap()) <= budget);
             prop_assert!(plan.saturation > Duration::ZERO && plan.alone.rounds > 0);
         }
     }

@@ -26,7 +26,7 @@ use crate::{fault, lock};
 
 /// For how long it is measured when nobody says otherwise.
 const BUDGET: Duration = Duration::from_secs(40);
-const QUICK: Duration = Duration::from_secs(4);
+const QUICK: Duration = Duration::from_secs(6);
 
 /// Calibrates.
 ///

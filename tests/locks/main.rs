@@ -12,6 +12,7 @@
 mod acquire_endings;
 mod batch_totals;
 mod broken_connections;
+mod calibration;
 mod closed_loop;
 mod conformance;
 mod curator_troubles;

@@ -9,6 +9,7 @@
     reason = "what prepares a test may stop it at once, and what it measured is worth reading"
 )]
 
+mod calibration;
 mod command_line;
 mod compose;
 mod endurance;

@@ -1,7 +1,7 @@
 //! Charts: what each shows, and that none invents or hides anything.
 
 use crate::support::drawn::texts;
-use crate::support::views;
+use crate::support::{records, views};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -49,6 +49,21 @@ fn a_whole_run_gives_six_charts_each_as_svg_and_png() {
     for file in &drawn.files {
         let bytes = std::fs::read(file).unwrap();
         assert!(bytes.starts_with(b"<svg ") || bytes.starts_with(b"\x89PNG"), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_floor_is_a_dashed_line_on_the_chart_of_handoffs_and_on_no_other() {
+    let mut view = view(&["predecessor-watch", "polling"], &[2, 10]);
+    let without = drawn(&view).0;
+    view.floor = Some(records::floor());
+    let with = drawn(&view).0;
+    let handoffs = "handoff-by-percentile-n10";
+    assert!(with[handoffs].contains("floor: 1 ms"));
+    assert!(texts(&with[handoffs]).join(" ").contains("Dashed: the floor, 1 ms, a handoff without a lock"));
+    for (name, chart) in &without {
+        assert!(!chart.contains("floor"), "{name}");
+        assert!(name == handoffs || *chart == with[name], "{name}");
     }
 }
 

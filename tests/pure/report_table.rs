@@ -2,7 +2,7 @@
 
 use crate::support::views::{FIVE, cell, line, samples, view};
 use crate::support::{records, views};
-use zklockbench::record::{Counted, Standstill};
+use zklockbench::record::{Counted, Floor, Standstill};
 use zklockbench::report::{Style, View, accounting_table, markdown, terminal};
 use zklockbench::verdict::Verdict;
 
@@ -295,6 +295,53 @@ fn a_table_fits_the_terminal_and_says_which_columns_that_cost() {
         assert!(shown.contains("Left out at this width: fairness"), "{shown}");
     }
     assert!(!terminal(&view, PLAIN).contains("Left out"));
+}
+
+#[test]
+fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
+    // Given handoffs of 1.5 ms above a floor of 1 ms, and uncontended acquires of 3 ms above 2 ms
+    let mut view = known();
+    let trial = &mut view.cells[0].repetitions[0];
+    trial.handoff = Some(records::histogram(&[1_500]));
+    trial.uncontended = Some(records::histogram(&[5_000]));
+    view.floor = Some(records::floor());
+    // When it is shown, in a terminal and as Markdown
+    for shown in [terminal(&view, PLAIN), markdown(&view)] {
+        // Then each is a multiple of its own floor, and it is said what that is
+        assert!(shown.contains("handoff/floor") && shown.contains("uncontended/floor"), "{shown}");
+        assert!(shown.contains("1.5×") && shown.contains("2.5×"), "{shown}");
+        let said =
+            "handoff/floor: its median as a multiple of 1 ms, the median of 270 handoffs without a lock";
+        assert!(shown.contains(said), "{shown}");
+    }
+    // And where no floor was measured, or nothing to compare, there is neither column nor word of it
+    for floor in [None, Some(Floor::not_measured("why"))] {
+        view.floor = floor;
+        assert!(!terminal(&view, PLAIN).contains("floor"));
+    }
+}
+
+#[test]
+fn a_row_that_lacks_a_handoff_has_a_dash_beside_the_multiples_of_others() {
+    let mut view = view(&["polling"], &[1, 4]);
+    view.floor = Some(records::floor());
+    let shown = terminal(&view, PLAIN);
+    let heading = words(&shown, "handoff/floor");
+    assert!(heading.len() > 3 && shown.contains('×'), "{shown}");
+    assert!(!words(&shown, "polling  ").iter().any(|word| word.ends_with('×')), "{shown}");
+}
+
+#[test]
+fn a_table_with_multiples_fits_the_terminal_too() {
+    let mut view = view(&FIVE, &[1, 10, 100]);
+    view.floor = Some(records::floor());
+    for width in [80, 100, 120, 160] {
+        let shown = terminal(&view, Style { colour: false, width: Some(width) });
+        let table: Vec<&str> = shown.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+        assert!(table.iter().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
+        // The multiple goes before the handoff itself
+        assert!(table[0].contains("handoff p50") || !table[0].contains("handoff/floor"), "{shown}");
+    }
 }
 
 #[test]

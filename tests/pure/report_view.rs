@@ -6,10 +6,11 @@ use crate::support::records;
 use zklockbench::check;
 use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
-    Accounting, Counted, EnsembleInfo, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters, ServerInfo,
-    Tally, Trial, Violation,
+    Accounting, Counted, EnsembleInfo, Floor, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
+    ServerInfo, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
+use zklockbench::results::RunFile;
 
 fn run() -> Run {
     let server = |role: &str| ServerInfo {
@@ -248,4 +249,22 @@ fn how_precise_a_run_is_stands_among_its_notes() {
         "precision: ± 2 % was asked for and is not reached after 7 repetitions; of polling, 2 contenders too few sound \
          repetitions measured anything"
     );
+}
+
+#[test]
+fn what_is_missing_of_the_floor_is_said_and_a_run_that_knew_of_no_floor_misses_none() {
+    let remarks = |floor| View::of(&records::stored(&Run { floor, ..run() }, &[])).remarks;
+    assert!(remarks(None).is_empty() && remarks(Some(records::floor())).is_empty());
+    let told = remarks(Some(Floor::not_measured("the servers were not warmed up (--cold)")));
+    assert_eq!(told, ["floor not measured: the servers were not warmed up (--cold)"]);
+    let part = Floor { missing: Some("no session on zk3:2181".into()), ..records::floor() };
+    assert_eq!(remarks(Some(part)), ["the floor is not that of all servers: no session on zk3:2181"]);
+}
+
+#[test]
+fn a_run_file_of_a_version_that_measured_no_floor_is_still_read() {
+    let mut file = serde_json::to_value(&records::stored(&run(), &[]).run).unwrap();
+    assert!(file.as_object_mut().unwrap().remove("floor").is_some());
+    let read: RunFile = serde_json::from_value(file).unwrap();
+    assert_eq!((read.run.floor, read.run.scenario.as_str()), (None, "demo"));
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use zklockbench::measure::{Measure, Outcome, RequestKind};
 use zklockbench::record::Trial;
+use zklockbench::results::RunWriter;
 
 type Row = BTreeMap<String, String>;
 
@@ -44,6 +45,23 @@ fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
     for (column, cell) in &rows[0] {
         let word = WORDS.contains(&column.as_str());
         assert!(cell.is_empty() || word != cell.parse::<f64>().is_ok(), "{column}: {cell}");
+    }
+}
+
+#[test]
+fn medians_are_compared_with_the_floor_where_one_was_measured() {
+    let parent = tempfile::tempdir().unwrap();
+    let trials = [records::trial(0), records::trial_without_measurements(1)];
+    for (name, floor, expected) in [("with", Some(records::floor()), "1.1"), ("without", None, "")] {
+        let mut writer = RunWriter::create(parent.path(), name).unwrap();
+        floor.into_iter().for_each(|floor| writer.compare_with(floor));
+        trials.iter().for_each(|trial| writer.trial(trial).unwrap());
+        let path = writer.seal(records::run(2), records::held()).unwrap().publish().unwrap();
+        let rows = rows(&path.join("summary.csv"));
+        // Handoffs of 1.1 ms in the middle, above a floor of 1 ms
+        assert_eq!(rows[0]["handoff_p50_over_floor"], expected);
+        // And no uncontended acquire
+        assert_eq!((&*rows[0]["uncontended_p50_over_floor"], &*rows[1]["handoff_p50_over_floor"]), ("", ""));
     }
 }
 

@@ -1,0 +1,219 @@
+//! What the raw ensemble does, without any lock, and the floor that follows.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zklockbench::calibrate::{Measured, Plan, Site, Slice, calibrate, floor};
+use zklockbench::error::Error;
+use zklockbench::load::Workspace;
+use zklockbench::record::{RawRequest, ServerFigures, Timing};
+use zklockbench::zk::keep_awake::EVERY;
+use zklockbench::zk::{Access, Target};
+
+use crate::support::ensemble::{self, Alone};
+use crate::support::trials::unique;
+
+/// A place on servers that nobody else uses meanwhile.
+struct Ground {
+    alone: Alone,
+    target: Target,
+    workspace: Workspace,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        let alone = ensemble::alone().await;
+        let target = Target { connect: alone.connect(), access: Access::default() };
+        let workspace = Workspace::create(target.clone(), &unique("calibration")).await.unwrap();
+        Self { alone, target, workspace }
+    }
+
+    fn site(&self, place: &str) -> Site {
+        Site {
+            target: self.target.clone(),
+            servers: self.alone.addresses(),
+            place: place.to_owned(),
+            keep_awake: Some(EVERY),
+        }
+    }
+
+    async fn calibrate(&self, plan: Plan, stop: &CancellationToken) -> Result<Measured, Error> {
+        calibrate(self.site(self.workspace.root()), plan, stop).await
+    }
+
+    /// How many ephemeral nodes the servers still have.
+    async fn ephemerals(&self) -> i64 {
+        let mut most = 0;
+        for server in self.alone.addresses() {
+            let mntr = zklockbench::zk::admin::mntr(&server).await.unwrap();
+            most = most.max(mntr.number("zk_ephemerals_count").unwrap());
+        }
+        most
+    }
+
+    /// Removes what is left, and says what it was.
+    async fn tidy(self) -> Vec<String> {
+        let client = self.target.client(Duration::from_secs(10)).await.unwrap();
+        let left = client.list_children(self.workspace.root()).await.unwrap();
+        self.workspace.close().await.unwrap();
+        left
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// So many of everything, however long it takes.
+fn exactly(handoffs: u64, alone: u64, rounds: u32) -> Plan {
+    Plan {
+        rounds,
+        rehearses: true,
+        handoffs: Slice { lasts: LONG, rounds: handoffs },
+        alone: Slice { lasts: LONG, rounds: alone },
+        saturation: Duration::from_millis(100),
+    }
+}
+
+fn p50(timing: Option<Timing>) -> f64 {
+    timing.unwrap().p50_us as f64
+}
+
+fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
+    p50(server.of(request).unwrap().alone)
+}
+
+#[tokio::test]
+async fn the_figures_of_a_calibration_fit_together() {
+    // Given servers that are warm enough, and a calibration that is told how much to measure
+    let ground = Ground::new().await;
+    let never = CancellationToken::new();
+    ground.calibrate(exactly(40, 40, 1), &never).await.unwrap();
+    let second = Ground { workspace: ground.workspace.clone(), ..ground };
+    let place = second.workspace.place("again").await.unwrap();
+    // When it has measured
+    let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
+    // Then there is as much of everything as it was told
+    assert!(measured.missing.is_empty(), "{:?}", measured.missing);
+    assert_eq!((measured.servers.len(), measured.pairs.len()), (3, 9));
+    let count = |timing: Option<Timing>| timing.unwrap().count;
+    for pair in &measured.pairs {
+        assert_eq!([pair.handoff, pair.reply, pair.confirmed].map(count), [80; 3], "{pair:?}");
+    }
+    let floor = &measured.floor;
+    let counts = [floor.handoff, floor.handoff_same_server, floor.handoff_other_server, floor.uncontended];
+    assert_eq!(counts.map(count), [720, 240, 480, 240]);
+    for server in &measured.servers {
+        for request in &server.requests {
+            assert_eq!(count(request.alone), 120, "{request:?}");
+            assert!(request.saturated.unwrap().count > 0, "{request:?}");
+        }
+        let others = [server.watch, server.session_open, server.session_close];
+        assert_eq!(others.map(count), [120; 3]);
+        assert_eq!(count(server.ruok), 60);
+    }
+    // And what consists of something else does not take less: a handoff has a round trip in it
+    let handoff = p50(floor.handoff);
+    for server in &measured.servers {
+        println!("{} {}: {}", server.address, server.role, alone(server, RawRequest::Exists));
+        assert!(alone(server, RawRequest::Exists) < handoff, "{server:?}\n{floor:?}");
+        // A quarter is left to chance, because others use this machine meanwhile
+        let of = |request| alone(server, request);
+        let (short, long) = (of(RawRequest::GetChildren1), of(RawRequest::GetChildren1000));
+        assert!(short < long, "1,000 names: {long}, 1 name: {short}");
+        let opened = p50(server.session_open);
+        assert!(of(RawRequest::Exists) < opened, "a session takes several round trips: {opened}");
+    }
+    let mean = |of: &dyn Fn(&ServerFigures) -> f64| measured.servers.iter().map(of).sum::<f64>() / 3.0;
+    let (delete, read) =
+        (mean(&|one| alone(one, RawRequest::Delete)), mean(&|one| alone(one, RawRequest::GetChildren1)));
+    let watch = mean(&|one| p50(one.watch));
+    println!("handoff {handoff}, delete {delete}, watch {watch}, getChildren {read}");
+    assert!(handoff < 1.5 * (delete + watch), "handoff {handoff}, delete {delete}, watch {watch}");
+    let (uncontended, create) = (p50(floor.uncontended), mean(&|one| alone(one, RawRequest::Create)));
+    assert!(uncontended > 0.75 * (create + read), "{uncontended}: create {create}, getChildren {read}");
+    let confirmed = measured.pairs.iter().map(|pair| (p50(pair.handoff), p50(pair.confirmed)));
+    confirmed.for_each(|(event, read)| assert!(event < read, "{event} {read}"));
+    // And one server leads
+    assert_eq!(measured.servers.iter().filter(|server| server.leads()).count(), 1);
+    assert_eq!(second.ephemerals().await, 0);
+    second.tidy().await;
+}
+
+#[tokio::test]
+async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
+    let ground = Ground::new().await;
+    let place = ground.workspace.place("floor").await.unwrap();
+    let within = Duration::from_millis(1_200);
+    let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
+    println!("{measured:?}");
+    assert_eq!(measured.missing, None);
+    // Rounds are whole: three servers have nine pairs
+    let [all, same, other] = [measured.handoff, measured.handoff_same_server, measured.handoff_other_server]
+        .map(|timing| timing.unwrap().count);
+    assert!(all >= 18 && all == same + other && other == 2 * same, "{measured:?}");
+    assert!(measured.took_us < 1_500_000, "{measured:?}");
+    assert_eq!(ground.ephemerals().await, 0);
+    ground.workspace.clear(&place).await.unwrap();
+    assert!(ground.tidy().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_and_the_others_are_measured() {
+    let ground = Ground::new().await;
+    let place = ground.workspace.place("floor").await.unwrap();
+    let mut site = ground.site(&place);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    site.servers[0].clone_from(&silent);
+    let measured = floor(site, Duration::from_secs(3), &CancellationToken::new()).await;
+    assert!(measured.handoff.is_some(), "{measured:?}");
+    assert!(measured.missing.unwrap().starts_with(&format!("no session on {silent}")));
+    ground.tidy().await;
+}
+
+#[tokio::test]
+async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    let site = Site {
+        target: Target { connect: silent.clone(), access: Access::default() },
+        servers: vec![silent.clone()],
+        place: "/nowhere".into(),
+        keep_awake: None,
+    };
+    let measured = floor(site, Duration::from_secs(1), &CancellationToken::new()).await;
+    assert_eq!((measured.handoff, measured.uncontended), (None, None));
+    assert!(measured.missing.unwrap().contains(&silent));
+    assert!(measured.took_us < 1_500_000);
+}
+
+#[tokio::test]
+async fn a_calibration_that_is_interrupted_leaves_no_session_and_no_node_of_one() {
+    let ground = Ground::new().await;
+    let stop = CancellationToken::new();
+    let soon = async {
+        // In the middle of it: its lists of a thousand names are there
+        while ground.ephemerals().await < 1_000 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(ground.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
+    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert_eq!(ground.ephemerals().await, 0);
+    // What is left is the caller's to remove, as after a run
+    let root = ground.workspace.root().to_owned();
+    let client = ground.target.client(Duration::from_secs(10)).await.unwrap();
+    ground.tidy().await;
+    assert_eq!(client.check_stat(&root).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_request_that_fails_ends_a_calibration_with_what_and_where() {
+    let ground = Ground::new().await;
+    let site = ground.site("/there/is/no/such/place");
+    let ended = calibrate(site, exactly(1, 1, 1), &CancellationToken::new()).await;
+    let Err(Error::Environment(why)) = ended else { panic!("{ended:?}") };
+    assert!(why.starts_with("create on 127.0.0.1:") && why.ends_with("no node"), "{why}");
+    assert_eq!(ground.ephemerals().await, 0);
+    ground.tidy().await;
+}

@@ -1,0 +1,171 @@
+//! `calibrate`, and the floor that every run measures.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use zklockbench::load::leftovers;
+use zklockbench::measure::{Latency, Measure};
+use zklockbench::results::read_calibration;
+use zklockbench::zk::{Access, Target};
+
+use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use crate::support::{depth, ensemble};
+
+fn left_on(connect: &str) -> usize {
+    let target = Target { connect: connect.into(), access: Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(leftovers(&target)).unwrap().len()
+}
+
+#[test]
+fn a_quick_calibration_on_servers_of_its_own_is_what_its_schema_says() {
+    // Given the schema
+    let bench = Bench::new();
+    let schema: Value = serde_json::from_slice(&bench.output(&["schema", "calibration"]).stdout).unwrap();
+    // When servers are started, measured and ended
+    let output = bench.output(&["calibrate", "--quick", "--json", "--servers", "3", "--data-dir", "data"]);
+    // Then what is printed is what the schema says, and what lies in the directory
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> =
+        validator.iter_errors(&printed["calibration"]).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let dir = bench.path(printed["results"].as_str().unwrap());
+    let stored = read_calibration(&dir).unwrap();
+    assert_eq!(serde_json::to_value(&stored).unwrap(), printed["calibration"]);
+    let calibration = stored.calibration;
+    assert!(calibration.ensemble.starts_cold, "as the tests want it");
+    assert!(calibration.floor.handoff.is_some() && calibration.synced_writes_per_s.is_some());
+    assert_eq!((calibration.servers.len(), calibration.pairs.len()), (3, 9));
+    assert!(dir.join("server-logs/server-3.log").is_file());
+    assert!(bench.servers().is_empty());
+}
+
+#[test]
+fn on_somebody_elses_ensemble_it_prints_tables_and_leaves_no_node() {
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    for part in
+        ["handoff, sessions on two servers", "uncontended acquire", "getChildren (1,000 names)", "results: "]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(left_on(&connect), 0);
+}
+
+#[test]
+fn interrupted_it_leaves_no_node_and_no_result() {
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let child = bench.watch(&["calibrate", "--connect", &connect]);
+    eventually("it measures", Duration::from_secs(30), || child.has_said("measuring for 40 s"));
+    eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(child.pid(), Signal::INT);
+    let (code, said) = child.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(left_on(&connect), 0);
+    assert!(bench.results().is_empty());
+    assert_eq!(std::fs::read_dir(bench.path("results")).unwrap().count(), 0);
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused_before_anything_is_started() {
+    let bench = Bench::new();
+    for (wrong, told) in [
+        (["--servers", "4"], "4"),
+        (["--connect", "zk1:port"], "zk1:port"),
+        (["--budget", "10"], "no unit"),
+        (["--budget", "2h"], "1s to 1h"),
+    ] {
+        let output = bench.output(&["calibrate", wrong[0], wrong[1]]);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{wrong:?}: {}", stderr(&output));
+    }
+    assert!(bench.results().is_empty());
+}
+
+const CONTENDED: &str = "name = \"floored\"
+strategies = [\"predecessor-watch\"]
+contenders = [1, 3]
+hold = \"5ms\"
+duration = \"1s\"
+repetitions = 1
+";
+
+#[test]
+fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
+    // Given a run that was not asked to leave its servers cold
+    let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
+    let scenario = bench.scenario(CONTENDED);
+    let mut run = bench.command(&["run", scenario.to_str().unwrap(), "--connect", &connect]);
+    let output = run.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // Then it has a floor, of which the medians in table and summary are multiples
+    let stored = bench.stored();
+    let floor = stored.run.floor.clone().unwrap();
+    assert_eq!(floor.missing, None);
+    let (said, summary) = (stdout(&output), bench.results()[0].join("summary.csv"));
+    let mut rows = csv::Reader::from_path(summary).unwrap();
+    let header = rows.headers().unwrap().clone();
+    for (trial, row) in stored.trials.iter().zip(rows.records()) {
+        let row = row.unwrap();
+        let cell = |name: &str| row[header.iter().position(|column| column == name).unwrap()].to_owned();
+        let (measure, column, base) = match trial.spec.contenders {
+            1 => (Measure::Uncontended, "uncontended_p50_over_floor", floor.uncontended.unwrap()),
+            _ => (Measure::Handoff, "handoff_p50_over_floor", floor.handoff.unwrap()),
+        };
+        let p50 = Latency::of(&trial.histograms[&measure]).unwrap().p50_us;
+        let multiple = p50 as f64 / base.p50_us as f64;
+        assert!((cell(column).parse::<f64>().unwrap() - multiple).abs() < 1e-9, "{column}: {}", cell(column));
+        let shown = format!("{}×", zklockbench::units::number(multiple));
+        assert!(said.contains(&shown), "{shown} in {said}");
+        println!("{} contenders: {p50} µs, {shown}", trial.spec.contenders);
+    }
+    assert!(said.contains("handoff/floor: its median as a multiple of"), "{said}");
+    assert_eq!(left_on(&connect), 0);
+}
+
+#[test]
+fn a_cold_run_says_that_it_measured_no_floor() {
+    let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
+    let scenario = bench.scenario(CONTENDED);
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--cold", "--connect", &connect]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");
+    assert!(!said.contains("handoff/floor"), "{said}");
+    assert_eq!(bench.stored().run.floor.clone().unwrap().handoff, None);
+}
+
+#[test]
+fn two_calibrations_of_one_ensemble_give_the_same_floor() {
+    if !depth::is_long() {
+        return;
+    }
+    // Given an ensemble that is kept and warm
+    let bench = Bench::new();
+    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
+    assert!(up.status.success(), "{}", stderr(&up));
+    let calibrate = || {
+        let mut command = bench.command(&["calibrate", "--json", "--budget", "20s"]);
+        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let floor = &printed["calibration"]["floor"];
+        ["handoff", "uncontended"].map(|which| floor[which]["p50_us"].as_f64().unwrap())
+    };
+    // When it is calibrated twice
+    let (first, second) = (calibrate(), calibrate());
+    assert!(bench.output(&["ensemble", "down"]).status.success());
+    // Then both come to the same, within a tenth
+    println!("{first:?} {second:?}");
+    for (one, other) in first.into_iter().zip(second) {
+        assert!((one / other - 1.0).abs() < 0.1, "{first:?} {second:?}");
+    }
+}
