@@ -215,8 +215,10 @@ fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
     let told = |what: &str| notes.iter().filter(|note| note.starts_with(what)).cloned().collect::<Vec<_>>();
     assert_eq!(
         told("election"),
-        ["election: polling, 2 contenders, repetition 1: the servers elected a leader, zk2:2181, first seen 1.24 s into the \
-          measured phase; no fault of the scenario made them"]
+        [
+            "election: polling, 2 contenders, repetition 1: the servers elected a leader, zk2:2181, first seen 1.24 s into the \
+          measured phase; no fault of the scenario made them"
+        ]
     );
     assert_eq!(
         told("too long"),
