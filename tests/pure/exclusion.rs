@@ -244,7 +244,7 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
         trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..EnsembleOrder::default() });
     });
     let lost = "the ensemble lost what it had acknowledged: 4 nodes of holders are gone, and no server's log tells \
-                of their end (ZOOKEEPER-4643 is one way)";
+                of the end (ZOOKEEPER-4643 is one way)";
     let expected = [
         "fault 2 (kill leader): it came back too soon",
         "fault 2 (kill leader) was not undone: gone",

@@ -160,7 +160,7 @@ fn numbers_that_cannot_both_be_true_are_told() {
         ("/whole/releases", json!(5), "releases: 6 in the measured phase, but 5 in the whole trial"),
         ("/tallies/0/acquired", json!(4), "acquisitions: 6 in one place, 7 in another"),
         ("/latencies/wait/p99_us", json!(5), "`wait`: the JSON and the .hlog have other numbers"),
-        ("/violation_count", json!(1), "1 violations, but never two inside"),
+        ("/violation_count", json!(1), "1 violation, but never two inside"),
     ];
     for (pointer, value, expected) in changes {
         let told = told_after(|dir| change(dir, "trials/000.json", pointer, value));

@@ -166,7 +166,7 @@ fn advice_points_at_the_value_that_it_is_about() {
     assert_eq!(
         warnings("contenders = [1, 4]\nlocks = 2\nhold = \"100us\"\nduration = \"5s\"\nrepetitions = 1\n"),
         [
-            "4:9 with 1 contender only 1 of 2 locks are used",
+            "4:9 with 1 contender only 1 of 2 locks is used",
             "5:8 a hold of 100 µs is not timed exactly: timers tick in milliseconds",
             "6:12 without a warm-up the first, slower acquisitions are measured too",
             "6:12 `polling` with 1 contender will acquire only about 5 times in the measured phase",
