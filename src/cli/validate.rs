@@ -19,7 +19,7 @@ struct Shown {
     not_here: Option<String>,
 }
 
-/// Shows the plan, or every mistake. A file that is right is so on every machine: what this one cannot do is a
+/// Shows the plan and what may not be meant so, or every mistake. A file that is right is so on every machine: what this one cannot do is a
 /// warning.
 ///
 /// # Errors
@@ -43,6 +43,10 @@ fn show(file: &ScenarioFile, as_json: bool) -> Result<(), Error> {
         return output::json(&Shown { preview, not_here });
     }
     output::data(&preview.to_string())?;
+    let advice = &file.parsed.warnings;
+    if !advice.is_empty() {
+        output::note(&advice.render(output::may_colour(&std::io::stderr())));
+    }
     if let Some(why) = not_here {
         output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));
     }

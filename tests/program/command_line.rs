@@ -83,6 +83,46 @@ fn a_plan_shows_every_trial_and_how_long_it_takes() {
 }
 
 #[test]
+fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
+    let bench = Bench::new();
+    let open = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/open-loop.toml");
+    let output = bench.output(&["validate", open]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    let offered =
+        "offered: 40 arrivals a second, about 480 in all; the busiest lock is held 40 % of the time";
+    assert!(stdout(&output).contains(offered), "{}", stdout(&output));
+    let output = bench.output(&["validate", open, "--set", "rate=120"]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = stderr(&output);
+    assert!(said.contains("the queue will grow without end") && said.contains("rate = 120"), "{said}");
+}
+
+#[test]
+fn a_replay_is_read_beside_its_scenario_and_its_mistakes_are_told_with_file_and_line() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nlocks = 2\nload = \"open\"\n\
+         arrivals = { replay = \"trace.csv\" }\n",
+    );
+    let trace = scenario.with_file_name("trace.csv");
+    let rows = "time,lock,hold\n0,orders,20ms\n0.5,stock,\n1250ms,orders,0.005\n";
+    std::fs::write(&trace, rows).unwrap();
+    let output = bench.output(&["validate", scenario.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let shown = stdout(&output);
+    assert!(shown.contains("as trace.csv has them, 2 locks alike, for 1.25 s"), "{shown}");
+    // Given a file whose times go back
+    std::fs::write(&trace, rows.replace("1250ms", "250ms")).unwrap();
+    let output = bench.output(&["run", scenario.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("trace.csv line 4: its time is before") && said.contains("scenario.toml:6:"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_file_that_is_not_there_is_a_usage_error_that_names_it() {
     let bench = Bench::new();
     let output = bench.output(&["run", "nowhere.toml"]);
