@@ -271,14 +271,13 @@ fn latency(measure: Measure) -> Vec<Column> {
 
 /// Medians as multiples of the floor's.
 fn over_floor() -> Vec<Column> {
-    let columns: [(&str, Measure, fn(&Floor, f64) -> Option<f64>); 2] = [
-        ("handoff_p50_over_floor", Measure::Handoff, Floor::handoffs),
-        ("uncontended_p50_over_floor", Measure::Uncontended, Floor::uncontended_acquires),
-    ];
-    let multiple = |(name, measure, of): (&str, Measure, fn(&Floor, f64) -> Option<f64>)| {
-        maybe(name, move |t| of(t.floor?, t.latencies.get(&measure)?.p50_us as f64))
-    };
-    columns.map(multiple).into()
+    let median = |t: &Row<'_>, measure| Some(t.latencies.get(&measure)?.p50_us as f64);
+    vec![
+        maybe("handoff_p50_over_floor", move |t| t.floor?.handoffs(median(t, Measure::Handoff)?)),
+        maybe("uncontended_p50_over_floor", move |t| {
+            t.floor?.uncontended_acquires(median(t, Measure::Uncontended)?)
+        }),
+    ]
 }
 
 fn health() -> Vec<Column> {
