@@ -3,8 +3,6 @@
 //!
 //! `docs/arrivals.md` has the formulas.
 
-#![allow(dead_code, reason = "it is played by what comes next")]
-
 use std::f64::consts::TAU;
 use std::time::Duration;
 
