@@ -114,7 +114,9 @@ fn of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
         let address = &server.address;
         match &server.silent {
             Some(why) => Some(format!("{address} did not say how it is ({why})")),
-            None => server.has_restarted().then(|| format!("{address} was started anew")),
+            None => server
+                .has_restarted()
+                .then(|| format!("{address} was started anew, or took part in an election")),
         }
     })
 }
@@ -168,7 +170,7 @@ mod tests {
         };
         assert_eq!(of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
-        assert_eq!(signs, ["zk1:2181 was started anew"]);
+        assert_eq!(signs, ["zk1:2181 was started anew, or took part in an election"]);
         assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
     }
 }

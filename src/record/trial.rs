@@ -138,7 +138,8 @@ pub struct ServerCounters {
 }
 
 impl ServerCounters {
-    /// Whether the server was started anew in between: it has been up for less time than before.
+    /// Whether the server began to serve anew in between: it has been up for less time than before. It counts from when it
+    /// was started, or from the last election that it took part in.
     #[must_use]
     pub fn has_restarted(&self) -> bool {
         const KEY: &str = "zk_uptime";
