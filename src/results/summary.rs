@@ -248,14 +248,10 @@ fn latency(measure: Measure) -> Vec<Column> {
 
 /// Medians as multiples of the floor's.
 fn over_floor() -> Vec<Column> {
-    let columns: [(&str, Measure, fn(&Floor, f64) -> Option<f64>); 2] = [
-        ("handoff_p50_over_floor", Measure::Handoff, Floor::handoffs),
-        ("uncontended_p50_over_floor", Measure::Uncontended, Floor::uncontended_acquires),
-    ];
-    let multiple = |(name, measure, of): (&str, Measure, fn(&Floor, f64) -> Option<f64>)| {
-        maybe(name, move |t| of(t.floor?, t.latencies.get(&measure)?.p50_us as f64))
-    };
-    columns.map(multiple).into()
+    let handoff = |t: &Row<'_>| t.floor?.handoffs(t.latencies.get(&Measure::Handoff)?.p50_us as f64);
+    let uncontended =
+        |t: &Row<'_>| t.floor?.uncontended_acquires(t.latencies.get(&Measure::Uncontended)?.p50_us as f64);
+    vec![maybe("handoff_p50_over_floor", handoff), maybe("uncontended_p50_over_floor", uncontended)]
 }
 
 fn health() -> Vec<Column> {
