@@ -12,7 +12,7 @@
 //! 20 % at 80 %, with at least 20,000 arrivals: fewer can't decide it.
 //!
 //! The ensemble is one of three servers in memory, started for the occasion, or that of `--connect` or
-//! `ZKLOCKBENCH_CONNECT`. Takes about 15 minutes. Ends with 1 when a mean wait is outside its limit, with 4 when a trial
+//! `ZKLOCKBENCH_CONNECT`. Takes about eight minutes. Ends with 1 when a mean wait is outside its limit, with 4 when a trial
 //! can't tell, and with 3 when the ensemble can't be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
@@ -49,16 +49,16 @@ struct Args {
     #[arg(long, default_value_t = 20_000)]
     arrivals: u32,
     /// Equal locks
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
     locks: u32,
     /// Mean hold in milliseconds
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     hold_ms: u32,
     /// Utilisations in percent; all of 30, 50, 70 and 80 when none is given
     #[arg(long, value_delimiter = ',')]
     utilisation: Vec<u32>,
     /// Sessions
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 800)]
     contenders: u32,
     /// Passed by cargo
     #[arg(long, hide = true)]

@@ -338,6 +338,12 @@ impl Trial {
         held.min_by_key(|trial| trial.evidence.catchable())
     }
 
+    /// Whether the queue of its open load grew, so that its waits only say how long it was.
+    #[must_use]
+    pub fn is_unstable(&self) -> bool {
+        self.steady.as_ref().is_some_and(|steady| steady.grows_per_s().is_some())
+    }
+
     /// For which share of the load the busiest server waited for its log to be on disk; `None` where no server says.
     #[must_use]
     pub fn busiest_disk(&self) -> Option<f64> {

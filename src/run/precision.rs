@@ -88,7 +88,8 @@ fn figure(trial: &Trial) -> Option<f64> {
         Load::Closed => trial.derived().throughput_per_s,
         // Its throughput is that of the conductor, who lets contenders queue up one by one. Alone there is no handoff.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
-        Load::Open(_) => mean(Measure::Wait),
+        // Of a queue that grew it only says how long the trial was.
+        Load::Open(_) => mean(Measure::Wait).filter(|_| !trial.is_unstable()),
     }
 }
 

@@ -173,10 +173,10 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that nobody waits for any more; it stays armed on the server.
+    /// Keeps a watch that nobody waits for any more; it stays armed on the server. It is not looked at here: whoever drops it
+    /// may be dying, and the client library's watch panics when it is asked after the session's own task has gone.
     pub(super) fn park(&self, armed: Armed) {
         self.parked.borrow_mut().push(armed);
-        self.reap();
     }
 
     /// Delivers what has arrived at parked watches.

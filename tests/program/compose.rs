@@ -91,7 +91,7 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // When
-    let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"500ms\""];
+    let less = ["--contenders", "5", "--duration", "5s", "--repetitions", "1", "--set", "hold=\"500ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
     // Then no lock is violated, and the results say on what it ran; beside other tests the generator may be too slow
     let (code, said) = ended(&output);
