@@ -291,11 +291,11 @@ mod tests {
 
     #[test]
     fn of_stable_queues_that_begin_empty_few_are_said_never_to_be_steady() {
-        close(percent(0.5, 2_000, 400, not_reached), 17.0, 9.0);
-        close(percent(0.8, 2_000, 400, not_reached), 23.0, 9.0);
-        close(percent(0.9, 2_000, 400, not_reached), 32.0, 9.0);
-        close(percent(0.5, 10_000, 200, not_reached), 2.0, 4.0);
-        close(percent(0.9, 10_000, 200, not_reached), 11.0, 8.0);
+        close(percent(0.5, 2_000, 300, not_reached), 17.0, 9.0);
+        close(percent(0.8, 2_000, 300, not_reached), 23.0, 9.0);
+        close(percent(0.9, 2_000, 300, not_reached), 32.0, 9.0);
+        close(percent(0.5, 10_000, 100, not_reached), 2.0, 4.0);
+        close(percent(0.9, 10_000, 100, not_reached), 11.0, 8.0);
     }
 
     #[test]
@@ -311,13 +311,13 @@ mod tests {
             assert!(alarms <= 8.0, "{alarms} % at {utilisation}");
         }
         close(percent(0.9, 2_000, 300, grows), 11.0, 7.0);
-        close(percent(0.9, 10_000, 200, grows), 2.0, 4.0);
+        close(percent(0.9, 10_000, 100, grows), 2.0, 4.0);
     }
 
     #[test]
     fn most_queues_that_get_too_much_are_said_to_grow() {
         close(percent(1.02, 2_000, 300, grows), 70.0, 10.0);
-        close(percent(1.02, 10_000, 200, grows), 91.0, 10.0);
+        close(percent(1.02, 10_000, 100, grows), 91.0, 10.0);
         close(percent(1.05, 2_000, 300, grows), 90.0, 7.0);
         close(percent(1.05, 10_000, 100, grows), 100.0, 1.5);
     }
