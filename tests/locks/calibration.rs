@@ -82,6 +82,7 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 }
 
 #[tokio::test]
+#[ignore = "long: a whole calibration, and another one to warm up"]
 async fn the_figures_of_a_calibration_fit_together() {
     // Given servers that are warm enough, and a calibration that is told how much to measure
     let ground = Ground::new().await;
