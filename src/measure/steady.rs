@@ -24,7 +24,7 @@ pub enum Truncation {
 const BATCH: usize = 5;
 /// The least number of those averages of which the rule says anything.
 const BATCHES_FEW: usize = 10;
-/// Below so many values "not reached" is wrong too often to be said: for 23 of 100 series of 2,000 waits of a stable
+/// Below so many values "not reached" is wrong too often to be said: for 26 of 100 series of 2,000 waits of a stable
 /// queue at 80 % utilisation.
 const VALUES_FEW: usize = 5_000;
 
@@ -103,7 +103,7 @@ pub struct Slope {
 }
 
 /// Means that a line is drawn through. Single samples are no more independent of each other than a queue is of what it was
-/// a moment ago: a line through them is called rising for 22 to 47 of 100 stable queues.
+/// a moment ago: a line through them seems to rise for many stable queues.
 const MEANS: usize = 20;
 /// The 95th percentile of Student's t with 18 degrees of freedom: [`MEANS`] less the two that a line takes.
 const T_95: f64 = 1.734_064;
