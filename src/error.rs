@@ -42,13 +42,13 @@ impl Error {
 pub enum Exit {
     /// Everything asked was done, and every promise held.
     Held = 0,
-    /// A lock broke its promise: two holders at once, or a contender that is stuck.
+    /// A lock broke its promise: two holders at once, or a contender that is stuck. Or a gate failed, or a comparison found a regression.
     Violated = 1,
     /// Bad usage or a bad scenario; nothing was started.
     Usage = 2,
     /// The environment failed: no ZooKeeper, cannot connect, the ensemble went away.
     Environment = 3,
-    /// Not enough evidence: a partial run, or nothing acquired.
+    /// Not enough evidence: a partial run, nothing acquired, or a gate that cannot be decided.
     Unknown = 4,
     /// Interrupted by Ctrl-C or SIGTERM; partial results were kept.
     Interrupted = 130,
@@ -58,10 +58,13 @@ impl Exit {
     /// Every code with the sentence that the documentation prints.
     pub const ALL: [(Exit, &'static str); 6] = [
         (Exit::Held, "all that was asked was done, and every lock held"),
-        (Exit::Violated, "a lock let two contenders in at once"),
+        (Exit::Violated, "a lock let two contenders in at once, a gate failed, or something regressed"),
         (Exit::Usage, "bad usage or a bad scenario file; nothing was started"),
         (Exit::Environment, "no ZooKeeper found, cannot connect, or the ensemble was lost"),
-        (Exit::Unknown, "not enough evidence for a verdict (a partial or invalid run)"),
+        (
+            Exit::Unknown,
+            "not enough evidence for a verdict (a partial or invalid run, a gate or a comparison that cannot be decided)",
+        ),
         (Exit::Interrupted, "interrupted; partial results were kept and marked partial"),
     ];
 }

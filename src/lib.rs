@@ -36,6 +36,10 @@ pub mod load;
 pub mod results;
 pub mod run;
 // Layer 7: reading.
+pub mod ab;
+pub mod compare;
+pub mod gate;
 pub mod report;
+pub mod stats;
 // Layer 8: the door.
 pub mod cli;

@@ -50,10 +50,13 @@ pub fn shown(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
 }
 
-/// A character as a terminal may get it: one that would do something to it is escaped.
+/// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
+/// follows, is escaped.
 #[must_use]
 pub fn harmless(c: char) -> String {
-    if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || turns { c.escape_unicode().to_string() } else { c.to_string() }
 }
 
 /// Prints a number with three significant digits, whole numbers from 100 on in full.
@@ -172,6 +175,12 @@ mod tests {
         assert!(parse_duration("20").unwrap_err().contains("`20ms` or `20s`"));
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn what_would_turn_round_the_order_of_letters_is_escaped_like_what_a_terminal_obeys() {
+        let shown: String = "a\u{202e}b\u{7}é ש".chars().map(harmless).collect();
+        assert_eq!(shown, "a\\u{202e}b\\u{7}é ש");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! By transactions: a contender that found by a reply that it holds found it as of some transaction. That one may not
 //! be before the one that deleted the node of a holder before it. No clock has a part in this, and nothing is so short
-//! that it passes. Locks that are let in by an event alone have no such reply.
+//! that it passes. Where an event let it in, or its node came without its number, the same logs say what is missing.
 //!
 //! By the clock: the servers run on this host and stamp their transactions by its clock, so that their time can be
 //! compared with the time at which a contender entered. A contender learns of a deletion only after it was proposed, so
@@ -16,6 +16,7 @@
 //! without ever having been deleted tells of it.
 
 use super::inside::{Interval, Seen, on_axis, sweep};
+use crate::clock::Stamp;
 use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, KeptOut, Life};
 
 /// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing.
@@ -54,8 +55,9 @@ fn compare_zxids(facts: &Facts, known: &[(Grant, Life)], order: &mut EnsembleOrd
     let nodes = known.chunk_by(|(one, _), (next, _)| one.czxid == next.czxid);
     let found = nodes.filter_map(|entries| entries.first().filter(|(grant, _)| grant.zxid.is_some()));
     let found: Vec<&(Grant, Life)> = found.collect();
+    let asked = Asked::of(&found);
     let hold = |(grant, life): &&(Grant, Life)| Interval {
-        asked: on_axis(grant.czxid),
+        asked: on_axis(asked.at(grant)),
         from: on_axis(grant.zxid.unwrap_or_default()),
         until: life.deleted.map_or(u64::MAX, on_axis),
         claim: grant.claim,
@@ -68,6 +70,38 @@ fn compare_zxids(facts: &Facts, known: &[(Grant, Life)], order: &mut EnsembleOrd
     order.too_early += too_early;
     let told = || first.map(|(before, next)| describe_zxids(found[before], &found[next].0));
     order.first = order.first.take().or_else(told);
+}
+
+/// Where on the axis of transactions each contender had asked at the latest.
+///
+/// It had when its node was there. Before that it may have waited, too: in the process, for others that share a place in the
+/// queue with it. Whoever called release after it had asked had a node then, which was deleted by a later transaction than
+/// those of all that had been released before it asked.
+struct Asked {
+    /// When each was released, and the latest transaction that deleted a node of those that were released until then.
+    released: Vec<(Stamp, i64)>,
+}
+
+impl Asked {
+    fn of(holds: &[&(Grant, Life)]) -> Self {
+        // Of whom nobody knows when it was released, that was not before it entered.
+        let left = |grant: &Grant| grant.left.unwrap_or(grant.entered);
+        let ended = holds.iter().filter_map(|(grant, life)| Some((left(grant), life.deleted?)));
+        let mut released: Vec<(Stamp, i64)> = ended.collect();
+        released.sort_unstable();
+        let mut latest = 0;
+        for (_, deleted) in &mut released {
+            latest = latest.max(*deleted);
+            *deleted = latest;
+        }
+        Self { released }
+    }
+
+    fn at(&self, grant: &Grant) -> i64 {
+        let before = self.released.partition_point(|(left, _)| *left <= grant.called);
+        let deleted = before.checked_sub(1).map_or(0, |last| self.released[last].1);
+        grant.czxid.min(deleted)
+    }
 }
 
 /// Each hold lasts from when its contender entered to when the deletion of its node was proposed.
@@ -123,7 +157,8 @@ mod tests {
     use crate::record::{Claim, Lives, Overlaps};
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
-        Grant { lock: 0, contender, claim: Claim::WRITE, czxid, zxid: None, called: 0, entered }
+        let claim = Claim::WRITE;
+        Grant { lock: 0, contender, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
     /// By the nodes that these transactions created and deleted; each was found as of that one.
@@ -167,6 +202,25 @@ mod tests {
         // The second had to wait for the first; the third came when nobody was there.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (3, 1));
+    }
+
+    #[test]
+    fn who_waits_within_the_process_could_have_been_caught_before_its_node_was_there() {
+        // Both contenders share a place in the queue: the second has no node before the first one's has gone.
+        let take_turns = |called| {
+            let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
+            let second = Grant { zxid: Some(11), called, left: Some(600), ..grant(1, 11, 500) };
+            let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+            let lives = Lives::from([(1, life(10)), (11, life(20))]);
+            let order = compared(vec![first, second], &lives, LockKind::Mutex);
+            (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
+        };
+        assert_eq!(take_turns(200), (2, 1, 0), "it asked while the first was inside");
+        assert_eq!(
+            take_turns(300),
+            (2, 0, 0),
+            "it asked when the first had been released, and waited for nobody"
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::ensemble_order;
 use super::evidence::suffices;
 use super::overlaps::{self, Classed};
-use super::steady;
 use crate::record::{Cause, Evidence, Judged, Parts, Trial};
 use crate::units::counted;
 use crate::verdict::Verdict;
@@ -20,7 +19,10 @@ pub fn judge(trial: &mut Trial) {
             trial.ensemble_order = Some(order);
         }
     }
-    steady::judge(trial);
+    // Only arrivals that come whether or not anybody is free can pile up.
+    if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
+        steady.queue = Some(steady.growth());
+    }
     trial.judged = Parts {
         exclusion: exclusion(trial),
         progress: progress(trial),

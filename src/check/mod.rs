@@ -6,6 +6,5 @@ mod exclusion;
 pub mod history;
 mod inside;
 mod overlaps;
-mod steady;
 
 pub use exclusion::{judge, least_evidence, of_run, zombies};

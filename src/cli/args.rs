@@ -1,13 +1,18 @@
 //! Every command, option and argument: the one clap definition.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
+use super::outputs::Outputs;
+use super::run::metrics;
 use super::scenario_file::Overrides;
+use crate::compare::Limits;
 use crate::error::Error;
+use crate::measure::Figure;
 use crate::units::parse_duration;
 use crate::zk::{Access, Secret, TlsFiles};
 
@@ -33,6 +38,14 @@ pub enum Command {
     Faults(FaultsArgs),
     /// Judge a recorded history, or a run's trials again
     Check(CheckArgs),
+    /// Write what CI reads (JUnit, a summary for GitHub, figures for trackers) of a run that is over
+    Export(ExportArgs),
+    /// Keep runs by commit to compare with, and draw a figure over them
+    Baseline(BaselineArgs),
+    /// Run two sides of a scenario in alternating blocks and say whether one is better, on a machine that is never quiet
+    Ab(Box<AbArgs>),
+    /// Say whether a run is slower than another, and how sure that is
+    Compare(CompareArgs),
     /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
     Calibrate(Box<CalibrateArgs>),
     /// Run random locks under random load and random faults, all drawn by a seed
@@ -78,9 +91,18 @@ pub struct RunArgs {
     /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
+    /// Compare with this run, or with those of the newest commit of this store of baselines
+    #[arg(long, value_name = "DIR")]
+    pub baseline: Option<PathBuf>,
     /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
     #[arg(long)]
     pub strict: bool,
+    /// Do not measure the ensemble's floor before the first trial
+    #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_floor: bool,
+    /// Draw no charts
+    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_charts: bool,
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -90,6 +112,12 @@ pub struct RunArgs {
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
+    /// Serve OpenMetrics of the run under way at this address, e.g. 127.0.0.1:9100; a port alone is one of this host only
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
+    /// What CI reads.
+    #[command(flatten)]
+    pub outputs: Outputs,
     /// Where ZooKeeper is.
     #[command(flatten)]
     pub install: InstallArgs,
@@ -99,6 +127,220 @@ pub struct RunArgs {
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// `baseline`.
+#[derive(Debug, Args)]
+pub struct BaselineArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: BaselineCommand,
+}
+
+/// `baseline add|list|trend`.
+#[derive(Debug, Subcommand)]
+pub enum BaselineCommand {
+    /// Copy a run into the store
+    Add(BaselineAddArgs),
+    /// List the runs of the store, the oldest first
+    List(BaselineListArgs),
+    /// Draw a figure over the runs of the store
+    Trend(BaselineTrendArgs),
+}
+
+/// `baseline add`.
+#[derive(Debug, Args)]
+pub struct BaselineAddArgs {
+    /// The directory of the run
+    pub run: PathBuf,
+    /// The store; it is made if there is none
+    #[arg(value_name = "STORE", default_value = BASELINES)]
+    pub store: PathBuf,
+    /// The commit of what was measured [default: that of the zklockbench that measured]
+    #[arg(long, value_name = "SHA")]
+    pub commit: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `baseline list`.
+#[derive(Debug, Args)]
+pub struct BaselineListArgs {
+    /// The store
+    #[arg(value_name = "STORE", default_value = BASELINES)]
+    pub store: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `baseline trend`.
+#[derive(Debug, Args)]
+pub struct BaselineTrendArgs {
+    /// The store
+    #[arg(value_name = "STORE", default_value = BASELINES)]
+    pub store: PathBuf,
+    /// The figure, e.g. wait.p99, handoff.p50 or requests_per_acquisition
+    #[arg(long, value_name = "FIGURE", default_value = "throughput")]
+    pub figure: Figure,
+    /// Only runs of this scenario [default: the store's, if it has runs of one only]
+    #[arg(long, value_name = "NAME")]
+    pub scenario: Option<String>,
+    /// Only this strategy, by its label
+    #[arg(long, value_name = "LABEL")]
+    pub strategy: Option<String>,
+    /// Only this number of contenders
+    #[arg(long, value_name = "N")]
+    pub contenders: Option<usize>,
+    /// Draw it into this file as well
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where baselines are kept unless something else is said.
+const BASELINES: &str = "baselines";
+
+/// What `compare` and `ab` compare, and how strictly.
+#[derive(Debug, Args)]
+pub struct Judging {
+    /// Compare this figure, e.g. throughput or wait.p99; can be given several times [default: what is usual for the load]
+    #[arg(long = "figure", value_name = "FIGURE")]
+    pub figures: Vec<Figure>,
+    /// The smallest difference that matters
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
+    pub margin: f64,
+    /// The greatest probability of a false alarm, over all comparisons together
+    #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
+    pub alpha: f64,
+}
+
+impl Judging {
+    /// What the verdicts rest on.
+    pub fn limits(&self) -> Limits {
+        Limits { margin: self.margin, alpha: self.alpha }
+    }
+}
+
+/// `ab`.
+#[derive(Debug, Args)]
+pub struct AbArgs {
+    /// The scenario file
+    pub scenario: PathBuf,
+    /// How many blocks to run, each of which is A, B and A again [default: 8, or as many as a verdict takes where more is
+    /// compared]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
+    pub blocks: Option<u32>,
+    /// Go on until every interval reaches at most so far to either side, e.g. 3%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub until: Option<f64>,
+    /// With --until: after how many blocks to stop even so [default: 40, or --blocks where that is more]
+    #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
+    pub blocks_at_most: Option<u32>,
+    /// What is compared, and how strictly.
+    #[command(flatten)]
+    pub judging: Judging,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not warm the servers up, and do not measure their floor: the first blocks are slow
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where the directory of the comparison is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print the outcome as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it runs; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// What is A.
+    #[command(flatten)]
+    pub side_a: SideAArgs,
+    /// What is B.
+    #[command(flatten)]
+    pub side_b: SideBArgs,
+    /// Changes to the scenario of both sides.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// Nobody waits for more blocks.
+const BLOCKS_MOST: i64 = 500;
+
+/// What one side of `ab` is, where it differs from the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SideArgs {
+    /// Keys to set in the scenario.
+    pub set: Vec<String>,
+    /// An existing ensemble.
+    pub connect: Option<String>,
+    /// A Compose file.
+    pub compose: Option<PathBuf>,
+    /// The directory of a ZooKeeper release.
+    pub zookeeper_home: Option<PathBuf>,
+    /// A binary of this suite.
+    pub program: Option<PathBuf>,
+}
+
+/// Makes the options of one side: the same ones under names of their own.
+macro_rules! side {
+    ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal) => {
+        $(#[$of])*
+        #[derive(Debug, Clone, Default, Args)]
+        #[command(next_help_heading = $heading)]
+        pub struct $name {
+            /// Set a key of the scenario, e.g. hold=5ms or 'strategies=["baton"]'
+            #[arg(id = $set, long = $set, value_name = "KEY=VALUE")]
+            pub set: Vec<String>,
+            /// Run against this ensemble
+            #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
+            pub connect: Option<String>,
+            /// Run against servers in containers, brought up from this Compose file
+            #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
+            pub compose: Option<PathBuf>,
+            /// Run against local servers of the ZooKeeper release in this directory
+            #[arg(id = $home, long = $home, value_name = "DIR")]
+            pub zookeeper_home: Option<PathBuf>,
+            /// Run this binary of zklockbench instead of the one that compares
+            #[arg(id = $program, long = $program, value_name = "FILE")]
+            pub program: Option<PathBuf>,
+        }
+
+        impl From<$name> for SideArgs {
+            fn from($name { set, connect, compose, zookeeper_home, program }: $name) -> Self {
+                Self { set, connect, compose, zookeeper_home, program }
+            }
+        }
+    };
+}
+
+side! {
+    /// What is A.
+    SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program"
+}
+side! {
+    /// What is B.
+    SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program"
 }
 
 /// `calibrate`.
@@ -240,6 +482,9 @@ pub struct TortureArgs {
     /// Servers in containers instead, brought up from this Compose file
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     pub compose: Option<PathBuf>,
+    /// Print the outcome as JSON instead of a table
+    #[arg(long, conflicts_with = "show")]
+    pub json: bool,
 }
 
 /// `check`.
@@ -254,6 +499,49 @@ pub struct CheckArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The directory of a run
+    pub run: PathBuf,
+    /// Print what was written as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// What CI reads.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The run to compare with, or a directory of runs, whose repetitions are pooled
+    pub base: PathBuf,
+    /// The run to judge, or a directory of runs
+    pub new: PathBuf,
+    /// What is compared, and how strictly.
+    #[command(flatten)]
+    pub judging: Judging,
+    /// Compare what cannot be compared, such as another load or another machine; the output says so
+    #[arg(long)]
+    pub force: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write it as Markdown, too, e.g. for a pull request
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Draw all ratios with their intervals, as .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub chart: Option<PathBuf>,
+    /// Write every verdict as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// In a GitHub workflow: append a summary to $GITHUB_STEP_SUMMARY, and annotate what regressed
+    #[arg(long)]
+    pub github: bool,
 }
 
 /// `schema`.
@@ -275,6 +563,10 @@ pub enum SchemaOf {
     Calibration,
     /// `summary.json` of a run: what its repetitions come to
     Summary,
+    /// The file that `ab` writes
+    Ab,
+    /// What `compare --json` prints
+    Comparison,
 }
 
 /// `ensemble`.
@@ -293,7 +585,7 @@ pub enum EnsembleCommand {
     /// Say whether it is up, and how its servers do
     Status(StatusArgs),
     /// End it and remove its data
-    Down,
+    Down(DownArgs),
 }
 
 /// `ensemble up`.
@@ -322,6 +614,14 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
+/// `ensemble down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `clean`.
 #[derive(Debug, Args)]
 pub struct CleanArgs {
@@ -337,6 +637,9 @@ pub struct CleanArgs {
     /// Remove every run's nodes, except those of runs under way
     #[arg(long)]
     pub all: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -349,6 +652,58 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
+impl Command {
+    /// What was asked for, e.g. `run` or `ensemble up`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Calibrate(_) => "calibrate",
+            Self::Validate(_) => "validate",
+            Self::Strategies(_) => "strategies",
+            Self::Faults(_) => "faults",
+            Self::Check(_) => "check",
+            Self::Export(_) => "export",
+            Self::Compare(_) => "compare",
+            Self::Ab(_) => "ab",
+            Self::Baseline(BaselineArgs { command: BaselineCommand::Add(_) }) => "baseline add",
+            Self::Baseline(BaselineArgs { command: BaselineCommand::List(_) }) => "baseline list",
+            Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(_) }) => "baseline trend",
+            Self::Torture(_) => "torture",
+            Self::Schema(_) => "schema",
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(_) }) => "ensemble status",
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(_) }) => "ensemble down",
+            Self::Clean(_) => "clean",
+            Self::Completions(_) => "completions",
+            Self::Man => "man",
+        }
+    }
+
+    /// Whether the answer is to be JSON. What `schema` prints always is, and is no answer of this shape.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Calibrate(args) => args.json,
+            Self::Validate(args) => args.json,
+            Self::Strategies(args) => args.json,
+            Self::Faults(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Export(args) => args.json,
+            Self::Compare(args) => args.json,
+            Self::Ab(args) => args.json,
+            Self::Baseline(BaselineArgs { command: BaselineCommand::Add(args) }) => args.json,
+            Self::Baseline(BaselineArgs { command: BaselineCommand::List(args) }) => args.json,
+            Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(args) }) => args.json,
+            Self::Torture(args) => args.json,
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(args) }) => args.json,
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(args) }) => args.json,
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(args) }) => args.json,
+            Self::Clean(args) => args.json,
+            Self::Schema(_) | Self::Completions(_) | Self::Man => false,
+        }
+    }
+}
+
 /// A name that is good for a directory and for a znode.
 fn run_id(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -356,6 +711,34 @@ fn run_id(text: &str) -> Result<String, String> {
         return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
     }
     Ok(text.to_owned())
+}
+
+/// A share such as `3%` or `0.03`, more than nothing and less than all.
+fn share(text: &str) -> Result<f64, String> {
+    let help = "write a share such as 5%";
+    let (digits, unit) =
+        text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |digits| (digits.trim(), 100.0));
+    let share = digits.parse::<f64>().map_err(|_| help)? / unit;
+    if share > 0.0 && share < 1.0 {
+        Ok(share)
+    } else {
+        Err(format!("it lies outside of 0 % to 100 %; {help}"))
+    }
+}
+
+/// A margin in percent, as a share.
+fn margin(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no margin; give a percentage from 0% to 100%, such as 5%");
+    let number = text.strip_suffix('%').ok_or_else(wrong)?;
+    let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
+}
+
+/// A probability of error.
+fn alpha(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
+    let alpha: f64 = text.parse().map_err(|_| wrong())?;
+    if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }
 
 /// How long may be measured.
@@ -402,6 +785,28 @@ mod tests {
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {
             assert!(budget(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_written_with_or_without_its_sign() {
+        for text in ["3%", "3 %", "0.03", " 3%"] {
+            assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
+        }
+        for wrong in ["0%", "-1%", "100%", "NaN", "inf", "narrow", "", "%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_margin_is_a_percentage_and_an_error_a_probability() {
+        assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (Ok(0.05), Ok(0.0), Ok(0.025)));
+        for wrong in ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent"] {
+            assert!(margin(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(alpha("0.01"), Ok(0.01));
+        for wrong in ["0", "1", "NaN", "5%", "-0.05"] {
+            assert!(alpha(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -8,20 +8,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{CalibrateArgs, RunArgs};
 use super::output;
+use super::outputs::Outputs;
 use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::World;
 use super::run::{host, tool_commit, warm_up};
 use super::scenario_file::Overrides;
 use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
-use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
-use crate::load::{Environment, TOP, Workspace, make_chroot};
+use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report::{self, Style};
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::{Plan, Scenario, parse};
-use crate::zk::{Access, Target, keep_awake};
+use crate::zk::{Access, Target};
 use crate::{fault, lock};
 
 /// For how long it is measured when nobody says otherwise.
@@ -95,10 +95,15 @@ impl Options {
             threads: None,
             out: args.out,
             run_id: None,
+            baseline: None,
             strict: false,
+            no_floor: false,
+            no_charts: true,
             json: args.json,
             quiet: args.quiet,
             no_progress: true,
+            metrics: None,
+            outputs: Outputs::default(),
             install: args.install,
             overrides: Overrides::default(),
             access: args.access,
@@ -141,26 +146,11 @@ async fn measure(
     }
     let name = format!("calibration-{:08x}", rand::random::<u32>());
     let workspace = Workspace::create(target.clone(), &name).await?;
-    let environment = Environment {
-        target,
-        workspace,
-        servers,
-        namespace: namespace_of(&world.chroot(), TOP),
-        threads: (host::cores() / 4).max(1),
-        keep_awake: world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
-        local: world.started(),
-        keeps_history: false,
-        proxy: None,
-    };
+    let environment = world.environment(target, workspace, &ensemble.servers);
     let measured = on(&environment, !world.is_external() && !args.run.cold, args, progress, stop).await;
     // On servers of our own they go with these.
-    if !world.is_fresh()
-        && let Err(error) = environment.workspace.close().await
-    {
-        output::note(&format!(
-            "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
-            world.connect()
-        ));
+    if !world.is_fresh() {
+        world.clear(&environment, &name).await;
     }
     let why = |error| match (error, world.ended()) {
         (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
@@ -196,11 +186,7 @@ async fn on(
 
 fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Error> {
     if args.run.json {
-        return output::json(&json!({
-            "results": path,
-            "exit_code": Exit::Held as u8,
-            "calibration": file,
-        }));
+        return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
     let colour = output::may_colour(&std::io::stdout());
     let tables = report::calibration(&file.calibration, Style { colour, width: output::width() });

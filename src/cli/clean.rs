@@ -4,11 +4,12 @@
 
 use std::time::SystemTime;
 
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::args::CleanArgs;
 use super::output;
-use crate::ensemble::{External, left_projects, remove_left_projects};
+use crate::ensemble::{External, LeftProject, left_projects, remove_left_projects};
 use crate::error::{Error, Exit};
 use crate::load::{Alive, Leftover, leftovers, remove};
 use crate::units::counted;
@@ -23,7 +24,7 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 }
 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
-    let Some(connect) = args.connect.clone() else { return clean_docker(args.all) };
+    let Some(connect) = args.connect.clone() else { return clean_docker(&args) };
     let external = External::parse(&connect)?;
     let target = Target { connect, access: args.access.access()? };
     external.reach().await?;
@@ -34,6 +35,11 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     };
     for run in &chosen {
         remove(&target, &run.run_id).await?;
+    }
+    if args.json {
+        let runs: Vec<Value> = found.iter().map(|run| machine(run, chosen.contains(&run))).collect();
+        output::answer("clean", Exit::Held, &json!({ "runs": runs }))?;
+        return Ok(Exit::Held);
     }
     for run in &found {
         output::data(&describe(run, chosen.contains(&run)))?;
@@ -49,15 +55,22 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
 }
 
 /// The next run with --compose would remove the same.
-fn clean_docker(all: bool) -> Result<Exit, Error> {
+fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
+    let all = args.all;
     let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
+    let state = |in_use: bool| match (in_use, all) {
+        (true, _) => "under way",
+        (false, true) => "removed",
+        (false, false) => "left behind",
+    };
+    if args.json {
+        let machine = |project: &LeftProject| json!({ "name": project.name, "state": state(project.in_use) });
+        let projects: Vec<Value> = found.iter().map(machine).collect();
+        output::answer("clean", Exit::Held, &json!({ "projects": projects }))?;
+        return Ok(Exit::Held);
+    }
     for project in &found {
-        let state = match (project.in_use, all) {
-            (true, _) => "under way",
-            (false, true) => "removed",
-            (false, false) => "left behind",
-        };
-        output::data(&format!("{}  {state}", project.name))?;
+        output::data(&format!("{}  {}", project.name, state(project.in_use)))?;
     }
     if found.is_empty() {
         output::note("nothing is left of any run");
@@ -77,6 +90,22 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
         )));
     }
     Ok(run)
+}
+
+/// A run's leftovers for programs; `newest` is the wall time of their newest sign of life.
+fn machine(run: &Leftover, removed: bool) -> Value {
+    let state = match (removed, run.alive(SystemTime::now())) {
+        (true, _) => "removed",
+        (false, None) => "left behind",
+        (false, Some(_)) => "under way",
+    };
+    json!({
+        "run_id": run.run_id,
+        "nodes": run.nodes,
+        "ephemeral": run.ephemeral,
+        "newest": humantime::format_rfc3339_seconds(run.newest).to_string(),
+        "state": state,
+    })
 }
 
 fn describe(run: &Leftover, removed: bool) -> String {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
+use super::args::{DownArgs, EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
 use super::output;
 use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
 use crate::error::{Error, Exit};
@@ -19,7 +19,7 @@ pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exi
             stop.run_until_cancelled(up(args)).await.unwrap_or(Err(Error::Interrupted))
         }
         EnsembleCommand::Status(args) => status(&args).await,
-        EnsembleCommand::Down => down().await,
+        EnsembleCommand::Down(args) => down(&args).await,
     }
 }
 
@@ -59,7 +59,7 @@ fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
 
 fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
     if json {
-        output::json(kept)?;
+        output::answer("ensemble up", Exit::Held, kept)?;
     } else {
         output::data(&kept.connect)?;
         output::note(&format!(
@@ -72,10 +72,13 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
+/// As answers for programs call it.
+const STATUS: &str = "ensemble status";
+
 async fn status(args: &StatusArgs) -> Result<Exit, Error> {
     let Some(kept) = Kept::load(&Kept::state_file()?)? else {
         if args.json {
-            output::json(&json!({ "up": false }))?;
+            output::answer(STATUS, Exit::Environment, &json!({ "up": false }))?;
         } else {
             output::data("no ensemble is kept; start one with: zklockbench ensemble up")?;
         }
@@ -84,14 +87,14 @@ async fn status(args: &StatusArgs) -> Result<Exit, Error> {
     let addresses: Vec<String> = kept.servers.iter().map(|server| server.address.clone()).collect();
     let roles = roles(&addresses).await;
     let serving = roles.iter().all(|role| role.state.is_ok());
+    let exit = if serving { Exit::Held } else { Exit::Environment };
     if args.json {
-        output::json(
-            &json!({ "up": serving, "ensemble": kept, "servers": roles.iter().map(machine).collect::<Vec<_>>() }),
-        )?;
+        let servers: Vec<_> = roles.iter().map(machine).collect();
+        output::answer(STATUS, exit, &json!({ "up": serving, "ensemble": kept, "servers": servers }))?;
     } else {
         output::data(&describe(&kept, &roles))?;
     }
-    Ok(if serving { Exit::Held } else { Exit::Environment })
+    Ok(exit)
 }
 
 fn machine(role: &Role) -> serde_json::Value {
@@ -107,15 +110,22 @@ fn describe(kept: &Kept, roles: &[Role]) -> String {
     text
 }
 
-async fn down() -> Result<Exit, Error> {
+async fn down(args: &DownArgs) -> Result<Exit, Error> {
     let state = Kept::state_file()?;
-    match Kept::load(&state)? {
-        None => output::note("no ensemble is kept; nothing to end"),
+    let (ended, removed) = match Kept::load(&state)? {
+        None => {
+            output::note("no ensemble is kept; nothing to end");
+            (0, None)
+        }
         Some(kept) => {
             let ended = kept.down(&state).await?;
-            let ended = counted(ended, "server", "servers");
-            output::note(&format!("ended {ended} and removed {}", kept.directory.display()));
+            let servers = counted(ended, "server", "servers");
+            output::note(&format!("ended {servers} and removed {}", kept.directory.display()));
+            (ended, Some(kept.directory))
         }
+    };
+    if args.json {
+        output::answer("ensemble down", Exit::Held, &json!({ "ended": ended, "removed": removed }))?;
     }
     Ok(Exit::Held)
 }

@@ -38,7 +38,7 @@ impl Interrupt {
     pub async fn insisted(&mut self) {
         self.next().await;
         self.token.cancel();
-        output::note("stopping in order; once more to stop at once");
+        output::note("Stopping. Press Ctrl-C again to abort.");
         self.next().await;
     }
 

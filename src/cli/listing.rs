@@ -16,6 +16,9 @@ trait Listed: Sized {
     /// What one of them is called.
     const NOUN: &'static str;
 
+    /// The command that lists them, and the field that holds them for programs.
+    const COMMAND: &'static str;
+
     /// Its name.
     fn name(&self) -> &'static str;
 
@@ -39,7 +42,8 @@ fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<E
         None => all,
     };
     if as_json {
-        output::json(&chosen.iter().map(T::machine).collect::<Vec<_>>())?;
+        let all: Vec<Value> = chosen.iter().map(T::machine).collect();
+        output::answer(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }))?;
     } else if named.is_some() {
         output::data(&chosen.iter().map(T::describe).collect::<String>())?;
     } else {
@@ -99,6 +103,7 @@ pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
 
 impl Listed for LockCard {
     const NOUN: &'static str = "strategy";
+    const COMMAND: &'static str = "strategies";
 
     fn name(&self) -> &'static str {
         self.name
@@ -159,6 +164,7 @@ pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
 
 impl Listed for FaultCard {
     const NOUN: &'static str = "fault";
+    const COMMAND: &'static str = "faults";
 
     fn name(&self) -> &'static str {
         self.name

@@ -1,13 +1,18 @@
 //! The door: arguments in, a command run, an exit code out.
 
+mod ab;
 mod args;
+mod baseline;
 mod calibrate;
 mod check;
 mod clean;
+mod compare;
 mod ensemble;
+mod export;
 mod interrupt;
 mod listing;
 mod output;
+mod outputs;
 mod run;
 mod scenario_file;
 mod texts;
@@ -31,6 +36,7 @@ use crate::error::{Error, Exit};
 use crate::scenario::{EnsembleChoice, Scenario};
 use interrupt::Interrupt;
 use run::capabilities::Needs;
+use run::metrics::Port;
 use scenario_file::{Overrides, ScenarioFile};
 
 /// The clap definition: completions, the man page and the documentation are made from it.
@@ -46,15 +52,38 @@ pub fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let exit = match parsed {
         Ok(cli) => {
-            move_to_own_network(&cli.command);
-            conclude(start(cli))
+            let (name, wants_json) = (cli.command.name(), cli.command.wants_json());
+            conclude(name, wants_json, obey(cli))
         }
         Err(error) => {
             let _ = error.print();
-            if error.use_stderr() { Exit::Usage } else { Exit::Held }
+            if error.use_stderr() { refuse(&error) } else { Exit::Held }
         }
     };
     ExitCode::from(exit as u8)
+}
+
+/// Does what was asked.
+fn obey(cli: Cli) -> Result<Exit, Error> {
+    // It is to be reached from this machine's own network.
+    let port = match &cli.command {
+        Command::Run(args) => args.metrics.map(Port::take).transpose()?,
+        _ => None,
+    };
+    move_to_own_network(&cli.command);
+    start(cli, port)
+}
+
+/// A command line that could not be understood; for programs, too, if that much of it could.
+fn refuse(error: &clap::Error) -> Exit {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--json") {
+        let known = |word: &&String| definition().find_subcommand(word.as_str()).is_some();
+        let command = words.first().filter(known).map_or("", String::as_str);
+        let error = Error::usage(error.to_string().trim_end());
+        let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+    }
+    Exit::Usage
 }
 
 /// Before there are threads: moves to a network of its own where the scenario cuts servers off from each other and the
@@ -79,7 +108,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
     scenario.is_file() && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
 }
 
-fn start(cli: Cli) -> Result<Exit, Error> {
+fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -88,20 +117,28 @@ fn start(cli: Cli) -> Result<Exit, Error> {
         let mut interrupt = Interrupt::listen()?;
         let stop = interrupt.token();
         tokio::select! {
-            exit = dispatch(cli.command, &stop) => exit,
+            exit = dispatch(cli.command, port, &stop) => exit,
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     })
 }
 
-async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) -> Result<Exit, Error> {
+async fn dispatch(
+    command: Command,
+    port: Option<Port>,
+    stop: &tokio_util::sync::CancellationToken,
+) -> Result<Exit, Error> {
     match command {
-        Command::Run(args) => run::execute(*args, stop).await,
+        Command::Run(args) => run::execute(*args, port, stop).await,
+        Command::Ab(args) => ab::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),
         Command::Check(args) => check::execute(args, stop).await,
+        Command::Export(args) => export::execute(&args),
+        Command::Baseline(args) => baseline::execute(args),
+        Command::Compare(args) => compare::execute(&args),
         Command::Torture(args) => torture::execute(args, stop).await,
         Command::Schema(args) => texts::schema(&args),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
@@ -111,9 +148,13 @@ async fn dispatch(command: Command, stop: &tokio_util::sync::CancellationToken) 
     }
 }
 
-fn conclude(result: Result<Exit, Error>) -> Exit {
+fn conclude(command: &str, wants_json: bool, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
+        if wants_json {
+            // Nobody reads it where it cannot be written; the exit code says as much.
+            let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+        }
         error.exit()
     })
 }

@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::error::Error;
+use serde::Serialize;
+
+use crate::error::{Error, Exit};
+use crate::scenario::MachineDiagnostic;
 use crate::units;
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
@@ -20,11 +23,71 @@ pub fn data(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Writes data to stdout as JSON.
+/// The version of the shape of what `--json` prints. A field may be added without a new one.
+const ANSWER_VERSION: u32 = 1;
+
+/// What `--json` prints of every command: an object that begins with these fields, followed by the command's own.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    /// The version of this shape.
+    schema_version: u32,
+    /// The command that was asked for, e.g. `run` or `ensemble up`.
+    command: &'a str,
+    /// The exit code of the program.
+    exit_code: u8,
+    /// What went wrong; null when the command could do what was asked, whatever it found.
+    error: Option<Failure>,
+    /// What the command found; nothing where it could not.
+    #[serde(flatten)]
+    found: Option<T>,
+}
+
+/// What went wrong.
+#[derive(Serialize)]
+struct Failure {
+    /// `usage`, `environment` or `interrupted`.
+    kind: &'static str,
+    /// Why, as stderr says it.
+    message: String,
+    /// Each mistake of a file at its place; empty where it is not about a file with places.
+    mistakes: Vec<MachineDiagnostic>,
+}
+
+/// Prints what a command found as JSON. It is to be an object, none of whose fields is one that every answer has.
 ///
 /// # Errors
 /// As [`data`].
-pub fn json(value: &impl serde::Serialize) -> Result<(), Error> {
+pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
+    let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
+    json(&Answer { schema_version, command, exit_code, error: None, found: Some(found) })
+}
+
+/// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
+/// all the same. [`complain`] tells it to people.
+///
+/// # Errors
+/// As [`data`].
+pub fn answer_error(
+    command: &str,
+    error: &Error,
+    mistakes: Vec<MachineDiagnostic>,
+    found: Option<&impl Serialize>,
+) -> Result<(), Error> {
+    let kind = match error {
+        Error::Usage(_) => "usage",
+        Error::Environment(_) => "environment",
+        Error::Interrupted => "interrupted",
+    };
+    let failure = Failure { kind, message: error.to_string(), mistakes };
+    let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
+    json(&Answer { schema_version, command, exit_code, error: Some(failure), found })
+}
+
+/// Writes data to stdout as JSON, as it is.
+///
+/// # Errors
+/// As [`data`].
+pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
     data(&text)
 }

@@ -9,9 +9,13 @@ use clap::Args;
 use toml::{Table, Value};
 
 use super::{output, trace_file};
+use crate::catalog::gate::{Known, Mistake, parse as parse_gate};
 use crate::ensemble::External;
-use crate::error::Error;
-use crate::scenario::{Diagnostics, EnsembleChoice, Parsed, decode, parse_with_traces};
+use crate::error::{Error, Exit};
+use crate::scenario::fields::GATE;
+use crate::scenario::{
+    Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, decode, parse_with_traces,
+};
 use crate::units::shown;
 use crate::{fault, lock};
 
@@ -47,6 +51,7 @@ impl ScenarioFile {
         let directory = path.parent().unwrap_or(Path::new(""));
         let traces = |file: &Path| trace_file::read(directory, file);
         let parsed = parse_with_traces(&name, &text, &locks, &faults, &traces).map_err(Unusable::Mistakes)?;
+        overrides.check_gates(&parsed.scenario).map_err(Unusable::Mistakes)?;
         let read = match overrides.apply(&text).map_err(Unusable::Other)? {
             None => Self { parsed, text, overrides: Vec::new() },
             Some((text, told)) => {
@@ -77,6 +82,21 @@ impl ScenarioFile {
 }
 
 impl Unusable {
+    /// Tells programs why, each mistake at its place, and people as [`Self::report`] does; gives the exit code.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub fn answer(self, command: &str, path: &Path) -> Result<Exit, Error> {
+        let mistakes = match &self {
+            Self::Mistakes(mistakes) => mistakes.machine(),
+            Self::Other(_) => Vec::new(),
+        };
+        let error = self.report(path);
+        output::complain(&error);
+        output::answer_error(command, &error, mistakes, None::<&()>)?;
+        Ok(error.exit())
+    }
+
     /// Prints the mistakes for people; returns the error that ends the program.
     pub fn report(self, path: &Path) -> Error {
         match self {
@@ -131,6 +151,9 @@ pub struct Overrides {
     /// Seed of everything random
     #[arg(long, value_name = "N")]
     pub seed: Option<i64>,
+    /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the run then exits with 1 where it fails and 4 where it is unknown
+    #[arg(long, value_name = "CONDITION")]
+    pub gate: Vec<String>,
     /// Set any key, e.g. --set 'hold="5ms"' or --set ensemble.servers=5
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -148,19 +171,42 @@ impl Overrides {
         // Told as what was written, not as a line of a file that nobody has written.
         self.connect.as_deref().map(External::parse).transpose()?;
         let changes = self.changes()?;
-        if changes.is_empty() {
+        if changes.is_empty() && self.gate.is_empty() {
             return Ok(None);
         }
         let mut table: Table = text.parse().map_err(|error| Error::usage(format!("{error}")))?;
         if self.connect.is_some() || self.compose.is_some() {
             table.remove("ensemble");
         }
-        let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join("."))).collect();
+        let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join(".")));
+        let told = told.chain(self.gate.iter().map(|gate| format!("--gate '{gate}'"))).collect();
         for (path, value) in changes {
             put(&mut table, &path, value)?;
         }
+        if !self.gate.is_empty() {
+            let gates = table.entry(GATE).or_insert_with(|| Value::Array(Vec::new()));
+            let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is no list"))?;
+            gates.extend(self.gate.iter().map(|gate| Value::from(gate.as_str())));
+        }
         let text = toml::to_string(&table).map_err(|error| Error::usage(error.to_string()))?;
         Ok(Some((text, told)))
+    }
+
+    /// Reads the gates before they become lines of a file that nobody has written, so that a mistake is told by its column.
+    ///
+    /// What they may name is what the scenario has before other changes; those are checked once they are made.
+    fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
+        let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
+        let known = Known { strategies: &labels, contenders: &scenario.contenders };
+        let is_as_written = self.contenders.is_empty() && self.set.is_empty();
+        for gate in &self.gate {
+            if let Err(mistake) = parse_gate(gate, is_as_written.then_some(known)) {
+                let Mistake { span, message, help, .. } = mistake;
+                let diagnostic = Diagnostic { severity: Severity::Error, span, message, help: Some(help) };
+                return Err(Diagnostics::new("--gate", gate, vec![diagnostic]));
+            }
+        }
+        Ok(())
     }
 
     fn changes(&self) -> Result<Vec<Change>, Error> {

@@ -3,7 +3,7 @@
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::output;
 use crate::error::{Error, Exit};
-use crate::{fault, lock, report, results, scenario};
+use crate::{ab, compare, fault, lock, report, results, scenario};
 
 /// Prints a script that completes commands and options in a shell.
 ///
@@ -42,10 +42,12 @@ pub fn man() -> Result<Exit, Error> {
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
+        SchemaOf::Comparison => output::json(&compare::comparison_schema())?,
         SchemaOf::Calibration => output::json(&results::calibration_schema())?,
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(
             results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,
+        SchemaOf::Ab => output::json(ab::schema().as_value())?,
         SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
     }
     Ok(Exit::Held)

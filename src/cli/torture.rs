@@ -30,7 +30,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     }
     let file =
         kept(&text).map_err(|error| Error::environment(format!("cannot write a scenario: {error}")))?;
-    run::execute(run_args(file.path(), &args)?, stop).await
+    run::execute(run_args(file.path(), &args)?, None, stop).await
 }
 
 /// The line by which it is done again: the same locks, load and faults, on servers of the same kind.
@@ -71,6 +71,9 @@ fn run_args(scenario: &Path, args: &TortureArgs) -> Result<RunArgs, Error> {
     }
     if let Some(file) = &args.compose {
         words.extend(["--compose".into(), file.as_os_str().to_owned()]);
+    }
+    if args.json {
+        words.push("--json".into());
     }
     match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),

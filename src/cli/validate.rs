@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::ValidateArgs;
 use super::output;
 use super::run::capabilities::Needs;
-use super::scenario_file::{ScenarioFile, Unusable};
+use super::scenario_file::ScenarioFile;
 use crate::error::{Error, Exit};
 use crate::scenario::Preview;
 
@@ -27,10 +27,7 @@ struct Shown {
 pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => show(&file, args.json),
-        Err(Unusable::Mistakes(mistakes)) if args.json => {
-            output::json(&mistakes.machine())?;
-            return Ok(Exit::Usage);
-        }
+        Err(unusable) if args.json => return unusable.answer("validate", &args.scenario),
         Err(unusable) => return Err(unusable.report(&args.scenario)),
     }?;
     Ok(Exit::Held)
@@ -40,7 +37,7 @@ fn show(file: &ScenarioFile, as_json: bool) -> Result<(), Error> {
     let preview = Preview::of(&file.parsed);
     let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
     if as_json {
-        return output::json(&Shown { preview, not_here });
+        return output::answer("validate", Exit::Held, &Shown { preview, not_here });
     }
     output::data(&preview.to_string())?;
     let advice = &file.parsed.warnings;

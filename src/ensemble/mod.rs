@@ -15,6 +15,7 @@ mod kept;
 mod leader;
 mod links;
 mod local;
+mod mortal;
 mod namespace;
 mod network;
 mod ports;
@@ -27,7 +28,6 @@ mod subnet;
 pub mod transactions;
 
 use std::io;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 
@@ -38,22 +38,22 @@ pub use kept::{Kept, KeptServer};
 pub use leader::Leader;
 pub use links::Links;
 pub use local::{Local, LocalSpec};
+pub use mortal::spawn_mortal;
 pub use network::links_capability;
 pub use processes::Processes;
 pub use rootless::leave_for_own_network;
 pub use state::{Done, Fact, Role, eventually, roles};
 
-use transactions::Lives;
+use transactions::{Asked, Told};
 
 /// An ensemble of our own: it may be broken, and what its servers wrote down may be read.
 #[async_trait]
 pub trait Started: Processes + Links {
-    /// The lives of all nodes below a path that did not exist before that time, as the servers' transaction logs tell
-    /// them.
+    /// What the servers' transaction logs tell of nodes.
     ///
     /// # Errors
     /// When the logs cannot be read.
-    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives>;
+    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told>;
 
     /// Whether that costs no more than reading files. Elsewhere it is asked only where more hangs on it.
     fn has_logs_at_hand(&self) -> bool;
@@ -61,8 +61,8 @@ pub trait Started: Processes + Links {
 
 #[async_trait]
 impl Started for Local {
-    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
-        transactions::lives(&self.data(), below, since)
+    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
+        transactions::tell(&self.data(), asked)
     }
 
     fn has_logs_at_hand(&self) -> bool {

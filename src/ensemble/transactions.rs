@@ -1,4 +1,4 @@
-//! What the servers wrote down of their own: creates and deletes, read off their transaction logs.
+//! What the servers wrote down of their own: creates, writes and deletes, read off their transaction logs.
 //!
 //! The log is the ensemble's own order of events, whatever the clients believe. It also tells which nodes went with
 //! their session, which no client is told of.
@@ -6,7 +6,7 @@
 //! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an
 //! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,6 +22,7 @@ const TIMES_LAG: Duration = Duration::from_secs(2);
 
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
+const SET_DATA: i32 = 5;
 const MULTI: i32 = 14;
 const CREATE_2: i32 = 15;
 const CREATE_CONTAINER: i32 = 19;
@@ -42,13 +43,73 @@ pub struct Life {
     pub with_its_session: bool,
 }
 
-/// The lives of nodes, by the transaction that created each.
+/// The lives of nodes, by the transaction that created each. Nodes that one transaction created are one: they end with
+/// the first of them that goes.
 pub type Lives = BTreeMap<i64, Life>;
+
+/// What the logs are asked for.
+#[derive(Debug, Clone)]
+pub struct Asked<'a> {
+    /// The lives of all nodes below that path, which ends with a slash and was not there before.
+    pub below: &'a str,
+    /// No log that was last written to before that needs to be read.
+    pub since: SystemTime,
+    /// The nodes there of which more is to be told, by their paths.
+    pub named: &'a BTreeSet<String>,
+}
+
+impl Asked<'_> {
+    fn wants(&self, change: &Change) -> bool {
+        let path = change.path();
+        path.starts_with(self.below) && (change.happened() != Happened::Written || self.named.contains(path))
+    }
+}
+
+/// What the logs tell.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Of all nodes.
+    pub lives: Lives,
+    /// Of those that were named, by their paths: in which transactions what happened to each, in order.
+    pub named: BTreeMap<String, Vec<(i64, Happened)>>,
+}
+
+impl Told {
+    /// The transaction that created the node of that path; `None` where several did, one after the other, or none.
+    #[must_use]
+    pub fn created(&self, path: &str) -> Option<i64> {
+        let mut created = self.of(path).filter(|(_, happened)| *happened == Happened::Created);
+        let (zxid, _) = created.next()?;
+        created.next().is_none().then_some(zxid)
+    }
+
+    /// The first transaction after that one in which that happened to the node of a path.
+    #[must_use]
+    pub fn first_after(&self, zxid: i64, path: &str, happened: Happened) -> Option<i64> {
+        self.of(path).find(|(at, what)| *at > zxid && *what == happened).map(|(at, _)| at)
+    }
+
+    fn of(&self, path: &str) -> impl Iterator<Item = (i64, Happened)> {
+        self.named.get(path).into_iter().flatten().copied()
+    }
+}
+
+/// What can happen to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It was created.
+    Created,
+    /// Its data was written.
+    Written,
+    /// It was deleted, by whomever: by a request, or with its session.
+    Deleted,
+}
 
 /// What one transaction did to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     Created(String),
+    Written(String),
     Deleted(String),
     GoneWithItsSession(String),
 }
@@ -56,27 +117,38 @@ enum Change {
 impl Change {
     fn path(&self) -> &str {
         match self {
-            Self::Created(path) | Self::Deleted(path) | Self::GoneWithItsSession(path) => path,
+            Self::Created(path)
+            | Self::Written(path)
+            | Self::Deleted(path)
+            | Self::GoneWithItsSession(path) => path,
+        }
+    }
+
+    fn happened(&self) -> Happened {
+        match self {
+            Self::Created(_) => Happened::Created,
+            Self::Written(_) => Happened::Written,
+            Self::Deleted(_) | Self::GoneWithItsSession(_) => Happened::Deleted,
         }
     }
 }
 
-/// The lives of all nodes below a path that did not exist before that time. Reads the logs below all of these servers'
-/// data directories: each server may lack what came before it was wiped, or after it was stopped. Logs that have not
-/// been written to since are left out, so that a long run does not read all that came before again and again.
+/// Reads the logs below all of these servers' data directories: each server may lack what came before it was wiped, or
+/// after it was stopped. Logs that have not been written to since are left out, so that a long run does not read all that
+/// came before again and again.
 ///
 /// # Errors
 /// When a log cannot be read, or is none.
-pub fn lives(directories: &[PathBuf], below: &str, since: SystemTime) -> io::Result<Lives> {
+pub fn tell(directories: &[PathBuf], asked: &Asked<'_>) -> io::Result<Told> {
     let mut transactions = BTreeMap::new();
     for directory in directories {
-        for log in logs(directory, since)? {
-            read(&written(&log)?, below, &mut transactions).map_err(|what| {
+        for log in logs(directory, asked.since)? {
+            read(&written(&log)?, asked, &mut transactions).map_err(|what| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", log.display()))
             })?;
         }
     }
-    Ok(lives_of(&transactions))
+    Ok(told(&transactions, asked))
 }
 
 /// The transaction logs below a server's data directory that were written to since, oldest first.
@@ -119,6 +191,16 @@ fn written(log: &Path) -> io::Result<Vec<u8>> {
 /// By zxid: when it was proposed, and what it changed.
 type Transactions = BTreeMap<i64, (i64, Vec<Change>)>;
 
+fn told(transactions: &Transactions, asked: &Asked<'_>) -> Told {
+    let mut named: BTreeMap<String, Vec<(i64, Happened)>> = BTreeMap::new();
+    for (zxid, (_, changes)) in transactions {
+        for change in changes.iter().filter(|change| asked.named.contains(change.path())) {
+            named.entry(change.path().to_owned()).or_default().push((*zxid, change.happened()));
+        }
+    }
+    Told { lives: lives_of(transactions), named }
+}
+
 fn lives_of(transactions: &Transactions) -> Lives {
     let mut lives = BTreeMap::new();
     let mut present: BTreeMap<&str, i64> = BTreeMap::new();
@@ -129,11 +211,10 @@ fn lives_of(transactions: &Transactions) -> Lives {
                     present.insert(path, *zxid);
                     lives.insert(*zxid, Life { created: *zxid, ..Life::default() });
                 }
+                Change::Written(_) => {}
                 Change::Deleted(path) | Change::GoneWithItsSession(path) => {
-                    let Some(life) = present.remove(path.as_str()).and_then(|czxid| lives.get_mut(&czxid))
-                    else {
-                        continue;
-                    };
+                    let life = present.remove(path.as_str()).and_then(|czxid| lives.get_mut(&czxid));
+                    let Some(life) = life.filter(|life| life.deleted.is_none()) else { continue };
                     life.deleted = Some(*zxid);
                     life.deleted_at_ms = Some(*at_ms);
                     life.with_its_session = matches!(change, Change::GoneWithItsSession(_));
@@ -144,9 +225,9 @@ fn lives_of(transactions: &Transactions) -> Lives {
     lives
 }
 
-/// Adds the transactions of one log that changed something below a path. A record that was being written when its
+/// Adds the transactions of one log that tell something of what was asked for. A record that was being written when its
 /// server was killed does not fit its checksum and ends the log, as it does for the server.
-fn read(log: &[u8], below: &str, into: &mut Transactions) -> Result<(), &'static str> {
+fn read(log: &[u8], asked: &Asked<'_>, into: &mut Transactions) -> Result<(), &'static str> {
     if log.is_empty() {
         return Ok(());
     }
@@ -156,7 +237,7 @@ fn read(log: &[u8], below: &str, into: &mut Transactions) -> Result<(), &'static
     let mut rest = Reader(log.get(HEADER..).unwrap_or_default());
     while let Some(record) = whole_record(&mut rest) {
         if let Some((zxid, at_ms, mut changes)) = transaction(&mut Reader(record)) {
-            changes.retain(|change| change.path().starts_with(below));
+            changes.retain(|change| asked.wants(change));
             if !changes.is_empty() {
                 into.entry(zxid).or_insert((at_ms, changes));
             }
@@ -188,6 +269,7 @@ fn changes(kind: i32, fields: &mut Reader<'_>) -> Vec<Change> {
         CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL => {
             fields.string().map(Change::Created).into_iter().collect()
         }
+        SET_DATA => fields.string().map(Change::Written).into_iter().collect(),
         DELETE | DELETE_CONTAINER => fields.string().map(Change::Deleted).into_iter().collect(),
         CLOSE_SESSION => {
             let count = fields.int().unwrap_or(0);
@@ -238,10 +320,24 @@ mod tests {
         log
     }
 
-    fn read_lives(log: &[u8]) -> Lives {
+    fn read_of(log: &[u8], named: &[&str]) -> Result<Told, &'static str> {
+        let named = named.iter().map(|path| (*path).to_owned()).collect();
+        let asked = Asked { below: "/l/", since: SystemTime::UNIX_EPOCH, named: &named };
         let mut transactions = Transactions::new();
-        read(log, "/l/", &mut transactions).unwrap();
-        lives_of(&transactions)
+        read(log, &asked, &mut transactions)?;
+        Ok(told(&transactions, &asked))
+    }
+
+    fn read_lives(log: &[u8]) -> Lives {
+        read_of(log, &[]).unwrap().lives
+    }
+
+    fn multi(parts: &[(i32, Vec<u8>)]) -> Vec<u8> {
+        let part = |(kind, body): &(i32, Vec<u8>)| {
+            [kind.to_be_bytes().to_vec(), (body.len() as i32).to_be_bytes().to_vec(), body.clone()].concat()
+        };
+        let count = (parts.len() as i32).to_be_bytes().to_vec();
+        [count, parts.iter().flat_map(part).collect()].concat()
     }
 
     #[test]
@@ -267,13 +363,43 @@ mod tests {
 
     #[test]
     fn a_multi_is_its_parts() {
-        let part = |kind: i32, body: Vec<u8>| {
-            [kind.to_be_bytes().to_vec(), (body.len() as i32).to_be_bytes().to_vec(), body].concat()
-        };
-        let parts = [part(CREATE, text("/l/x")), part(DELETE, text("/l/a"))].concat();
-        let body = [2_i32.to_be_bytes().to_vec(), parts].concat();
+        let body = multi(&[(CREATE, text("/l/x")), (DELETE, text("/l/a"))]);
         let lives = read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &body)]));
         assert_eq!((lives[&1].deleted, lives[&2].created), (Some(2), 2));
+    }
+
+    #[test]
+    fn nodes_that_one_transaction_created_end_with_the_first_of_them_that_goes() {
+        let body = multi(&[(CREATE, text("/l/x")), (CREATE, text("/l/y"))]);
+        let gone = [record(2, DELETE, &text("/l/y")), record(3, DELETE, &text("/l/x"))];
+        let lives = read_lives(&log(&[vec![record(1, MULTI, &body)], gone.to_vec()].concat()));
+        assert_eq!((lives.len(), lives[&1].deleted), (1, Some(2)));
+    }
+
+    #[test]
+    fn of_a_node_that_is_named_it_is_told_what_happened_to_it_and_when() {
+        let hand_over = multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a"))]);
+        let written = [
+            record(1, CREATE, &text("/l/a")),
+            record(2, MULTI, &multi(&[(CREATE, text("/l/b"))])),
+            record(3, SET_DATA, &text("/l/a")),
+            record(4, MULTI, &hand_over),
+            record(5, SET_DATA, &text("/l/b")),
+        ];
+        let told = read_of(&log(&written), &["/l/b"]).unwrap();
+        assert_eq!((told.created("/l/b"), told.created("/l/a")), (Some(2), None), "the other was not named");
+        let written_after = |zxid| told.first_after(zxid, "/l/b", Happened::Written);
+        assert_eq!((written_after(2), written_after(4), written_after(5)), (Some(4), Some(5), None));
+        assert_eq!(told.first_after(2, "/l/b", Happened::Deleted), None);
+        assert_eq!(told.lives[&1].deleted, Some(4));
+    }
+
+    #[test]
+    fn of_a_path_that_was_taken_twice_nobody_can_say_which_create_was_meant() {
+        let taken = |zxid| [record(zxid, CREATE, &text("/l/a")), record(zxid + 1, DELETE, &text("/l/a"))];
+        let twice = read_of(&log(&[taken(1), taken(5)].concat()), &["/l/a"]).unwrap();
+        assert_eq!(twice.created("/l/a"), None);
+        assert_eq!(twice.first_after(3, "/l/a", Happened::Deleted), Some(6));
     }
 
     #[test]
@@ -287,13 +413,13 @@ mod tests {
         let deletion = torn.len() - 64 - 10;
         torn[deletion..].fill(0);
         assert_eq!(read_lives(&torn)[&1].deleted, None);
-        assert!(read(b"no log", "/", &mut Transactions::new()).is_err());
+        assert!(read_of(b"no log", &[]).is_err());
     }
 
     proptest! {
         #[test]
         fn garbage_is_read_without_a_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let _ = read(&log(&[garbage.clone(), record(1, MULTI, &garbage)]), "/", &mut Transactions::new());
+            let _ = read_of(&log(&[garbage.clone(), record(1, MULTI, &garbage)]), &["/l/a"]);
         }
     }
 }

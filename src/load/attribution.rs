@@ -50,6 +50,13 @@ pub struct Attribution {
     pub own_release: Option<OwnRelease>,
 }
 
+impl OwnRelease {
+    /// The number of the node that was released last, where that was of this lock.
+    fn number_at(latest: Option<Self>, lock: usize) -> Option<i64> {
+        latest.filter(|own| own.lock == lock).map(|own| own.number)
+    }
+}
+
 impl Default for Attribution {
     fn default() -> Self {
         Self { inbox: Vec::with_capacity(64), unresolved: Vec::with_capacity(16), own_release: None }
@@ -71,7 +78,10 @@ impl Attribution {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push(Unresolved { lock, at: arrival.at, arm, useful });
                 }
-                _ => record(sheet, arrival.at, &cause, useful, self.own_number(lock)),
+                _ => {
+                    let own = OwnRelease::number_at(self.own_release, lock);
+                    record(sheet, arrival.at, &cause, useful, own);
+                }
             }
         }
         self.inbox.clear();
@@ -90,14 +100,10 @@ impl Attribution {
                 }
                 cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
             }
-            let own = own.filter(|own| own.lock == late.lock).map(|own| own.number);
+            let own = OwnRelease::number_at(own, late.lock);
             record(sheet, late.at, &cause, late.useful, own);
             false
         });
-    }
-
-    fn own_number(&self, lock: usize) -> Option<i64> {
-        self.own_release.filter(|own| own.lock == lock).map(|own| own.number)
     }
 }
 

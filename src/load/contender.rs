@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::control::{Connection, Control};
@@ -304,6 +305,10 @@ impl Contender {
         let was_open = was_open || was_open_before;
         let released = self.recorder.exit(session, &held, attempt.mode, was_open);
         let number = held.node.as_ref().map(|node| node.sequence);
+        let shared = Arc::clone(&self.shared);
+        let lock = &shared.scenes[shared.lock_of(self.id)];
+        // Before the release, and in one flush with it: who holds for no time is not made to hold for longer.
+        let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
         // Somebody waits for this release: what can be written down later is, while the reply is under way.
@@ -318,6 +323,10 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
+        // A session's answers come in the order of its requests; what was not answered by now will not be.
+        if let Some(looking) = looking {
+            self.recorder.write_look(looking.now_or_never().flatten());
+        }
         if let Some(doubt) = self.doubt(session, ended, entry.acquired, result.as_ref().err()) {
             self.recorder.write_doubt(&entry, released, doubt);
         }

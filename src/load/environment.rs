@@ -2,16 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
 use super::workspace::Workspace;
-use crate::ensemble::{Started, transactions};
+use crate::ensemble::Started;
+use crate::ensemble::transactions::{Asked, Told};
 use crate::error::Error;
 use crate::proxy::Proxy;
-use crate::record::{Life, Lives};
 use crate::zk::Target;
 
 /// Where trials run.
@@ -52,18 +52,15 @@ impl Environment {
         (0..contenders).map(target).collect()
     }
 
-    /// What the servers' logs tell of the nodes below a path that was made since; nothing where they are not ours.
+    /// What the servers' logs tell; nothing where they are not ours.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(super) async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
-        let Some(local) = &self.local else { return Ok(Lives::new()) };
-        let lives = local.lives(below, since).await?;
-        let told = lives.into_iter().map(|(created, life)| {
-            let transactions::Life { deleted, deleted_at_ms, with_its_session, .. } = life;
-            (created, Life { deleted, deleted_at_ms, with_its_session })
-        });
-        Ok(told.collect())
+    pub(super) async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
+        match &self.local {
+            Some(local) => local.tell(asked).await,
+            None => Ok(Told::default()),
+        }
     }
 
     /// Whether any server accepts a connection.

@@ -23,6 +23,8 @@ pub const LAG_SHARE_AT_MOST: f64 = 0.2;
 pub struct Vitals {
     at: Stamp,
     process_us: u64,
+    /// For how long the process's threads were ready to run and had no processor.
+    queued_us: Option<u64>,
     host: Option<HostTimes>,
 }
 
@@ -37,7 +39,12 @@ impl Vitals {
     /// Takes them now.
     #[must_use]
     pub fn now() -> Self {
-        Self { at: clock::now(), process_us: process().map_or(0, |(cpu_us, _)| cpu_us), host: host_times() }
+        Self {
+            at: clock::now(),
+            process_us: process().map_or(0, |(cpu_us, _)| cpu_us),
+            queued_us: queued_us(),
+            host: host_times(),
+        }
     }
 }
 
@@ -48,6 +55,18 @@ fn process() -> Option<(u64, u64)> {
     let what = ProcessRefreshKind::nothing().with_cpu().with_memory();
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, what);
     system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
+}
+
+/// How long the threads of this process have waited for a processor so far, where the system tells (Linux): the second
+/// number of a thread's `schedstat`, in nanoseconds.
+fn queued_us() -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+        let text = std::fs::read_to_string(entry.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    let each: Vec<u64> = threads.filter_map(of_thread).collect();
+    (!each.is_empty()).then(|| each.iter().sum::<u64>() / 1_000)
 }
 
 /// Processor time of the whole host, where the system tells (Linux).
@@ -88,7 +107,13 @@ pub fn judge(
     let share_of = |part: fn(&HostTimes) -> u64| {
         host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
     };
-    let busy = cpu_us as f64 / wall_us as f64 / threads.len().max(1) as f64;
+    let queued_us = begin.queued_us.zip(end.queued_us).map(|(begin, end)| end.saturating_sub(begin));
+    let run_queue_share = queued_us.map(|us| us as f64 / wall_us as f64);
+    let each = threads.len().max(1) as f64;
+    let occupied = Occupied {
+        running: cpu_us as f64 / wall_us as f64 / each,
+        queued: run_queue_share.unwrap_or(0.0) / each,
+    };
     let lateness = sheet.histogram(Measure::Lateness);
     let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
     let turn_us = sheet.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
@@ -100,6 +125,7 @@ pub fn judge(
         lag_share,
         cpu_us,
         cpu_share: cpu_us as f64 / wall_us as f64,
+        run_queue_share,
         host_idle_share: share_of(|times| times.idle),
         host_steal_share: share_of(|times| times.steal),
         resident_bytes: process().map(|(_, bytes)| bytes),
@@ -109,7 +135,7 @@ pub fn judge(
             .and_then(invalid_by_lag)
             .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
             .or_else(|| invalid_by_lateness(lateness_p99_us?, turn_us))
-            .or_else(|| invalid_by_processor(arrived?, sheet.measured.acquired(), busy)),
+            .or_else(|| invalid_by_processor(arrived?, sheet.measured.acquired(), &occupied)),
     }
 }
 
@@ -162,17 +188,28 @@ fn invalid_by_lateness(p99_us: u64, turn_us: f64) -> Option<String> {
     })
 }
 
-/// When the generator's threads were busy for more than this share of the time, what was not achieved may be their fault.
-const BUSY_AT_MOST: f64 = 0.95;
+/// How much of the time a generator's thread had no time for anything else.
+struct Occupied {
+    /// It ran.
+    running: f64,
+    /// It was ready to run, and other programs had the processors.
+    queued: f64,
+}
 
-fn invalid_by_processor(arrived: &Arrived, acquired: u64, busy: f64) -> Option<String> {
+/// When the generator's threads were occupied for more than this share of the time, what was not achieved may be their
+/// fault.
+const OCCUPIED_AT_MOST: f64 = 0.95;
+
+fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -> Option<String> {
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
-    (missed && busy > BUSY_AT_MOST).then(|| {
+    (missed && occupied.running + occupied.queued > OCCUPIED_AT_MOST).then(|| {
         format!(
-            "{acquired} of {} arrivals were served in time, and the generator's threads were busy {:.0} % of it; \
-             ask for a lower rate, or use more generator threads (--threads) or another host",
+            "{acquired} of {} arrivals were served in time, and the generator's threads were running for {:.0} % of it and \
+             waiting for a processor for {:.0} %; ask for a lower rate, or use more generator threads (--threads) or \
+             another host",
             arrived.offered,
-            100.0 * busy
+            100.0 * occupied.running,
+            100.0 * occupied.queued
         )
     })
 }
@@ -182,12 +219,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_that_was_missed_is_the_generators_fault_only_if_it_was_busy_all_the_time() {
+    fn a_rate_that_was_missed_is_the_generators_fault_only_if_it_had_no_time_left() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
-        assert_eq!(invalid_by_processor(&arrived, 500, 0.4), None, "the lock's own");
-        assert_eq!(invalid_by_processor(&arrived, 990, 0.99), None, "nothing was missed");
-        let why = invalid_by_processor(&arrived, 500, 0.99).unwrap();
-        assert!(why.contains("500 of 1000") && why.contains("99 %"), "{why}");
+        let judged = |acquired, running, queued| {
+            invalid_by_processor(&arrived, acquired, &Occupied { running, queued })
+        };
+        assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
+        assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
+        let why = judged(500, 0.99, 0.0).unwrap();
+        assert!(why.contains("500 of 1000") && why.contains("running for 99 %"), "{why}");
+        let why = judged(500, 0.3, 0.68).unwrap();
+        assert!(why.contains("waiting for a processor for 68 %"), "{why}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod elections;
 mod environment;
 mod fence;
 mod health;
+mod missing;
 mod observation;
 mod pace;
 mod progress;

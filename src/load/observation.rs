@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::missing::Missing;
 use super::shared::Shared;
 use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Grant, KeptOut, Moment, Overlaps, Tally};
@@ -23,6 +24,10 @@ pub struct Log {
     pub history: Vec<Moment>,
     /// Who entered by virtue of which node, where the servers' logs can be read.
     pub grants: Vec<Grant>,
+    /// What of them only those logs tell.
+    pub missing: Vec<Missing>,
+    /// Looks at a lock on behalf of the suite, which the servers count.
+    pub looks_beside: u64,
     /// What could have been seen.
     pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
@@ -102,7 +107,10 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
             *merged.errors.entry(kind).or_default() += count;
         }
         merged.overlaps.merge(log.overlaps);
+        let before = (merged.grants.len(), merged.history.len());
+        merged.missing.extend(log.missing.into_iter().map(|missing| missing.behind(before)));
         merged.grants.extend(log.grants);
+        merged.looks_beside += log.looks_beside;
         merged.kept_out.merge(log.kept_out);
         merged.given_up_early += log.given_up_early;
         merged.history.extend(log.history);

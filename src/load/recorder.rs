@@ -7,18 +7,24 @@ use std::time::Duration;
 
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
+use super::missing::Missing;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
 use super::scene::{Exit, Scene};
 use super::shared::Shared;
 use crate::catalog::{Holders, Mode, ParamValue};
 use crate::clock::{self, Stamp};
-use crate::lock::{AcquireError, Held, QueueNode};
+use crate::lock::{AcquireError, Held};
 use crate::measure::{Measure, Outcome, Sheet};
 use crate::record::history::SessionState;
 use crate::record::{Claim, Deed, Doubt, Grant, Moment, Occupant, Overlap, Tally};
 use crate::scenario::Load;
 use crate::zk::{Failure, Session};
+
+/// Of so many entries of a lock that goes past its session...
+const LOOKS_ONCE_IN: usize = 128;
+/// ...so many in a row are looked at.
+const LOOKS_IN_A_ROW: usize = 8;
 
 /// One acquire, from when it should have begun.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +87,8 @@ pub struct Recorder {
     acquired: u64,
     /// The token of the latest hold.
     token: Option<i64>,
+    /// The place of its grant in the log.
+    grant: Option<usize>,
 }
 
 impl Recorder {
@@ -88,7 +96,8 @@ impl Recorder {
     #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().tallies.insert(id, Tally::default());
-        Self { id, shared, observation, attribution: Attribution::default(), acquired: 0, token: None }
+        let attribution = Attribution::default();
+        Self { id, shared, observation, attribution, acquired: 0, token: None, grant: None }
     }
 
     /// Locks acquired by this contender.
@@ -176,20 +185,12 @@ impl Recorder {
             .borrow_mut()
             .kept_out
             .entry(kept_out_us, acquired.saturating_sub(attempt.called));
-        if self.shared.reads_logs {
-            let called = attempt.called;
-            self.note_grant(held, |node, lock| Grant {
-                lock,
-                contender: self.id,
-                claim,
-                czxid: node.czxid,
-                zxid,
-                called,
-                entered: acquired,
-            });
-        }
         let token = held.node.as_ref().map(token);
         self.note(acquired, Some(session.id()), Deed::Enters { claim, token, zxid });
+        let (contender, lock) = (self.id, self.shared.lock_of(self.id));
+        let (called, entered) = (attempt.called, acquired);
+        let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
+        self.grant = if self.shared.reads_logs { self.note_grant(session, held, of_node) } else { None };
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
@@ -211,14 +212,47 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().given_up_early += 1;
         }
+        self.note_left(at);
         self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
         at
+    }
+
+    /// Looks at the lock, right before the release of one that went past the session: nothing is known then of what it
+    /// found, and this tells at least as of when it had entered.
+    ///
+    /// Only some entries are looked at, because it costs the servers a read; but several in a row, because an entry is
+    /// compared with others that were.
+    pub fn look_beside<'a>(
+        &self,
+        session: &'a Session,
+        lock: &'a str,
+    ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
+        let is_one = self.grant.is_some() && session.has_learned_nothing();
+        let looks = is_one && self.scene().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
+        looks.then(|| session.look_beside(lock))
+    }
+
+    /// Writes down what that look has found.
+    pub fn write_look(&self, zxid: Option<i64>) {
+        let mut log = self.observation.log.borrow_mut();
+        log.looks_beside += u64::from(zxid.is_some());
+        if let Some(grant) = self.grant.and_then(|grant| log.grants.get_mut(grant)) {
+            grant.zxid = zxid;
+        }
+    }
+
+    fn note_left(&self, at: Stamp) {
+        let mut log = self.observation.log.borrow_mut();
+        if let Some(grant) = self.grant.and_then(|grant| log.grants.get_mut(grant)) {
+            grant.left = Some(at);
+        }
     }
 
     /// The contender leaves without a release, because it dies.
     #[must_use]
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
         let at = clock::now();
+        self.note_left(at);
         self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
         at
     }
@@ -411,13 +445,24 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut sheet, at_the_end);
     }
 
-    /// Keeps by virtue of which node somebody entered.
-    fn note_grant(&self, held: &Held, grant: impl FnOnce(&QueueNode, usize) -> Grant) {
-        let Some(node) = held.node.as_ref().filter(|node| node.czxid > 0) else { return };
-        let grants = &mut self.observation.log.borrow_mut().grants;
-        if grants.len() < Grant::KEPT {
-            grants.push(grant(node, self.shared.lock_of(self.id)));
+    /// Keeps by virtue of which node somebody has entered, and what of it is not known yet. Returns its place.
+    fn note_grant(
+        &self,
+        session: &Session,
+        held: &Held,
+        of_node: impl FnOnce(i64) -> Grant,
+    ) -> Option<usize> {
+        let node = held.node.as_ref()?;
+        let log = &mut *self.observation.log.borrow_mut();
+        let place = log.grants.len();
+        if place >= Grant::KEPT {
+            return None;
         }
+        // The entry itself was the last that a history was told of.
+        let moment = log.history.len().checked_sub(1);
+        log.missing.extend(Missing::of_entry(session, node, place, moment));
+        log.grants.push(of_node(node.czxid.max(0)));
+        Some(place)
     }
 
     fn note_overlap(&self, inside: Occupant, now: Stamp) {

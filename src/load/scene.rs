@@ -377,6 +377,12 @@ impl Scene {
         (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
     }
 
+    /// How many releases there have been.
+    #[must_use]
+    pub fn releases(&self) -> usize {
+        self.releases.load(Ordering::Acquire)
+    }
+
     /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
     #[must_use]
     pub fn release_of(&self, number: i64) -> Option<Stamp> {

@@ -18,13 +18,14 @@ use super::observation::{self, Log, ThreadRecord};
 use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
-use super::{accounting, batch, breaking, progress, standstill};
+use super::{accounting, batch, breaking, missing, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
+use crate::ensemble::transactions::{self, Asked, Told};
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Judged, Lives, Phase,
+    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Judged, Life, Lives, Phase,
     Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
@@ -162,10 +163,12 @@ impl<'a> Conductor<'a> {
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
-        let lives = self.lives(wall).await.unwrap_or_else(|why| {
+        let told = self.told(wall, &log).await.unwrap_or_else(|why| {
             health.invalid.get_or_insert(why);
-            Lives::new()
+            Told::default()
         });
+        missing::fill_in(&log.missing, &mut log.grants, &mut log.history, &told);
+        let lives = lives(told);
         let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
         let grants = std::mem::take(&mut log.grants);
         let facts = Facts {
@@ -495,9 +498,9 @@ impl<'a> Conductor<'a> {
     ///
     /// # Errors
     /// The wall clock was set since the trial began.
-    async fn lives(&self, wall: WallClock) -> Result<Lives, String> {
+    async fn told(&self, wall: WallClock, log: &Log) -> Result<Told, String> {
         if !self.shared.reads_logs {
-            return Ok(Lives::new());
+            return Ok(Told::default());
         }
         let set_by = wall.set_since(self.wall);
         if set_by > WALL_MAY_DIFFER {
@@ -505,11 +508,12 @@ impl<'a> Conductor<'a> {
                 "the wall clock, by which the servers date their transactions, was set by {set_by:?} during the trial"
             ));
         }
-        let lives = self.environment.lives(self.shared.root(), self.started_at).await;
-        Ok(lives.unwrap_or_else(|why| {
+        let named = missing::asked_for(&log.missing);
+        let asked = Asked { below: self.shared.root(), since: self.started_at, named: &named };
+        Ok(self.environment.tell(&asked).await.unwrap_or_else(|why| {
             let missing = "so what contenders believed is not compared with what the ensemble saw";
             (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
-            Lives::new()
+            Told::default()
         }))
     }
 
@@ -701,6 +705,15 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
         _ => Duration::from_secs(3_600),
     };
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
+}
+
+/// The lives of the trial's nodes.
+fn lives(told: Told) -> Lives {
+    let life = |(created, life): (i64, transactions::Life)| {
+        let transactions::Life { deleted, deleted_at_ms, with_its_session, .. } = life;
+        (created, Life { deleted, deleted_at_ms, with_its_session })
+    };
+    told.lives.into_iter().map(life).collect()
 }
 
 /// By the transaction that created each node, the one that deleted it.

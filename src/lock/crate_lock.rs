@@ -4,9 +4,9 @@ use async_trait::async_trait;
 
 use super::creating::MarkedName;
 use super::queue_node::if_there;
-use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
+use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{Guarantees, LockCard, Mode};
-use crate::zk::{Failure, Session, reactor};
+use crate::zk::{Failure, Session, reactor, sequence_of};
 
 /// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
 const YIELDS: usize = 3;
@@ -29,8 +29,8 @@ Release: one delete, not tried again.
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
 The library sends the reads itself, past the session that counts: of an acquire only the create is seen here.
 Numbers of requests, notifications, names and bytes are therefore left out, also by kind, except in the
-timeline; the servers' counts are there, and show 3N - 2 reads and N - 1 notifications in a batch of N. The
-fencing token and the queue number stay unknown, too.
+timeline; the servers' counts are there, and show 3N - 2 reads and N - 1 notifications in a batch of N. The czxid of
+its node stays with the library, too, so the fencing token is the node's number.
 Timed out or cancelled: the library's future is dropped, which takes off the watch and deletes the node in the
 background; then the queue is listed, and a node that is still there deleted. The library's Curator prefix is
 avoided because its clean-up after an unanswered create names the node wrongly and leaves it behind.
@@ -44,14 +44,15 @@ node once more when it is dropped after a delete; it is forgotten instead.",
         params: &[],
         batch_cost: None,
     },
-    build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone(), node: None }),
+    build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone() }),
 };
 
 struct CrateLock {
     lock: String,
-    /// The path of the node by which the lock is held.
-    node: Option<String>,
 }
+
+/// The library keeps the czxid of the node to itself.
+const NOT_TOLD: i64 = -1;
 
 #[async_trait(?Send)]
 impl Strategy for CrateLock {
@@ -60,19 +61,15 @@ impl Strategy for CrateLock {
         let prefix = format!("{}/{}", self.lock, name.prefix);
         match patience.wait(session.crate_lock(&prefix, "lock-")).await {
             Ok(locked) => {
-                self.node = Some(locked?);
-                Ok(Held { node: None })
+                let path = locked?;
+                let sequence = sequence_of(&path).ok_or(Failure::OwnNodeMissing)?;
+                Ok(Held::by(QueueNode { path, sequence, czxid: NOT_TOLD }))
             }
             Err(ended) => {
                 self.clean_up(session, &name.mark).await?;
                 Err(ended.into())
             }
         }
-    }
-
-    async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
-        let Some(path) = self.node.take() else { return Ok(()) };
-        if_there(session.delete(&path).await).map(drop)
     }
 }
 

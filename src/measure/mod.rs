@@ -1,6 +1,7 @@
 //! The table of measures and counts: every output iterates these, so that none can forget one.
 
 mod counts;
+mod figure;
 mod latency;
 mod request;
 mod sheet;
@@ -8,6 +9,7 @@ mod steady;
 mod survival;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
+pub use figure::{Better, Count, Figure, Ratio, Statistic, Unit};
 pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};

@@ -16,7 +16,7 @@ pub enum Truncation {
     TooShort,
     /// So many values at the beginning belong to the warm-up.
     At(usize),
-    /// More than half of the series would belong to it: no steady state was reached.
+    /// Half of the series or more would belong to it: no steady state was reached.
     NotReached,
 }
 
@@ -43,7 +43,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
         return Truncation::TooShort;
     }
     let left_out = least_error(&batches);
-    if 2 * left_out <= batches.len() {
+    // Of a series that only rises, as much is left out as may be: of the shortest that is judged exactly half.
+    if 2 * left_out < batches.len() {
         Truncation::At(left_out * BATCH)
     } else if values.len() < VALUES_FEW {
         Truncation::TooShort
@@ -191,7 +192,7 @@ mod tests {
     fn not_reached(waits: &[f64]) -> bool {
         let batches: Vec<f64> =
             waits.chunks_exact(BATCH).map(|five| five.iter().sum::<f64>() / 5.0).collect();
-        2 * least_error(&batches) > batches.len()
+        2 * least_error(&batches) >= batches.len()
     }
 
     fn grows(waits: &[f64]) -> bool {
@@ -222,6 +223,9 @@ mod tests {
     fn what_only_changes_at_the_end_or_all_the_time_never_reaches_a_steady_state() {
         let rising: Vec<f64> = (0..6_000).map(f64::from).collect();
         assert_eq!(truncation(&rising), Truncation::NotReached);
+        // Not even of the shortest that is judged
+        let short: Vec<f64> = (0..50).map(f64::from).collect();
+        assert_eq!(truncation(&short), Truncation::TooShort);
         let late: Vec<f64> = (0..6_000).map(|at| f64::from(u8::from(at >= 4_000))).collect();
         assert_eq!(truncation(&late), Truncation::NotReached);
         // Of a short series that is not said

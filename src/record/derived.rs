@@ -101,7 +101,7 @@ fn mean_readers(trial: &Trial) -> Option<f64> {
 
 /// How many more watches the servers had when the load had ended and all had released than before it. The sessions are
 /// still open then, so what is left will stay for as long as they are.
-fn watches_left(trial: &Trial) -> Option<u64> {
+pub(super) fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
     let left: Vec<i64> = trial
         .servers

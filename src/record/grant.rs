@@ -28,6 +28,8 @@ pub struct Grant {
     pub called: Stamp,
     /// When it entered.
     pub entered: Stamp,
+    /// When it was about to leave, before it asked for the deletion of its node; `None` while it is inside.
+    pub left: Option<Stamp>,
 }
 
 impl Grant {

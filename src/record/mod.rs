@@ -4,6 +4,7 @@ mod arrived;
 mod calibration;
 mod derived;
 mod fault;
+mod figure;
 mod floor;
 mod grant;
 pub mod history;
@@ -20,6 +21,7 @@ pub use calibration::{
 };
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use fault::{FaultRecord, FencingCounts, Stuck};
+pub use figure::{Missing, Reading};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
 pub use history::{Claim, Deed, Moment};
@@ -32,3 +34,6 @@ pub use trial::{
     Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions,
     Standstill, Tally, Trial, Utilisation,
 };
+
+/// The figures that records are read for.
+pub use crate::measure::{Better, Count, Figure, Ratio, Statistic, Unit};

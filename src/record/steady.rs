@@ -1,9 +1,11 @@
 //! How a trial came to its steady state, and whether it was one.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::Growth;
+use crate::measure::{Growth, growth};
 
 /// What ended the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +42,13 @@ pub struct Steady {
 }
 
 impl Steady {
+    /// Whether the backlog grew, so that there is no steady state to speak of, by its samples.
+    #[must_use]
+    pub fn growth(&self) -> Growth {
+        let samples: Vec<f64> = self.backlog.iter().map(|waiting| *waiting as f64).collect();
+        growth(&samples, Duration::from_micros(self.slot_us))
+    }
+
     /// By how many arrivals a second the backlog grew; `None` where it did not, or nobody can tell.
     #[must_use]
     pub fn grows_per_s(&self) -> Option<f64> {

@@ -331,6 +331,13 @@ impl Trial {
         format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
     }
 
+    /// Why its figures do not count: it is invalid, or was cut short. `None` where they do.
+    #[must_use]
+    pub fn unsound(&self) -> Option<String> {
+        let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));
+        invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
+    }
+
     /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
     #[must_use]
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
@@ -421,6 +428,10 @@ pub struct Health {
     pub cpu_us: u64,
     /// That time as a share of one core.
     pub cpu_share: f64,
+    /// For how long the process's threads were ready to run and had no processor, all together and as a share of one core,
+    /// if the host tells.
+    #[serde(default)]
+    pub run_queue_share: Option<f64>,
     /// Share of the host's processor time that was idle, if the host tells.
     pub host_idle_share: Option<f64>,
     /// Share that the hypervisor took, if the host tells.

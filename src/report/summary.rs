@@ -2,15 +2,19 @@
 //! those of the table, and more of them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use super::View;
 use super::view::{Cell, Repetition, Spread, verdict};
+use crate::error::Error;
+use crate::gate::Outcome;
 use crate::measure::{Latency, Measure};
 use crate::results::StoredRun;
 use crate::results::record::{Arrived, Judged, Precision, Trial};
+use crate::stats::median_interval;
 use crate::verdict::Verdict;
 
 /// Its name in the directory of a run.
@@ -32,6 +36,10 @@ pub struct Summary {
     pub precision: Option<Precision>,
     /// What must be said beside the figures: the lines below the table.
     pub notes: Vec<String>,
+    /// What the gates came to, the worst first: the one that every run has, and those of the scenario. Runs recorded before
+    /// there were gates have none.
+    #[serde(default)]
+    pub gates: Vec<Outcome>,
     /// One for each strategy and number of contenders that ran, in the scenario's order.
     pub cells: Vec<CellSummary>,
 }
@@ -102,6 +110,21 @@ pub struct Aggregate {
     pub count: usize,
     /// Whether it is a lower bound in one of them: waits that were not served could make it longer.
     pub at_least: bool,
+    /// Where the median of all repetitions that could be made lies, with a confidence of 95 % at least: between two of the
+    /// values. `None` of fewer than six, which are too few to say so.
+    #[serde(default)]
+    pub interval: Option<Interval>,
+}
+
+/// Between which two values a median lies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// The lower.
+    pub low: f64,
+    /// The upper.
+    pub high: f64,
+    /// With which probability it lies between them, whatever the distribution: few values leave no choice but more than 95 %.
+    pub coverage: f64,
 }
 
 /// What the repetitions gave for one measure, in microseconds.
@@ -132,7 +155,29 @@ pub fn schema() -> Schema {
 }
 
 impl Summary {
-    /// Of a stored run, and of the view of it.
+    /// What the gates of a stored run came to, by its summary; none where an older version has left no summary.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read, or is no summary.
+    pub fn gates_of(run: &Path) -> Result<Vec<Outcome>, Error> {
+        /// The part of a summary that is read.
+        #[derive(Deserialize)]
+        struct Gates {
+            #[serde(default)]
+            gates: Vec<Outcome>,
+        }
+        let path = run.join(FILE);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::environment(format!("cannot read {}: {error}", path.display()))),
+        };
+        let read: Gates = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::usage(format!("{}: is no summary of a run: {error}", path.display())))?;
+        Ok(read.gates)
+    }
+
+    /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
     #[must_use]
     pub fn of(stored: &StoredRun, view: &View) -> Self {
         let trials: BTreeMap<usize, &Trial> =
@@ -143,6 +188,7 @@ impl Summary {
             judged: view.judged.clone(),
             precision: stored.run.precision.clone(),
             notes: view.notes(),
+            gates: Vec::new(),
             cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &trials)).collect(),
         }
     }
@@ -158,29 +204,40 @@ fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSu
         contenders: cell.contenders,
         took_part: cell.took_part(),
         load: load.unwrap_or_default().to_owned(),
-        repetitions: Repetitions {
-            ran: cell.repetitions.len(),
-            sound: cell.repetitions.iter().filter(|one| one.is_sound()).count(),
-        },
+        repetitions: Repetitions::of(cell),
         why: verdict.as_ref().and_then(Verdict::why),
         verdict,
-        totals: Totals {
-            acquired: cell.sum(|one| one.acquired),
-            timed_out: cell.sum(|one| one.timed_out),
-            unserved: cell.sum(Repetition::unserved),
-            violations: cell.violations(),
-            arrivals: cell
-                .repetitions
-                .iter()
-                .filter_map(|one| Some(one.open.as_ref()?.arrived))
-                .reduce(Arrived::and),
-        },
+        totals: Totals::of(cell),
         figures: figures(cell, &counting),
         unstable: cell.is_unstable(),
         latencies: latencies(&counting)
             .into_iter()
             .filter(|(measure, _)| !(cell.is_unstable() && measure.is_of_the_queue()))
             .collect(),
+    }
+}
+
+impl Repetitions {
+    /// Of a cell.
+    #[must_use]
+    pub fn of(cell: &Cell) -> Self {
+        let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
+        Self { ran: cell.repetitions.len(), sound }
+    }
+}
+
+impl Totals {
+    /// Of a cell.
+    #[must_use]
+    pub fn of(cell: &Cell) -> Self {
+        let arrivals = cell.repetitions.iter().filter_map(|one| Some(one.open.as_ref()?.arrived));
+        Self {
+            acquired: cell.sum(|one| one.acquired),
+            timed_out: cell.sum(|one| one.timed_out),
+            unserved: cell.sum(Repetition::unserved),
+            violations: cell.violations(),
+            arrivals: arrivals.reduce(Arrived::and),
+        }
     }
 }
 
@@ -194,7 +251,8 @@ fn figures(cell: &Cell, counting: &[&Trial]) -> BTreeMap<String, Aggregate> {
         }
     }
     values.insert("overtaken_share".into(), cell.counting().filter_map(|one| one.overtaken).collect());
-    let measured = values.into_iter().filter_map(|(name, values)| Some((name, aggregate(values, false)?)));
+    let measured =
+        values.into_iter().filter_map(|(name, values)| Some((name, Aggregate::of(values, false)?)));
     measured.collect()
 }
 
@@ -209,22 +267,32 @@ fn latencies(counting: &[&Trial]) -> BTreeMap<Measure, LatencySummary> {
 fn latency(each: &[Latency]) -> Option<LatencySummary> {
     let percentile = |quantile: f64, of: fn(&Latency) -> u64| {
         let at_least = each.iter().any(|one| one.is_at_least(quantile));
-        aggregate(each.iter().map(|one| of(one) as f64), at_least)
+        Aggregate::of(each.iter().map(|one| of(one) as f64), at_least)
     };
     let is_cut = each.iter().any(|one| one.is_at_least(1.0));
     Some(LatencySummary {
         samples: each.iter().map(|one| one.count).sum(),
-        mean_us: aggregate(each.iter().map(|one| one.mean_us), is_cut)?,
+        mean_us: Aggregate::of(each.iter().map(|one| one.mean_us), is_cut)?,
         min_us: percentile(0.0, |one| one.min_us)?,
         p50_us: percentile(0.5, |one| one.p50_us)?,
         p90_us: percentile(0.9, |one| one.p90_us)?,
         p99_us: percentile(0.99, |one| one.p99_us)?,
         p999_us: percentile(0.999, |one| one.p999_us)?,
-        max_us: aggregate(each.iter().map(|one| one.max_us as f64), each.iter().any(|one| one.max_at_least))?,
+        max_us: Aggregate::of(
+            each.iter().map(|one| one.max_us as f64),
+            each.iter().any(|one| one.max_at_least),
+        )?,
     })
 }
 
-fn aggregate(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Aggregate> {
-    let Spread { median, min, max, count } = Spread::of(values)?;
-    Some(Aggregate { median, min, max, count, at_least })
+impl Aggregate {
+    /// Of the values that repetitions gave; `None` when none gave a number.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;
+        let interval =
+            median_interval(&values).map(|of| Interval { low: of.low, high: of.high, coverage: of.coverage });
+        Some(Self { median, min, max, count, at_least, interval })
+    }
 }

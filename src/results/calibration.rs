@@ -47,14 +47,7 @@ impl CalibrationWriter {
     /// # Errors
     /// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
     pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
-        let name = layout::run_name("calibration", began);
-        let mut attempt = 1;
-        loop {
-            if let Some(staging) = Staging::claim(parent, &layout::numbered(&name, attempt))? {
-                return Ok(Self { staging });
-            }
-            attempt += 1;
-        }
+        Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
     }
 
     /// Where the logs of servers belong. The folder is not created before somebody has logs.

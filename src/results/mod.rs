@@ -4,6 +4,7 @@
 //! takes it in again and refuses what is not whole or was changed. What was recorded is written as it is: `files`
 //! adds the version of the layout, and what follows from the records. `results/README.md` describes every file.
 
+mod baselines;
 mod calibration;
 mod digest;
 mod faults;
@@ -17,12 +18,15 @@ mod summary;
 mod timeline;
 mod writer;
 
+pub use baselines::{
+    Baseline, BaselineFile, add as add_baseline, list as baselines, newest as newest_baselines,
+};
 pub use calibration::{
     CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, calibration_schema, read_calibration,
 };
 pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
 pub use read::read;
-pub use staging::tidy;
+pub use staging::{create_dated, tidy};
 pub use writer::{RunWriter, SealedRun};
 
 /// What was recorded, for those who read run directories.

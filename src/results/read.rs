@@ -30,7 +30,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun { run, trials })
 }
 
-fn read_run(dir: &Path) -> Result<RunFile, Error> {
+pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
     let path = dir.join(layout::RUN);
     if path.is_file() {
         let bytes = read_bytes(&path)?;
@@ -128,14 +128,19 @@ struct Versioned {
 }
 
 fn of_this_version<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+    of_version(SCHEMA_VERSION, path, bytes)
+}
+
+/// Reads a file of that version of its layout.
+pub(super) fn of_version<T: DeserializeOwned>(version: u32, path: &Path, bytes: &[u8]) -> Result<T, Error> {
     let Versioned { schema_version, tool_version, tool_commit } = parse(path, bytes)?;
-    if schema_version != SCHEMA_VERSION {
+    if schema_version != version {
         let writer = tool_version.map_or_else(String::new, |version| {
             let commit = tool_commit.map_or_else(String::new, |commit| format!(" of commit {commit}"));
             format!(": {version}{commit}")
         });
         return Err(Error::usage(format!(
-            "{}: schema version {schema_version}, but this program reads version {SCHEMA_VERSION}; use the \
+            "{}: schema version {schema_version}, but this program reads version {version}; use the \
              version of the program that wrote it{writer}",
             path.display()
         )));
@@ -148,7 +153,7 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|error| broken(path, &error.to_string()))
 }
 
-fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|error| unreadable(path, &error))
 }
 

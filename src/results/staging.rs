@@ -13,6 +13,7 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -32,6 +33,21 @@ pub struct Staging {
 }
 
 impl Staging {
+    /// Claims a name made of that one and the time, below that parent; when it is taken, `-2` and so on is appended.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
+    pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
+        let name = layout::run_name(name, began);
+        let mut attempt = 1;
+        loop {
+            if let Some(staging) = Self::claim(parent, &layout::numbered(&name, attempt))? {
+                return Ok(staging);
+            }
+            attempt += 1;
+        }
+    }
+
     /// Claims the name below that parent, which is created if it is missing. `None` when the name is taken.
     pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
         fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
@@ -69,6 +85,26 @@ impl Drop for Staging {
     fn drop(&mut self) {
         if !self.published && !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Makes a directory that is visible from the start, because what is put there is whole by itself: named after what it
+/// is for and the time, with `-2` and so on appended when the name is taken. Returns its path.
+///
+/// # Errors
+/// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
+pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
+    fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
+    let name = layout::run_name(name, began);
+    layout::check_name(&name)?;
+    let mut attempt = 1;
+    loop {
+        let path = parent.join(layout::numbered(&name, attempt));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => attempt += 1,
+            Err(e) => return Err(cannot("create", &path, &e)),
         }
     }
 }

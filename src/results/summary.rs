@@ -281,10 +281,11 @@ fn over_floor() -> Vec<Column> {
 }
 
 fn health() -> Vec<Column> {
-    let columns: [Of<Health, Option<f64>>; 5] = [
+    let columns: [Of<Health, Option<f64>>; 6] = [
         ("lag_share", |h| h.lag_share),
         ("hold_overshoot_share", |h| h.hold_overshoot_share),
         ("cpu_share", |h| Some(h.cpu_share)),
+        ("run_queue_share", |h| h.run_queue_share),
         ("host_idle_share", |h| h.host_idle_share),
         ("host_steal_share", |h| h.host_steal_share),
     ];

@@ -44,15 +44,8 @@ impl RunWriter {
     /// # Errors
     /// As [`RunWriter::create`].
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
-        let name = layout::run_name(scenario, began);
-        layout::check_name(&name)?;
-        let mut attempt = 1;
-        loop {
-            if let Some(staging) = Staging::claim(parent, &layout::numbered(&name, attempt))? {
-                return Self::within(staging);
-            }
-            attempt += 1;
-        }
+        layout::check_name(&layout::run_name(scenario, began))?;
+        Self::within(Staging::claim_dated(parent, scenario, began)?)
     }
 
     fn within(staging: Staging) -> Result<Self, Error> {

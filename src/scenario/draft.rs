@@ -7,7 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::distribution::Distribution;
 use super::faults::{Asked, faults};
-use super::fields::{ENSEMBLE, FAULT, POLL_INTERVAL_PARAM, Section};
+use super::fields::{ENSEMBLE, FAULT, GATE, POLL_INTERVAL_PARAM, Section};
+use super::gates::gates;
 use super::keys::{Keys, Places};
 use super::model::{EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Stop};
 use super::open::{OpenKeys, ReadTrace};
@@ -16,6 +17,7 @@ use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
 use crate::catalog::LockCard;
 use crate::catalog::fault::FaultCard;
+use crate::catalog::gate::{Gate, Known};
 
 /// What could be read of a file. `None` is a mistake that was reported, or an optional key that is absent.
 #[derive(Default)]
@@ -59,6 +61,8 @@ pub(super) struct Draft<'c> {
     pub(super) compose: Option<PathBuf>,
     /// The faults whose kind could be read.
     pub(super) faults: Vec<Asked<'c>>,
+    /// The gates without mistakes.
+    pub(super) gates: Vec<Gate>,
 }
 
 impl<'c> Draft<'c> {
@@ -106,6 +110,7 @@ impl<'c> Draft<'c> {
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
         draft.faults = keys.take(FAULT).map(|entry| faults(entry.value, kinds, sink)).unwrap_or_default();
+        draft.gates = keys.take(GATE).map(|entry| draft.read_gates(entry.value, sink)).unwrap_or_default();
         keys.finish();
         draft.read_ensemble(ensemble, &mut places, sink);
         draft.places = places;
@@ -113,6 +118,12 @@ impl<'c> Draft<'c> {
             apply_poll_interval(&mut draft.strategies, interval);
         }
         draft
+    }
+
+    fn read_gates(&self, value: &Value<'_>, sink: &Sink<'_>) -> Vec<Gate> {
+        let labels: Vec<String> = self.strategies.iter().map(|listed| listed.choice.label.clone()).collect();
+        let contenders = self.contenders.as_deref().filter(|_| self.strategies_whole);
+        gates(value, contenders.map(|contenders| Known { strategies: &labels, contenders }), sink)
     }
 
     fn read_ensemble(&mut self, value: Option<&Value<'_>>, places: &mut Places, sink: &Sink<'_>) {
@@ -189,6 +200,7 @@ impl<'c> Draft<'c> {
             in_doubt: self.in_doubt?,
             time_scale: self.time_scale?,
             faults: self.faults.iter().map(Asked::choice).collect::<Option<Vec<_>>>()?,
+            gates: self.gates.clone(),
         })
     }
 }

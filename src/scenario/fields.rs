@@ -15,6 +15,8 @@ pub enum Section {
     Ensemble,
     /// Under each `[[fault]]`. What belongs to one kind of fault only is a parameter on its card.
     Fault,
+    /// Under each `[[gate]]`.
+    Gate,
 }
 
 /// What values a key takes.
@@ -48,6 +50,8 @@ pub enum Kind {
     Connect,
     /// The name of a fault.
     Fault,
+    /// The condition of a gate.
+    Gate,
     /// A word for whom a fault hits; which words there are depends on its kind.
     Target,
     /// One of the [`PROCESSES`].
@@ -97,6 +101,10 @@ impl Field {
 
     const fn fault(name: &'static str, kind: Kind, need: Need) -> Self {
         Self { section: Section::Fault, ..Self::top(name, kind, need) }
+    }
+
+    const fn gate(name: &'static str, kind: Kind, need: Need) -> Self {
+        Self { section: Section::Gate, ..Self::top(name, kind, need) }
     }
 
     const fn example(self, example: &'static str) -> Self {
@@ -510,6 +518,14 @@ pub const FIELDS: &[Field] = &[
         .example(r#"jitter = "500ms""#)
         .doc("Each start is put off by a random part of this.")
         .also(&["random", "spread"]),
+    Field::gate("require", Kind::Gate, Need::Required)
+        .example(r#"require = "wait.p99 < 50ms""#)
+        .doc("What must be true of the results: [gates.md](gates.md) has the grammar.")
+        .also(&["check", "condition", "expect", "assert", "that", "threshold", "gate"]),
+    Field::gate("name", Kind::Text, Need::Absent("reports call it by its condition"))
+        .example(r#"name = "nobody waits long""#)
+        .doc("What reports call it.")
+        .also(&["title", "label", "description"]),
 ];
 
 /// The key of the ensemble's table.
@@ -517,6 +533,9 @@ pub const ENSEMBLE: &str = "ensemble";
 
 /// The key of the list of faults.
 pub const FAULT: &str = "fault";
+
+/// The key of the list of gates.
+pub const GATE: &str = "gate";
 
 /// The field of that name in that section.
 #[must_use]
@@ -535,7 +554,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_other_word_for_it_means_one_thing() {
-        for section in [Section::Top, Section::Ensemble, Section::Fault] {
+        for section in [Section::Top, Section::Ensemble, Section::Fault, Section::Gate] {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also.iter().copied().chain([field.name])).collect();
             words.sort_unstable();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{ENSEMBLE, FAULT, Field, Kind, Need, Section, field, fields_of};
+use super::fields::{ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
 use super::read::{Entry, Sink, Table, Value, shortened};
 
@@ -112,7 +112,7 @@ fn takes_table(section: Section, name: &str) -> bool {
 
 /// The tables whose headers stand in a section.
 fn tables(section: Section) -> &'static [&'static str] {
-    if section == Section::Top { &[ENSEMBLE, FAULT] } else { &[] }
+    if section == Section::Top { &[ENSEMBLE, FAULT, GATE] } else { &[] }
 }
 
 fn place(section: Section) -> &'static str {
@@ -120,6 +120,7 @@ fn place(section: Section) -> &'static str {
         Section::Top => "",
         Section::Ensemble => " in `[ensemble]`",
         Section::Fault => " in `[[fault]]`",
+        Section::Gate => " in `[[gate]]`",
     }
 }
 
@@ -136,7 +137,7 @@ fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
     if let Some(field) = other.and_then(meant_there) {
         return format!("did you mean `{}`? {}", field.name, belongs(field));
     }
-    let sections = [Section::Top, Section::Ensemble, Section::Fault];
+    let sections = [Section::Top, Section::Ensemble, Section::Fault, Section::Gate];
     if let Some(field) = sections.into_iter().find_map(|section| field(section, key)) {
         return belongs(field);
     }
@@ -149,7 +150,7 @@ fn neighbour(section: Section) -> Option<Section> {
     match section {
         Section::Top => Some(Section::Ensemble),
         Section::Ensemble => Some(Section::Top),
-        Section::Fault => None,
+        Section::Fault | Section::Gate => None,
     }
 }
 
@@ -158,6 +159,7 @@ fn belongs(field: &Field) -> String {
         Section::Top => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
         Section::Ensemble => format!("`{}` belongs under `[ensemble]`", field.name),
         Section::Fault => format!("`{}` belongs under `[[fault]]`", field.name),
+        Section::Gate => format!("`{}` belongs under `[[gate]]`", field.name),
     }
 }
 
@@ -167,9 +169,9 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
     }
     // What is a key elsewhere is more likely in the wrong place than misspelt.
     let elsewhere: &[Section] = match section {
-        Section::Top => &[Section::Ensemble, Section::Fault],
+        Section::Top => &[Section::Ensemble, Section::Fault, Section::Gate],
         Section::Ensemble => &[Section::Top],
-        Section::Fault => &[],
+        Section::Fault | Section::Gate => &[],
     };
     if elsewhere.iter().any(|other| field(*other, key).is_some()) {
         return None;

@@ -11,6 +11,7 @@ use super::arrivals::Open;
 use super::distribution::Distribution;
 use crate::catalog::ParamValue;
 use crate::catalog::fault::FaultChoice;
+use crate::catalog::gate::Gate;
 use crate::units::{as_us, as_us_if_any};
 
 /// Which ensemble a scenario runs against.
@@ -182,6 +183,8 @@ pub struct Scenario {
     pub time_scale: f64,
     /// What goes wrong on purpose, in the order of the file.
     pub faults: Vec<FaultChoice>,
+    /// What its results must show, in the order of the file.
+    pub gates: Vec<Gate>,
 }
 
 /// One trial, ready to run: all times already scaled.

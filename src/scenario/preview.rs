@@ -13,6 +13,7 @@ use super::parse::Parsed;
 use super::plan::{BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
+use crate::catalog::gate::Gate;
 use crate::clock::micros;
 use crate::units::{contenders, counted, format_duration, number};
 
@@ -34,6 +35,9 @@ pub struct Preview {
     /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultPreview>,
+    /// What its results must show, in the order of the file; not written where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GatePreview>,
     /// How far trials may go on being repeated; not written where their number is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionPreview>,
@@ -49,6 +53,18 @@ pub struct Preview {
     pub memory_basis: &'static str,
     /// Advice on the file.
     pub warnings: Vec<MachineDiagnostic>,
+}
+
+/// One gate as `validate` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GatePreview {
+    /// Its name; not written where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its condition.
+    pub require: String,
+    /// Whether it can be decided only with a baseline to compare with.
+    pub needs_baseline: bool,
 }
 
 /// Until when trials are repeated, as `validate` shows it.
@@ -136,6 +152,7 @@ impl Preview {
             load: load(&plan.scenario),
             offered: offered(&plan),
             faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
+            gates: plan.scenario.gates.iter().map(gate).collect(),
             estimated_us: micros(plan.estimated_duration()),
             precision: plan.scenario.precision.map(|asked| precision(&plan.scenario, asked)),
             trials: plan.trials.iter().map(trial).collect(),
@@ -220,6 +237,14 @@ fn fault(written: &FaultChoice, scale: f64) -> FaultPreview {
     }
 }
 
+fn gate(gate: &Gate) -> GatePreview {
+    GatePreview {
+        name: gate.name.clone(),
+        require: gate.condition.to_string(),
+        needs_baseline: gate.condition.needs_baseline(),
+    }
+}
+
 fn when(fault: &FaultChoice) -> String {
     let mut text = match fault.start {
         Start::At(at) => format!("at {}", format_duration(at)),
@@ -278,6 +303,10 @@ impl fmt::Display for Preview {
         }
         for fault in &self.faults {
             writeln!(f, "fault: {}, {}", fault.label, fault.when)?;
+        }
+        for gate in &self.gates {
+            let name = gate.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            writeln!(f, "gate: {name}{}", gate.require)?;
         }
         let width = self.trials.iter().map(|trial| trial.strategy.chars().count()).max().unwrap_or(0).max(8);
         writeln!(

@@ -69,6 +69,21 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
+    /// Where a part of a text stands in the file, of which `value` is the place of the whole; `None` where the file has it in
+    /// another form, because of escapes.
+    pub(super) fn within(
+        &self,
+        value: &Range<usize>,
+        text: &str,
+        part: &Range<usize>,
+    ) -> Option<Range<usize>> {
+        let raw = self.text.get(value.clone())?;
+        let quotes = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quotes| raw.starts_with(quotes))?;
+        let is_plain = raw.strip_prefix(quotes)?.strip_suffix(quotes)? == text;
+        let from = value.start + quotes.len();
+        is_plain.then(|| from + part.start..from + part.end)
+    }
+
     /// The offending text as the file has it, shortened to one readable line.
     pub(super) fn quoted(&self, span: &Range<usize>) -> String {
         let text = self.text.get(span.clone()).unwrap_or_default();

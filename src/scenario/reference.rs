@@ -21,6 +21,9 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     page.push_str("## Keys under `[[fault]]`\n\n");
     page.push_str(FAULT_INTRODUCTION);
     page.push_str(&keys(Section::Fault));
+    page.push_str("## Keys under `[[gate]]`\n\n");
+    page.push_str(GATE_INTRODUCTION);
+    page.push_str(&keys(Section::Gate));
     page.push_str(&distributions());
     page.push_str(&processes());
     page.push_str(&strategies(locks));
@@ -44,6 +47,14 @@ const FAULT_INTRODUCTION: &str = "Each `[[fault]]` is one thing that goes wrong 
     duration = \"2s\"\n\
     latency = \"50ms\"\n\
     ```\n\n";
+
+const GATE_INTRODUCTION: &str = "Each `[[gate]]` is a condition on the results. A run in which one fails exits with 1, \
+    and one in which one cannot be decided with 4. `--gate CONDITION` adds one on the command line:\n\n\
+    ```toml\n\
+    [[gate]]\n\
+    require = \"wait.p99 of baton at 20 contenders < 50ms\"\n\
+    ```\n\n\
+    Without a name it may be written as its condition alone: `gate = [\"wait.p99 < 50ms\", \"violations == 0\"]`.\n\n";
 
 const COMBINATIONS: &str = "## What goes together\n\n\
     - A closed load needs exactly one of `duration` and `acquisitions`; a batch takes no `duration`, and \
@@ -72,7 +83,8 @@ const COMBINATIONS: &str = "## What goes together\n\n\
     `isolate`, `partition`, `lose-majority` and `wipe` need at least 3 servers. `partition` is not for `compose`.\n\
     - `clock-jump` needs `acquire_timeout`.\n\
     - `server` is one of the `servers`, and `contender` is below the smallest number of contenders.\n\
-    - A batch has no faults.\n";
+    - A batch has no faults.\n\
+    - A gate names only strategies and numbers of contenders of its scenario.\n";
 
 fn keys(section: Section) -> String {
     let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
@@ -122,6 +134,7 @@ fn kind(kind: &Kind) -> String {
         Kind::Path => "directory".to_owned(),
         Kind::Connect => "connect string".to_owned(),
         Kind::Fault => "[fault](#faults)".to_owned(),
+        Kind::Gate => "[condition](gates.md)".to_owned(),
         Kind::Target => "word of its [fault](#faults)".to_owned(),
     }
 }

@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value, json};
 
 use super::fields::{
-    ENSEMBLE, FAULT, Field, Form, Kind, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES, SIGMA, Section,
-    Shape, fields_of,
+    ENSEMBLE, FAULT, Field, Form, GATE, Kind, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES, SIGMA,
+    Section, Shape, fields_of,
 };
 use crate::catalog::fault::{Ends, FaultCard, Targets};
 use crate::catalog::{LockCard, Param, ParamKind};
@@ -24,6 +24,7 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let mut properties = properties(Section::Top, locks);
     properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
     properties.insert(FAULT.to_owned(), faults(kinds));
+    properties.insert(GATE.to_owned(), gates());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "zklockbench scenario",
@@ -188,6 +189,11 @@ fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
         Kind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
         // What these hold depends on the fault.
         Kind::Fault | Kind::Target => json!({ "type": "string" }),
+        Kind::Gate => json!({
+            "type": "string",
+            "minLength": 1,
+            "examples": ["wait.p99 < 50ms", "throughput of baton > 1.2 * throughput of curator-mutex"],
+        }),
     }
 }
 
@@ -284,6 +290,22 @@ fn fault(card: &FaultCard) -> Value {
         "oneOf": [{ "required": ["at"] }, { "required": ["after_acquisitions"] }],
         "not": { "anyOf": [both("server"), both("contender")] },
         "additionalProperties": false,
+    })
+}
+
+fn gates() -> Value {
+    json!({
+        "type": "array",
+        "description": "What the results must show for the run to end with exit code 0.",
+        "items": { "anyOf": [
+            kind(&Kind::Gate, &[]),
+            {
+                "type": "object",
+                "properties": properties(Section::Gate, &[]),
+                "required": required(Section::Gate),
+                "additionalProperties": false,
+            },
+        ] },
     })
 }
 

@@ -51,6 +51,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
+    /// The secret itself, for a place that others cannot look into.
+    #[must_use]
+    pub fn told(&self) -> &str {
+        &self.0
+    }
+
     /// Reads it from the first line of a file.
     ///
     /// # Errors

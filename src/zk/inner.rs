@@ -225,9 +225,35 @@ impl Inner {
 pub(super) struct News {
     /// The latest transaction whose trace was seen.
     zxid: Cell<i64>,
-    /// Whether the last thing learned came with a zxid. Of an event of servers before 3.9, or of a node that is not
-    /// there, nobody can say when it was so.
-    is_told: Cell<bool>,
+    last: RefCell<Last>,
+}
+
+/// The last thing that was learned.
+#[derive(Debug, Default)]
+enum Last {
+    /// There is none: nothing that was asked for has passed this session.
+    #[default]
+    Nothing,
+    /// It came with a zxid.
+    Told,
+    /// An event of servers before 3.9, which do not say when it was so.
+    Event(Rc<str>, EventKind, i64),
+    /// Nobody can say when it was so: of a node that is not there, for example.
+    Undated,
+}
+
+/// An event that came without its transaction, and was the last thing that was learned. Which transaction it was, the logs
+/// of its servers tell: watches fire once, so it was the first one of its kind after the watch was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undated {
+    /// What happened.
+    pub kind: EventKind,
+    /// To which node.
+    pub path: Rc<str>,
+    /// After that transaction, which the session knew of when the look at the node that set the watch was answered.
+    pub after: i64,
+    /// The latest transaction that the session has seen any trace of.
+    pub seen: i64,
 }
 
 impl News {
@@ -235,9 +261,17 @@ impl News {
     pub(super) fn learn(&self, zxid: i64) {
         if zxid > 0 {
             self.raise(zxid);
-            self.is_told.set(true);
+            self.last.replace(Last::Told);
         } else {
-            self.is_told.set(false);
+            self.learn_undated();
+        }
+    }
+
+    /// An event has come, of a watch that was set when that transaction was known.
+    pub(super) fn hear(&self, arrival: &Arrival, after: i64) {
+        self.learn(arrival.zxid);
+        if arrival.zxid <= 0 && arrival.kind != EventKind::SessionOver {
+            self.last.replace(Last::Event(Rc::clone(&arrival.path), arrival.kind, after));
         }
     }
 
@@ -248,18 +282,38 @@ impl News {
 
     /// Something was learned, and not as of when.
     pub(super) fn learn_undated(&self) {
-        self.is_told.set(false);
+        self.last.replace(Last::Undated);
     }
 
     /// From here on nothing is known.
     pub(super) fn forget(&self) {
         self.zxid.set(0);
-        self.is_told.set(false);
+        self.last.replace(Last::Nothing);
+    }
+
+    /// The latest transaction whose trace was seen; 0 for none.
+    fn seen(&self) -> i64 {
+        self.zxid.get()
     }
 
     /// As of which transaction the last thing learned is true; `None` when that is not known.
     pub(super) fn zxid(&self) -> Option<i64> {
-        Some(self.zxid.get()).filter(|zxid| self.is_told.get() && *zxid > 0)
+        Some(self.seen()).filter(|zxid| matches!(*self.last.borrow(), Last::Told) && *zxid > 0)
+    }
+
+    /// The last thing learned, where that was an event without its transaction.
+    pub(super) fn undated(&self) -> Option<Undated> {
+        match &*self.last.borrow() {
+            Last::Event(path, kind, after) => {
+                Some(Undated { kind: *kind, path: Rc::clone(path), after: *after, seen: self.seen() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing was learned.
+    pub(super) fn is_none(&self) -> bool {
+        matches!(*self.last.borrow(), Last::Nothing)
     }
 }
 
@@ -270,11 +324,14 @@ impl News {
 pub struct Watch {
     armed: Option<Armed>,
     session: Rc<Inner>,
+    /// The latest transaction that was known when it was set.
+    after: i64,
 }
 
 impl Watch {
     pub(super) fn new(armed: Armed, session: Rc<Inner>) -> Self {
-        Self { armed: Some(armed), session }
+        let after = session.news.seen();
+        Self { armed: Some(armed), session, after }
     }
 
     /// Waits for the notification. Cancelling the wait leaves the watch armed.
@@ -287,7 +344,7 @@ impl Watch {
         .await;
         self.armed = None;
         let kind = arrival.kind;
-        self.session.news.learn(arrival.zxid);
+        self.session.news.hear(&arrival, self.after);
         self.session.woken_by(&arrival);
         self.session.deliver(arrival);
         kind
@@ -337,5 +394,28 @@ mod tests {
         news.forget();
         news.raise(3);
         assert_eq!(news.zxid(), None);
+        assert!(news.is_none());
+    }
+
+    #[test]
+    fn an_event_without_its_transaction_is_kept_with_what_was_known_when_its_watch_was_set() {
+        let news = News::default();
+        let arrival = |zxid| Arrival {
+            kind: EventKind::DataChanged,
+            path: "/l/n-1".into(),
+            at: 0,
+            armed: None,
+            zxid,
+            awaited: true,
+        };
+        news.learn(9);
+        news.hear(&arrival(-1), 5);
+        let undated = Undated { kind: EventKind::DataChanged, path: "/l/n-1".into(), after: 5, seen: 9 };
+        assert_eq!((news.zxid(), news.undated()), (None, Some(undated)));
+        // What is learned later has the word, and so has an event that says when it was
+        news.hear(&arrival(12), 9);
+        assert_eq!((news.zxid(), news.undated()), (Some(12), None));
+        news.learn_undated();
+        assert_eq!((news.zxid(), news.undated()), (None, None));
     }
 }

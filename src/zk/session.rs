@@ -19,7 +19,7 @@ use zookeeper_client::{
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::gate::TaskScope;
-use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Watch};
+use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Undated, Watch};
 use super::outcome::Failure;
 use super::{overdue, reactor, wire};
 use crate::clock;
@@ -294,6 +294,27 @@ impl Session {
     #[must_use]
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
+    }
+
+    /// The last thing that was learned since [`Session::begins_anew`], where that is an event that came without its
+    /// transaction.
+    #[must_use]
+    pub fn undated_event(&self) -> Option<Undated> {
+        self.0.news.undated()
+    }
+
+    /// Whether nothing was learned since [`Session::begins_anew`]: whoever used the session meanwhile went past it.
+    #[must_use]
+    pub fn has_learned_nothing(&self) -> bool {
+        self.0.news.is_none()
+    }
+
+    /// Looks at a node on behalf of the suite: sent when this is called, as a lock's own requests are, but neither counted
+    /// nor timed, and nothing that the session has learned. Returns the latest transaction that has left its trace in the
+    /// node, whose children's changes are such; `None` when there was no answer, or no node.
+    pub fn look_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+        let looking = self.0.client.check_stat(path);
+        async move { looking.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
     /// A look at a node has ended; whoever learns that it is not there does not learn since when.

@@ -18,6 +18,9 @@ use crate::results::{self, StoredRun};
 use crate::verdict::Verdict;
 use shown::Shown;
 
+/// As answers for programs call it.
+const NAME: &str = "check";
+
 /// Judges it and says why.
 ///
 /// # Errors
@@ -31,9 +34,7 @@ pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, 
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let verdict =
-        if args.path.is_dir() { judge_run(args)? } else { judge_history(args, || stop.is_cancelled())? };
-    Ok(exit(&verdict))
+    if args.path.is_dir() { judge_run(args) } else { judge_history(args, || stop.is_cancelled()) }
 }
 
 fn exit(verdict: &Verdict) -> Exit {
@@ -57,17 +58,18 @@ const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 ///
 /// # Errors
 /// As [`execute`].
-fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Verdict, Error> {
+fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
     let judgement = read_through(&args.path, args.strict, stopped)?;
+    let exit = exit(&judgement.verdict);
     let shown = |finding| Ok(Shown { finding, lines: lines_at(&args.path, &finding.lines)? });
     let shown: Vec<Shown<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
     if args.json {
-        output::json(&shown::machine(&args.path, &judgement, &shown))?;
+        output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
     } else {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
         output::data(&format!("{text}{}", conclusion(&judgement.verdict)))?;
     }
-    Ok(judgement.verdict)
+    Ok(exit)
 }
 
 fn read_through(path: &Path, strict: bool, stopped: impl Fn() -> bool) -> Result<Judgement, Error> {
@@ -91,7 +93,7 @@ fn read_through(path: &Path, strict: bool, stopped: impl Fn() -> bool) -> Result
 ///
 /// # Errors
 /// As [`execute`]; and when what was recorded as the verdict is not what follows from the rest.
-fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
+fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     let StoredRun { run, mut trials } = results::read(&args.path)?;
     let mut changed = Vec::new();
     for trial in &mut trials {
@@ -107,17 +109,23 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
         judged.verdict.clone()
     };
     if args.json {
-        output::json(&json!({
+        let found = json!({
             "run": args.path.display().to_string(),
             "verdict": verdict.word(),
-            "exit_code": exit(&verdict) as u8,
             "reasons": verdict.reasons(),
             "judged": judged,
             "recorded": run.judged,
             "least_evidence": check::least_evidence(&trials),
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
-        }))?;
+        });
+        if !changed.is_empty() {
+            let error = does_not_follow(&args.path);
+            output::complain(&error);
+            output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
+            return Ok(error.exit());
+        }
+        output::answer(NAME, exit(&verdict), &found)?;
     } else {
         let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
         let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
@@ -131,14 +139,15 @@ fn judge_run(args: &CheckArgs) -> Result<Verdict, Error> {
             conclusion(&verdict)
         ))?;
     }
-    if changed.is_empty() {
-        return Ok(verdict);
-    }
-    Err(Error::usage(format!(
-        "{}: its verdicts do not follow from what it recorded (above, after `!`): it was changed after the run, or another \
-         version of the program judged it",
-        args.path.display()
-    )))
+    if changed.is_empty() { Ok(exit(&verdict)) } else { Err(does_not_follow(&args.path)) }
+}
+
+fn does_not_follow(path: &Path) -> Error {
+    Error::usage(format!(
+        "{}: its verdicts do not follow from what it recorded (what differs is listed): it was changed after the run, or \
+         another version of the program judged it",
+        path.display()
+    ))
 }
 
 fn change(what: &str, recorded: &Judged, now: &Judged) -> Option<String> {

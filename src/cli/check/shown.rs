@@ -6,7 +6,6 @@ use std::path::Path;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::exit;
 use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::history::LockKind;
 use crate::units::{self, counted, format_micros};
@@ -129,7 +128,6 @@ pub fn machine(path: &Path, judgement: &Judgement, shown: &[Shown<'_>]) -> Value
     json!({
         "history": path.display().to_string(),
         "verdict": judgement.verdict.word(),
-        "exit_code": exit(&judgement.verdict) as u8,
         "reasons": judgement.verdict.reasons(),
         "notes": judgement.notes,
         "events": judgement.events,

@@ -1,8 +1,10 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
 pub mod capabilities;
-mod floor;
+pub mod floor;
+mod gates;
 pub mod host;
+pub mod metrics;
 pub mod progress;
 pub mod warm_up;
 pub mod world;
@@ -15,11 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
 use super::output;
+use super::outputs::Prepared;
 use super::scenario_file::ScenarioFile;
+use crate::compare::{Comparison, Loaded, Side};
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
+use crate::report::ci::{Document, Live};
 use crate::report::{self, Style, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
@@ -27,8 +32,10 @@ use crate::scenario::{Plan, Scenario, advice};
 use crate::units::counted;
 use crate::verdict::Verdict;
 use crate::zk::{Access, Target, keep_awake};
-use crate::{check, fault, lock};
+use crate::{check, fault, gate, lock};
 use capabilities::Needs;
+use gates::{Baseline, Gated};
+use metrics::{Endpoint, Port};
 use progress::Progress;
 use world::World;
 
@@ -37,12 +44,45 @@ use world::World;
 /// # Errors
 /// A usage error when the scenario can't be run, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
-pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let file = ScenarioFile::read(&args.scenario, &args.overrides)
-        .map_err(|unusable| unusable.report(&args.scenario))?;
+pub async fn execute(args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
+    let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
+    let title = args.scenario.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
+        Ok(file) => file,
+        Err(unusable) => {
+            let nothing = Error::usage(format!("{} cannot be run as it is", args.scenario.display()));
+            outputs.broke_off(&title, began, &nothing);
+            return if args.json {
+                unusable.answer(NAME, &args.scenario)
+            } else {
+                Err(unusable.report(&args.scenario))
+            };
+        }
+    };
+    match measure(args, file, port, stop).await {
+        Ok((session, measured)) => session.conclude(measured, &outputs),
+        Err(error) => {
+            outputs.broke_off(&title, began, &error);
+            Err(error)
+        }
+    }
+}
+
+/// As answers for programs call it.
+const NAME: &str = "run";
+
+/// Measures what the scenario asks, one trial at least.
+#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
+async fn measure(
+    args: RunArgs,
+    file: ScenarioFile,
+    port: Option<Port>,
+    stop: &CancellationToken,
+) -> Result<(Session, Measured), Error> {
     let needs = Needs::of(&file.parsed.scenario);
     needs.check(&file.parsed.scenario, &args)?;
     // Found right or wrong before anything is started.
+    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     let access = args.access.access()?;
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
@@ -67,10 +107,30 @@ pub async fn execute(args: RunArgs, stop: &CancellationToken) -> Result<Exit, Er
     let logs = writer.server_logs();
     let opening = World::open(&file.parsed.scenario, &args, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let mut session =
-        Session { args, access, file, needs, plan, progress, world, writer, started_at, run_id };
-    let measured = session.measure(stop).await;
-    session.conclude(measured).await
+    let live = Live::new(scenario, started_at, plan.trials.len());
+    let metrics = port.map(|port| port.serve(live)).transpose()?;
+    if let Some(metrics) = &metrics {
+        progress.note(&format!("metrics at {}", metrics.url()));
+    }
+    let mut session = Session {
+        args,
+        access,
+        baseline,
+        file,
+        needs,
+        plan,
+        progress,
+        metrics,
+        world,
+        writer,
+        started_at,
+        run_id,
+    };
+    let measured = session.measure(stop).await?;
+    if measured.ran.trials.is_empty() {
+        return Err(nothing(measured.ran.outcome));
+    }
+    Ok((session, measured))
 }
 
 /// Two runs of one scenario may start within a second, from two machines.
@@ -83,10 +143,12 @@ struct Session {
     args: RunArgs,
     /// Read once, so that its files are the same for all that follows.
     access: Access,
+    baseline: Option<Baseline>,
     file: ScenarioFile,
     needs: Needs,
     plan: Plan,
     progress: Progress,
+    metrics: Option<Endpoint>,
     world: World,
     writer: RunWriter,
     started_at: SystemTime,
@@ -128,16 +190,22 @@ impl Session {
             self.progress.note(warm_up::NOTE);
             warm_up::warm_up(&environment, stop).await?;
         }
-        let floor = floor::measure(&environment, self.args.cold, stop).await;
+        let floor = match self.args.no_floor {
+            true => Floor::not_measured("it was not asked for (--no-floor)"),
+            false => floor::measure(&environment, self.args.cold, stop).await,
+        };
         self.writer.compare_with(floor.clone());
         if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
-        let progress = self.progress.clone();
+        let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
         let course = Course {
             environment: &environment,
             stop,
-            tell: &move |event| progress.event(&event),
+            tell: &move |event| {
+                progress.event(&event);
+                metrics.inspect(|metrics| metrics.event(&event));
+            },
             server_ended: &|| self.world.ended(),
         };
         let ran = run::run(&self.plan, &mut self.writer, &course).await;
@@ -171,34 +239,47 @@ impl Session {
     /// Ends the ensemble, if it is ours, and turns what was measured into results.
     ///
     /// # Errors
-    /// What measuring failed with, when there is nothing to keep; or when the results can't be written.
-    async fn conclude(self, measured: Result<Measured, Error>) -> Result<Exit, Error> {
-        let measured = measured?;
-        if measured.ran.trials.is_empty() {
-            return Err(nothing(measured.ran.outcome));
-        }
+    /// What cut the run short, when the environment did; or when the results can't be written.
+    fn conclude(self, measured: Measured, outputs: &Prepared) -> Result<Exit, Error> {
         let (run, judged) = (self.record(&measured), measured.ran.judge());
         let strict = if self.args.strict { check::zombies(&measured.ran.trials) } else { Verdict::Held };
-        let Self { args, world, writer, .. } = self;
+        let Self { args, baseline, file, world, writer, .. } = self;
         world.close(&writer.server_logs());
         let outcome = measured.ran.outcome;
-        let exit = exit(outcome.ending, &judged.verdict.clone().and(strict));
+        let verdict = judged.verdict.clone().and(strict);
         let sealed = writer.seal(run, judged)?;
-        let stored = results::read(sealed.dir())?;
-        let view = View::of(&stored);
-        let summary = Summary::of(&stored, &view);
+        let loaded = Loaded { path: sealed.dir().to_owned(), stored: results::read(sealed.dir())? };
+        let new = Side { path: loaded.path.clone(), runs: vec![loaded] };
+        let Gated { outcomes: gates, comparison } =
+            gates::judge(&file.parsed.scenario, &new, baseline.as_ref(), &verdict);
+        let exit = exit(outcome.ending, &gate::overall(&gates));
+        let stored = &new.runs[0].stored;
+        let view = View::of(stored);
+        let summary = Summary { gates, ..Summary::of(stored, &view) };
         sealed.summary(report::summary::FILE, &summary)?;
-        draw(&view, sealed.dir());
+        if !args.no_charts {
+            draw(&view, sealed.dir());
+        }
+        write_markdown(&view, &summary, sealed.dir());
         let path = sealed.publish()?;
-        print(&args, &Outcome { stored: &stored, view: &view, summary: &summary, path: &path, exit })?;
-        if outcome.ending == RunEnding::Aborted {
-            return Err(Error::environment(format!(
+        let mut document = Document::of_run(stored, &view).with_gates(&summary.gates);
+        if let Some(comparison) = &comparison {
+            document = document.with_comparison(comparison);
+        }
+        let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
+        let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
+            Error::environment(format!(
                 "{}; what was measured till then is in {}",
                 outcome.why.unwrap_or_default(),
                 path.display()
-            )));
-        }
-        Ok(exit)
+            ))
+        });
+        let error = aborted.or(written.err());
+        print(
+            &args,
+            &Outcome { stored, view: &view, summary: &summary, comparison, path: &path, exit },
+            error,
+        )
     }
 
     fn scenario(&self) -> &Scenario {
@@ -250,7 +331,12 @@ fn draw(view: &View, directory: &Path) {
         }
         Err(error) => output::note(&format!("warning: charts could not be drawn: {error}")),
     }
-    if let Err(error) = std::fs::write(directory.join("summary.md"), report::markdown(view)) {
+}
+
+fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
+    let gates = report::gates_markdown(&summary.gates).map(|gates| format!("\n{gates}"));
+    let page = report::markdown(view) + &gates.unwrap_or_default();
+    if let Err(error) = std::fs::write(directory.join("summary.md"), page) {
         output::note(&format!("warning: summary.md could not be written: {error}"));
     }
 }
@@ -270,25 +356,41 @@ struct Outcome<'a> {
     stored: &'a StoredRun,
     view: &'a View,
     summary: &'a Summary,
+    /// With what it was compared.
+    comparison: Option<Comparison>,
     /// Where it lies.
     path: &'a Path,
     exit: Exit,
 }
 
-fn print(args: &RunArgs, outcome: &Outcome<'_>) -> Result<(), Error> {
-    let Outcome { stored, view, summary, path, exit } = *outcome;
+/// Prints it, and the error that ends the run after all, if there is one.
+fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<Exit, Error> {
+    let Outcome { stored, view, summary, ref comparison, path, exit } = *outcome;
     if args.json {
-        return output::json(&json!({
+        let found = json!({
             "results": path,
-            "exit_code": exit as u8,
             "run": stored.run,
             "summary": summary,
+            "comparison": comparison,
             "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
-        }));
+        });
+        let Some(error) = error else {
+            output::answer(NAME, exit, &found)?;
+            return Ok(exit);
+        };
+        output::complain(&error);
+        output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
+        return Ok(error.exit());
     }
     let colour = output::may_colour(&std::io::stdout());
-    let table = report::terminal(view, Style { colour, width: output::width() });
-    output::data(&format!("\n{table}\n{}", places(path)))
+    let style = Style { colour, width: output::width() };
+    let table = report::terminal(view, style);
+    let compared =
+        comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));
+    let compared = compared.unwrap_or_default();
+    let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
+    output::data(&format!("\n{table}{compared}{gates}\n{}", places(path)))?;
+    error.map_or(Ok(exit), Err)
 }
 
 /// Where results are, and charts where there are any: a trial that was interrupted early has none.

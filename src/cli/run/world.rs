@@ -4,17 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::capabilities::Needs;
+use super::host;
 use super::progress::Progress;
 use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::ensemble::{
-    Compose, External, Installation, Kept, Local, LocalSpec, Places, Role, Started, roles,
+    Compose, External, Installation, Kept, Local, LocalSpec, Places, Role, Started, namespace_of, roles,
 };
 use crate::error::Error;
+use crate::load::{Environment, TOP, Workspace};
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::units::counted;
-use crate::zk::{admin, keep_awake};
+use crate::zk::{Target, admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {
@@ -125,6 +127,31 @@ impl World {
     /// Whether these servers are ours and of a version that can forget a request.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> bool {
         !self.is_external() && servers.iter().any(|server| keep_awake::is_needed(&server.version))
+    }
+
+    /// Where requests are sent to it that belong to no trial: to warm it up, or to measure it.
+    pub fn environment(&self, target: Target, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
+        Environment {
+            target,
+            workspace,
+            servers: self.addresses(),
+            namespace: namespace_of(&self.chroot(), TOP),
+            threads: (host::cores() / 4).max(1),
+            keep_awake: self.keep_awake(servers).then_some(keep_awake::EVERY),
+            local: self.started(),
+            keeps_history: false,
+            proxy: None,
+        }
+    }
+
+    /// Removes what such requests have left; where that cannot be done, says how to do it later.
+    pub async fn clear(&self, environment: &Environment, name: &str) {
+        if let Err(error) = environment.workspace.close().await {
+            output::note(&format!(
+                "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+                self.connect()
+            ));
+        }
     }
 
     /// Which server of our own has ended by itself, if one has.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -14,7 +14,7 @@ use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::ensemble::ports::Claim;
 use crate::ensemble::state::{self, Numbered};
-use crate::ensemble::transactions::{self, Lives};
+use crate::ensemble::transactions::{self, Asked, Told};
 use crate::ensemble::{Started, subnet};
 use crate::error::Error;
 
@@ -297,7 +297,7 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
 
 #[async_trait]
 impl Started for Compose {
-    async fn lives(&self, below: &str, since: SystemTime) -> io::Result<Lives> {
+    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
         // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
         if !cfg!(target_os = "linux") {
             return Err(io::Error::other("the servers' clock is not this machine's"));
@@ -315,7 +315,7 @@ impl Started for Compose {
                 Err(why) => return Err(io::Error::other(why)),
             }
         }
-        transactions::lives(&directories, below, since)
+        transactions::tell(&directories, asked)
     }
 
     fn has_logs_at_hand(&self) -> bool {

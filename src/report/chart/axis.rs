@@ -70,6 +70,13 @@ impl Axis {
         Self { title, ticks, scale: Scale::Log, low: low / room, high: high * room }
     }
 
+    /// An axis with a column for each of these, the first at 1.
+    pub fn columns(title: &str, labels: &[String]) -> Self {
+        let ticks = labels.iter().enumerate().map(|(at, label)| (float(at) + 1.0, label.clone())).collect();
+        let high = float(labels.len()) + 0.5;
+        Self { title: title.to_owned(), ticks, scale: Scale::Linear, low: 0.5, high }
+    }
+
     /// The axis of percentiles, far enough for that many samples: a value is 1/(1-p).
     pub fn percentiles(samples: f64) -> Self {
         let named = ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %"];

@@ -2,6 +2,7 @@
 
 mod axis;
 mod by_contenders;
+mod comparison;
 mod faults;
 mod heat;
 mod look;
@@ -12,13 +13,16 @@ mod picture;
 mod plot;
 mod requests;
 mod sheet;
+mod trend;
 
 use std::path::{Path, PathBuf};
 
 use super::View;
+use crate::compare::Comparison;
 use crate::error::Error;
 use crate::measure::Measure;
 use picture::Picture;
+pub use trend::draw_trend;
 
 /// What was drawn, and what was not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +60,22 @@ pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
 pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
     let text = |picture: Picture| paint::svg_text(&picture).map_err(|error| error.to_string());
     charts(view).into_iter().map(|(name, chart)| (name, chart.and_then(text))).collect()
+}
+
+/// Draws every ratio of a comparison with its interval, as SVG or PNG by the end of the file's name.
+///
+/// # Errors
+/// [`Error::Usage`] for another end or when there is no ratio, [`Error::Environment`] when the file cannot be written.
+pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
+    let kind = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    let paint = match kind {
+        "svg" => paint::svg,
+        "png" => paint::png,
+        _ => return Err(Error::usage(format!("{} ends with neither .svg nor .png", path.display()))),
+    };
+    let picture =
+        comparison::draw(compared).map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
+    paint(&picture, path)
 }
 
 /// Every chart by the name of its file. A name ends with the contender count where the chart has one only.

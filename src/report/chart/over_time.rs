@@ -1,7 +1,8 @@
-//! Throughput over time, second by second; the times at which something was broken are shaded behind it.
+//! Throughput over time, second by second; the times at which something was broken are shaded behind it, and elections that
+//! nobody here caused are lines across it.
 
 use super::axis::{Axis, float};
-use super::look::{FAINT_INK, Mark, between, caption_of};
+use super::look::{FAINT_INK, Mark, between, caption_of, dashed};
 use super::picture::{Anchor, Colour, Picture, SMALL, text_width};
 use super::plot::{Plot, Series, draw_series};
 use super::sheet::Sheet;
@@ -29,14 +30,21 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     }
     let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
     let x = Axis::from_zero("seconds since the measured phase began", end);
-    let shade = Shade::of(cells(), x.ticks.last().map_or(end, |tick| tick.0));
+    let last = x.ticks.last().map_or(end, |tick| tick.0);
+    let shade = Shade::of(cells(), last);
     said.extend(shade.said());
+    let elections = Elections::of(view, cells(), last);
+    said.extend(elections.said());
     let said = caption_of(view, said, |cell| cell.contenders == contenders && lasted(cell));
     let title = format!("Throughput over time, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
     let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
-    let plot = sheet.plot_on(x, y, &keys, |picture, plot| shade.draw(picture, plot));
+    let plot = sheet.plot_on(x, y, &keys, |picture, plot| {
+        shade.draw(picture, plot);
+        elections.draw(picture, plot);
+        write_above(picture, plot, [shade.numbers(), elections.labels()].concat());
+    });
     draw_series(&mut sheet.picture, &plot, &all);
     Ok(sheet.picture)
 }
@@ -124,9 +132,6 @@ impl Shade {
                 picture.rectangle((left, plot.top), (right, plot.bottom), between(PALE, DEEP, share));
             }
         }
-        if self.labels.len() > 1 {
-            self.numbers(picture, plot);
-        }
     }
 
     /// The share of locks for which something was broken at that time.
@@ -137,21 +142,27 @@ impl Shade {
         float(self.locks.iter().filter(broken).count()) / float(self.locks.len().max(1))
     }
 
-    /// Which fault it is, above the plot; a number that would touch the one before it is left out.
-    fn numbers(&self, picture: &mut Picture, plot: &Plot) {
+    /// Which fault it is, where there are several.
+    fn numbers(&self) -> Vec<(f64, String)> {
+        if self.labels.len() < 2 {
+            return Vec::new();
+        }
         let number = |span: &Span| self.labels.iter().position(|label| *label == span.label).map(|at| at + 1);
-        let mut all: Vec<(f64, usize)> =
-            self.locks.iter().flatten().filter_map(|span| Some((span.from, number(span)?))).collect();
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut free = plot.left;
-        for (from, number) in all {
-            let text = format!("({number})");
-            let wide = text_width(&text, SMALL);
-            let start = (plot.at(from, 0.0).0 - 2.0).max(plot.left);
-            if start >= free && start + wide <= plot.right {
-                picture.text((start, plot.top - 7.0), text, SMALL, FAINT_INK, Anchor::Start);
-                free = start + wide + 4.0;
-            }
+        let all = self.locks.iter().flatten();
+        all.filter_map(|span| Some((span.from, format!("({})", number(span)?)))).collect()
+    }
+}
+
+/// Writes each of these above the plot, at its time; one that would touch the one before it is left out.
+fn write_above(picture: &mut Picture, plot: &Plot, mut labels: Vec<(f64, String)>) {
+    labels.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut free = plot.left;
+    for (at, text) in labels {
+        let wide = text_width(&text, SMALL);
+        let start = (plot.at(at, 0.0).0 - 2.0).min(plot.right - wide).max(plot.left);
+        if start >= free {
+            picture.text((start, plot.top - 7.0), text, SMALL, FAINT_INK, Anchor::Start);
+            free = start + wide + 4.0;
         }
     }
 }
@@ -165,4 +176,68 @@ fn spans(broken: &Broken, end: f64) -> Vec<Span> {
         (from < end).then(|| Span { from, to: to.max(from), label: fault.label.clone() })
     };
     broken.faults.iter().filter_map(span).collect()
+}
+
+/// Dashes of the line at which an election was seen.
+const ELECTION_DASHES: [f64; 2] = [5.0, 4.0];
+/// What is written at it.
+const ELECTION: &str = "election";
+/// How many elections a caption tells of one by one.
+const ELECTIONS_TOLD: usize = 4;
+
+/// The elections in the time of a chart that no fault of the scenario explains. Unlike faults they come when they please, so
+/// those of all repetitions are shown.
+struct Elections {
+    /// When each was first seen, in seconds since the measured phase began, and in which trial.
+    seen: Vec<(f64, String)>,
+}
+
+impl Elections {
+    fn of<'a>(view: &'a View, cells: impl Iterator<Item = &'a Cell>, end: f64) -> Self {
+        let of_cell = |cell: &'a Cell| {
+            cell.repetitions.iter().flat_map(move |one| {
+                let trial = format!("{}, repetition {}", view.label(cell), one.number);
+                one.elections.iter().map(move |election| (election.seen_us as f64 / 1e6, trial.clone()))
+            })
+        };
+        let mut seen: Vec<(f64, String)> =
+            cells.flat_map(of_cell).filter(|(at, _)| (0.0..=end).contains(at)).collect();
+        seen.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Self { seen }
+    }
+
+    /// What the lines mean; `None` when there are none.
+    fn said(&self) -> Option<String> {
+        let told: Vec<String> = self
+            .seen
+            .iter()
+            .take(ELECTIONS_TOLD)
+            .map(|(at, trial)| format!("{trial}, at {at:.1} s"))
+            .collect();
+        let more = match self.seen.len().saturating_sub(ELECTIONS_TOLD) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let told = told.join("; ");
+        (!self.seen.is_empty()).then(|| {
+            format!(
+                "Dashed: the servers elected a leader, which nothing in the scenario caused: {told}{more}."
+            )
+        })
+    }
+
+    /// Draws the lines.
+    fn draw(&self, picture: &mut Picture, plot: &Plot) {
+        for (at, _) in &self.seen {
+            let across = plot.at(*at, 0.0).0;
+            for stroke in dashed(&[(across, plot.top), (across, plot.bottom)], &ELECTION_DASHES) {
+                picture.line(stroke, FAINT_INK, 1.5);
+            }
+        }
+    }
+
+    /// What is written at each.
+    fn labels(&self) -> Vec<(f64, String)> {
+        self.seen.iter().map(|(at, _)| (*at, ELECTION.to_owned())).collect()
+    }
 }

@@ -35,6 +35,14 @@ impl Sheet {
         Self::new(view, title, caption, needed.max(HEIGHT).ceil())
     }
 
+    /// The same for what is not measured in one place, with another line below the title.
+    pub fn placed(place: &str, title: &str, caption: &[String], keys: &[Key]) -> Self {
+        let probe = Self::at(place, "", caption, HEIGHT);
+        let overhead = HEIGHT - (probe.bottom - probe.top);
+        let needed = overhead + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
+        Self::at(place, title, caption, needed.max(HEIGHT).ceil())
+    }
+
     /// A sheet with that much height between heading and caption.
     pub fn holding(view: &View, title: &str, caption: &[String], inner: f64) -> Self {
         Self::new(view, title, caption, (Self::overhead(view, caption) + inner).ceil())
@@ -48,8 +56,12 @@ impl Sheet {
 
     /// A sheet of that height, with title, place and caption.
     pub fn new(view: &View, title: &str, caption: &[String], height: f64) -> Self {
+        Self::at(&view.place_line(), title, caption, height)
+    }
+
+    fn at(place: &str, title: &str, caption: &[String], height: f64) -> Self {
         let mut sheet = Self { picture: Picture::new(WIDTH, height), top: MARGIN, bottom: height - MARGIN };
-        sheet.heading(&view.place_line(), title);
+        sheet.heading(place, title);
         sheet.caption(caption);
         sheet
     }

@@ -34,7 +34,7 @@ pub fn markdown(view: &View) -> String {
     said.join("\n\n") + "\n"
 }
 
-fn table(grid: &Grid) -> String {
+pub(super) fn table(grid: &Grid) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
     let rule =
@@ -44,7 +44,7 @@ fn table(grid: &Grid) -> String {
 }
 
 /// A text that Markdown shows as it is, on one line.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -1,13 +1,21 @@
 //! The table, for a terminal and as Markdown, and the lines below it.
 
+mod ab;
 mod calibration;
+mod comparison;
+mod gates;
 mod grids;
 mod markdown;
 mod terminal;
+mod trend;
 
+pub use ab::{ab, sides};
 pub use calibration::calibration;
+pub use comparison::{comparison, comparison_markdown};
+pub use gates::{gates, gates_markdown};
 pub use markdown::markdown;
 pub use terminal::{Style, accounting_table, terminal};
+pub use trend::{date, trend};
 
 use super::View;
 use crate::units::{counted, format_micros};

@@ -134,9 +134,9 @@ fn wrap_labels(table: &mut Table, width: u16, labels: usize) {
 fn coloured(text: &str) -> Text {
     let cell = Text::new(text);
     match text {
-        "VIOLATED" | "NO" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
-        "unknown" => cell.fg(Color::Yellow),
-        "held" => cell.fg(Color::Green),
+        "VIOLATED" | "NO" | "regressed" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        "unknown" | "inconclusive" | "not measured" | "differs" => cell.fg(Color::Yellow),
+        "held" | "improved" => cell.fg(Color::Green),
         _ => cell,
     }
 }

@@ -1,0 +1,593 @@
+//! `ab`: two sides of a scenario, run in alternating blocks on ensembles that are kept for all of them.
+//!
+//! Every run is a process of its own, told what `run` would be told by hand, so that binaries can be compared as well as
+//! parameters, and every run leaves an ordinary directory.
+
+mod child;
+mod place;
+mod questions;
+mod side;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{AbArgs, Cli, Command, RunArgs};
+use super::output;
+use super::run::{host, tool_commit};
+use crate::ab::{
+    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Question, RUNS, RunRecord,
+    SideRecord, Sides, Turn, VERSION, compare,
+};
+use crate::clock::micros;
+use crate::compare::Limits;
+use crate::error::{Error, Exit};
+use crate::report::{self, Style};
+use crate::results::{self, StoredRun, layout};
+use crate::scenario::{EnsembleChoice, Plan};
+use crate::stats::SignedRank;
+use crate::units::{counted, format_duration, number};
+use crate::verdict::Verdict;
+use child::Ended;
+use place::Place;
+use questions::questions;
+use side::{Errand, Side};
+
+/// Blocks when nobody says: eight pairs can decide six comparisons.
+const BLOCKS: u32 = 8;
+/// Where the intervals alone decide, so many blocks at most.
+const BLOCKS_AT_MOST: u32 = 40;
+/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
+const AROUND_A_RUN: Duration = Duration::from_millis(700);
+/// Starting servers.
+const START: Duration = Duration::from_secs(4);
+/// Warming them up.
+const WARM_UP: Duration = Duration::from_secs(8);
+/// Measuring the floor.
+const FLOOR: Duration = Duration::from_millis(1_500);
+
+/// Compares.
+///
+/// # Errors
+/// A usage error when the sides cannot be compared, an environment error when nothing could be measured.
+#[expect(clippy::disallowed_methods, reason = "when it began is a label")]
+pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let access = args.access.access()?;
+    let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
+    let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
+    let questions = questions(&a, &b, &args.judging.figures)?;
+    let length = length(&args, questions.len())?;
+    let shared = a.shares_ensemble_with(&b);
+    let [args_a, args_b] = [run_args(&args, &a, shared)?, run_args(&args, &b, shared)?];
+    a.needs.check(a.scenario(), &args_a)?;
+    b.needs.check(b.scenario(), &args_b)?;
+    let estimate = Estimate::of(&a, &b, length, &args);
+    announce(&args, &a, &b, &questions, &estimate);
+    let started_at = SystemTime::now();
+    let directory = Directory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
+    let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
+    let at_a = Place::open(&a, &args_a, &access, &logs_a, stop).await?;
+    let at_b = match shared {
+        true => None,
+        false => Some(Place::open(&b, &args_b, &access, &logs_b, stop).await?),
+    };
+    let places = Places { a: at_a, b: at_b };
+    let mut session = Session {
+        seed: a.scenario().seed,
+        name: format!("ab-{:08x}", rand::random::<u32>()),
+        limits: args.judging.limits(),
+        args,
+        a,
+        b,
+        questions,
+        length,
+        estimate,
+        directory,
+        places,
+        started_at,
+        blocks: Vec::new(),
+        answers: Vec::new(),
+        judged: [Verdict::Held, Verdict::Held],
+    };
+    let end = session.run(stop).await;
+    session.conclude(end)
+}
+
+/// How many blocks, so that all of that many comparisons can be decided.
+fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
+    let needed = SignedRank::pairs_needed(comparisons, args.judging.alpha)
+        .and_then(|needed| u32::try_from(needed).ok());
+    // An even number, because every two blocks mirror each other.
+    let usual = needed.unwrap_or(BLOCKS).next_multiple_of(2).max(BLOCKS);
+    let blocks = args.blocks.unwrap_or(usual);
+    let at_most = match (args.until, args.blocks_at_most) {
+        (None, _) => blocks,
+        (Some(_), None) => blocks.max(BLOCKS_AT_MOST),
+        (Some(_), Some(at_most)) if at_most >= blocks => at_most,
+        (Some(_), Some(at_most)) => {
+            let at_most = counted(at_most, "block", "blocks");
+            return Err(Error::usage(format!(
+                "--blocks-at-most allows {at_most}, fewer than the {blocks} that are run in any case: raise it, or lower \
+                 --blocks"
+            )));
+        }
+    };
+    if let Some(needed) = needed.filter(|needed| *needed > at_most) {
+        output::note(&format!(
+            "note: {} cannot decide {}: it takes {needed} at least, so all will be inconclusive",
+            counted(at_most, "block", "blocks"),
+            counted(comparisons, "comparison", "comparisons")
+        ));
+    }
+    Ok(Length { blocks, until: args.until, at_most })
+}
+
+/// What `run` would be told for that side, for the parts that it shares with a comparison.
+fn run_args(args: &AbArgs, side: &Side, shared: bool) -> Result<RunArgs, Error> {
+    let mut words: Vec<std::ffi::OsString> =
+        vec!["zklockbench".into(), "run".into(), args.scenario.clone().into()];
+    words.push("--no-progress".into());
+    // The kept ensemble could be that of one side only, and has a longer life behind it than a fresh one.
+    let fresh = args.fresh || !shared;
+    let flags = [
+        (fresh, "--fresh"),
+        (args.cold, "--cold"),
+        (args.quiet, "--quiet"),
+        (args.allow_faults, "--allow-faults"),
+        (args.create_chroot, "--create-chroot"),
+    ];
+    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.into()));
+    if let Some(home) = &side.zookeeper_home {
+        words.extend(["--zookeeper-home".into(), home.into()]);
+    }
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Run(run)) => Ok(RunArgs { access: args.access.clone(), ..*run }),
+        Ok(_) => Err(Error::usage("this is no run")),
+        Err(error) => Err(Error::usage(error)),
+    }
+}
+
+/// About how long it takes.
+struct Estimate {
+    /// One block.
+    block: Duration,
+    /// What comes before the first one.
+    start: Duration,
+    /// The blocks that are run in any case.
+    blocks: u32,
+}
+
+impl Estimate {
+    fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
+        let one = |side: &Side| {
+            let trials = Plan::of(side.scenario()).trials;
+            AROUND_A_RUN + trials.iter().map(|trial| trial.estimated_duration()).sum::<Duration>()
+        };
+        let start = |side: &Side| match side.scenario().ensemble {
+            EnsembleChoice::Connect(_) => FLOOR,
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.cold => START,
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
+        };
+        let start = start(a) + if a.shares_ensemble_with(b) { Duration::ZERO } else { start(b) };
+        Self { block: 2 * one(a) + one(b), start, blocks: length.blocks }
+    }
+
+    fn whole(&self) -> Duration {
+        self.start.saturating_add(self.block.saturating_mul(self.blocks))
+    }
+}
+
+fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate: &Estimate) {
+    if a.differs.is_empty() && b.differs.is_empty() {
+        output::note(
+            "note: A and B are the same, so this shows what noise does here (--a and --b make them differ)",
+        );
+    }
+    if args.quiet {
+        return;
+    }
+    let told = |side: &Side| report::sides(side.turn, &side.differs);
+    output::note(&format!("{}\n{}", told(a), told(b)));
+    let blocks = counted(estimate.blocks, "block", "blocks");
+    let comparisons = counted(questions.len(), "comparison", "comparisons");
+    let more = args.until.map_or_else(String::new, |share| {
+        format!("; more until every interval is within ± {} %", number(100.0 * share))
+    });
+    output::note(&format!(
+        "{comparisons}; {blocks} of A, B and A again: {} runs, about {}{more}",
+        3 * estimate.blocks,
+        whole_seconds(estimate.whole())
+    ));
+}
+
+fn whole_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
+}
+
+/// The directory of a comparison. Until a block has begun, dropping it removes it.
+struct Directory {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Directory {
+    fn create(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
+        let path = results::create_dated(parent, name, began)?;
+        let directory = Self { path, is_kept: false };
+        for folder in [directory.runs(), directory.logs()] {
+            fs::create_dir(&folder).map_err(|error| {
+                Error::environment(format!("cannot create {}: {error}", folder.display()))
+            })?;
+        }
+        Ok(directory)
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.path.join(RUNS)
+    }
+
+    /// What the runs' processes said.
+    fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    /// The logs of the servers of a side.
+    fn server_logs(&self, turn: Turn) -> PathBuf {
+        self.path.join(layout::SERVER_LOGS).join(turn.name())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Where the sides run.
+struct Places {
+    a: Place,
+    /// `None` where both share one.
+    b: Option<Place>,
+}
+
+impl Places {
+    fn of(&self, turn: Turn) -> &Place {
+        match turn {
+            Turn::A | Turn::Again => &self.a,
+            Turn::B => self.b.as_ref().unwrap_or(&self.a),
+        }
+    }
+
+    fn ended(&self) -> Option<String> {
+        self.a.ended().or_else(|| self.b.as_ref()?.ended())
+    }
+
+    fn close(self, directory: &Directory) {
+        self.a.close(&directory.server_logs(Turn::A));
+        if let Some(place) = self.b {
+            place.close(&directory.server_logs(Turn::B));
+        }
+    }
+}
+
+/// A comparison under way.
+struct Session {
+    args: AbArgs,
+    a: Side,
+    b: Side,
+    /// What the names of its runs begin with, so that they are those of no other comparison on the same ensemble.
+    name: String,
+    seed: u64,
+    questions: Vec<Question>,
+    limits: Limits,
+    length: Length,
+    estimate: Estimate,
+    directory: Directory,
+    places: Places,
+    started_at: SystemTime,
+    blocks: Vec<BlockRecord>,
+    /// Of each block that ran to its end, what it said to each question.
+    answers: Vec<(u32, Vec<Answers>)>,
+    /// Whether the locks held: of A's runs, and of B's.
+    judged: [Verdict; 2],
+}
+
+/// How a comparison ended, and what cut it short.
+struct End {
+    ending: Ending,
+    why: Option<String>,
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Interrupted => Self { ending: Ending::Interrupted, why: None },
+            Error::Usage(why) | Error::Environment(why) => Self { ending: Ending::Aborted, why: Some(why) },
+        }
+    }
+}
+
+/// One run that ended with results.
+struct Done {
+    record: RunRecord,
+    stored: StoredRun,
+}
+
+impl Session {
+    /// Runs blocks until there are enough.
+    async fn run(&mut self, stop: &CancellationToken) -> End {
+        let mut number = 1;
+        loop {
+            if let Err(error) = self.block(Block::of(self.seed, number), stop).await {
+                return error.into();
+            }
+            let file = self.file(&End { ending: Ending::GoingOn, why: None });
+            if let Err(error) = file.write(&self.directory.path) {
+                return error.into();
+            }
+            if self.next(&file) != Next::Another {
+                return End { ending: Ending::Complete, why: None };
+            }
+            number += 1;
+        }
+    }
+
+    /// Runs a block.
+    ///
+    /// # Errors
+    /// When the user stops, or a run leaves no results.
+    async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
+        self.directory.is_kept = true;
+        let mut done = Vec::new();
+        for turn in block.order {
+            done.push(self.run_one(&block, turn, stop).await?);
+        }
+        let of = |question: &Question, turn: Turn| {
+            let run = done.iter().find(|one| one.record.turn == turn);
+            run.map_or_else(|| Err("it did not run".to_owned()), |one| question.answer(turn, &one.stored))
+        };
+        let answers = |question: &Question| {
+            let [a, b, again] = [Turn::A, Turn::B, Turn::Again].map(|turn| of(question, turn));
+            Answers { a, b, again }
+        };
+        let answers: Vec<Answers> = self.questions.iter().map(answers).collect();
+        self.tell(&block, &answers);
+        self.answers.push((block.number, answers));
+        for one in &done {
+            let side = usize::from(one.record.turn == Turn::B);
+            let at = |why| format!("{}: {why}", one.record.directory);
+            let so_far = std::mem::replace(&mut self.judged[side], Verdict::Held);
+            self.judged[side] = so_far.and(one.record.verdict.clone().with_reasons(at));
+        }
+        let runs = done.into_iter().map(|one| one.record).collect();
+        self.blocks.push(BlockRecord { number: block.number, seed: block.seed, runs });
+        Ok(())
+    }
+
+    async fn run_one(&self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let (side, place) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
+        let name = format!("{}-{:03}-{}", self.name, block.number, turn.name());
+        let (connect, out) = (place.connect(), self.directory.runs());
+        let errand = Errand {
+            scenario: &self.args.scenario,
+            connect: &connect,
+            seed: block.seed,
+            name: &name,
+            out: &out,
+            allow_faults: self.args.allow_faults || !place.is_external(),
+            threads: self.args.threads,
+        };
+        let said = self.directory.logs().join(format!("{name}.txt"));
+        let ended = child::run(self.command(side, &errand), &said, stop).await?;
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let directory = out.join(&name);
+        if !directory.is_dir() {
+            return Err(self.failed(block, turn, &ended, &said));
+        }
+        let stored = results::read(&directory)?;
+        let record = RunRecord {
+            turn,
+            directory: format!("{RUNS}/{name}"),
+            exit_code: ended.code,
+            took_us: micros(ended.took),
+            verdict: stored.run.judged.verdict.clone(),
+        };
+        Ok(Done { record, stored })
+    }
+
+    /// The process of a run. What it needs to be let in stands in no list of processes.
+    fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
+        let mut command = Process::new(&side.program.path);
+        command.args(side.words(errand));
+        let access = &self.args.access;
+        let files = [
+            ("--auth-file", &access.auth_file),
+            ("--tls-ca", &access.tls_ca),
+            ("--tls-cert", &access.tls_cert),
+            ("--tls-key", &access.tls_key),
+        ];
+        for (option, file) in files {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
+        }
+        if access.tls {
+            command.arg("--tls");
+        }
+        if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
+            command.env("ZKLOCKBENCH_AUTH", identity.told());
+        }
+        // Variables, because older binaries pass over those that they do not know.
+        command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
+        command
+    }
+
+    /// A run that left no results ends the comparison: another one would only end in the same way.
+    fn failed(&self, block: &Block, turn: Turn, ended: &Ended, said: &Path) -> Error {
+        let how = ended.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"));
+        let text = fs::read_to_string(said).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(3)..].join("\n  ");
+        let server = self.places.ended().map_or_else(String::new, |server| format!("; {server}"));
+        Error::environment(format!(
+            "{} of block {} left no results ({how}){server}; the end of {}:\n  {last}",
+            turn.title(),
+            block.number,
+            said.display()
+        ))
+    }
+
+    fn next(&self, file: &AbFile) -> Next {
+        self.length.after(self.done(), &half_widths(file))
+    }
+
+    fn done(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A line about the block that has ended.
+    fn tell(&self, block: &Block, answers: &[Answers]) {
+        if self.args.quiet {
+            return;
+        }
+        let first = self.questions.iter().zip(answers).next();
+        let ratios = first.map_or_else(String::new, |(question, answers)| {
+            let over_a = |of: &crate::ab::Answer| match (&answers.a, of) {
+                (Ok(a), Ok(of)) if a.value > 0.0 => number(of.value / a.value),
+                _ => "-".to_owned(),
+            };
+            let (b, again) = (over_a(&answers.b), over_a(&answers.again));
+            let each = [(Turn::A, &answers.a), (Turn::B, &answers.b), (Turn::Again, &answers.again)];
+            let missing = each.into_iter().find_map(|(turn, answer)| Some((turn, answer.as_ref().err()?)));
+            let missing =
+                missing.map_or_else(String::new, |(turn, why)| format!(" ({}: {why})", turn.title()));
+            format!("{} of {}: B/A {b}, A/A {again}{missing}", question.figure, question.cells)
+        });
+        let left = self.length.blocks.saturating_sub(block.number);
+        let left = match left {
+            0 => String::new(),
+            left => format!("; about {} left", whole_seconds(self.pace().saturating_mul(left))),
+        };
+        output::note(&format!("[{}/{}] {ratios}{left}", block.number, self.length.blocks.max(block.number)));
+    }
+
+    /// How long a block takes, by those that have ended.
+    fn pace(&self) -> Duration {
+        let took: u64 = self.blocks.iter().flat_map(|block| &block.runs).map(|run| run.took_us).sum();
+        match self.blocks.len() {
+            0 => self.estimate.block,
+            blocks => Duration::from_micros(took / blocks as u64),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
+    fn file(&self, end: &End) -> AbFile {
+        let comparisons = compare(&self.questions, &self.answers, self.limits);
+        let mut file = AbFile {
+            schema_version: VERSION,
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            tool_commit: tool_commit(),
+            scenario: self.a.scenario().name.clone(),
+            seed: self.seed,
+            host: host::describe(),
+            started_at: self.started_at,
+            written_at: SystemTime::now(),
+            ending: end.ending,
+            why: end.why.clone(),
+            asked: Asked {
+                blocks: self.length.blocks,
+                until: self.length.until,
+                blocks_at_most: self.length.at_most,
+                reached: None,
+            },
+            terms: self.limits,
+            sides: Sides { a: self.side(Turn::A), b: self.side(Turn::B) },
+            conclusion: Conclusion::of(&comparisons),
+            comparisons,
+            blocks: self.blocks.clone(),
+        };
+        file.asked.reached = self
+            .length
+            .until
+            .map(|_| self.length.after(self.length.at_most, &half_widths(&file)) == Next::Enough);
+        file
+    }
+
+    fn side(&self, turn: Turn) -> SideRecord {
+        let (side, judged) =
+            if turn == Turn::B { (&self.b, &self.judged[1]) } else { (&self.a, &self.judged[0]) };
+        let place = self.places.of(turn);
+        SideRecord {
+            differs: side.differs.clone(),
+            program: side.program.path.clone(),
+            program_version: side.program.version.clone(),
+            scenario_text: side.file.text.clone(),
+            ensemble: place.ensemble.clone(),
+            floor: place.floor.clone(),
+            judged: judged.clone(),
+        }
+    }
+
+    /// Ends the ensembles, writes what came out of it and prints it.
+    ///
+    /// # Errors
+    /// What cut the comparison short; or when it cannot be written or printed.
+    fn conclude(self, end: End) -> Result<Exit, Error> {
+        let file = self.file(&end);
+        let written = file.write(&self.directory.path);
+        let Self { args, directory, places, .. } = self;
+        places.close(&directory);
+        written?;
+        let exit = exit(&file);
+        let aborted = end.ending == Ending::Aborted;
+        let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
+        if args.json {
+            return answer(&file, &directory.path, exit, error);
+        }
+        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
+        let table = report::ab(&file, style);
+        output::data(&format!("\n{table}\nresults: {}", directory.path.display()))?;
+        error.map_or(Ok(exit), Err)
+    }
+}
+
+/// How wide the intervals are of all that has a pair.
+fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
+    let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
+    with_pairs.map(|one| one.ratio.and_then(|ratio| ratio.half_width)).collect()
+}
+
+/// What the comparison means as an exit code: a violation or a regression is 1, and nothing is green that is not known.
+fn exit(file: &AbFile) -> Exit {
+    match (file.ending, file.judged(), file.conclusion) {
+        (Ending::Interrupted, ..) => Exit::Interrupted,
+        (Ending::Aborted | Ending::GoingOn, ..) => Exit::Environment,
+        (_, Verdict::Violated(_), _) | (_, _, Conclusion::Regressed) => Exit::Violated,
+        (_, Verdict::Unknown(_), _) | (_, _, Conclusion::Unknown) => Exit::Unknown,
+        (_, Verdict::Held, Conclusion::Improved | Conclusion::NotWorse | Conclusion::Same) => Exit::Held,
+    }
+}
+
+/// The outcome as JSON; an error that cut the comparison short stands beside it.
+fn answer(file: &AbFile, path: &Path, exit: Exit, error: Option<Error>) -> Result<Exit, Error> {
+    let found = json!({ "results": path, "ab": file });
+    let Some(error) = error else {
+        output::answer("ab", exit, &found)?;
+        return Ok(exit);
+    };
+    output::complain(&error);
+    output::answer_error("ab", &error, Vec::new(), Some(&found))?;
+    Ok(error.exit())
+}

@@ -1,0 +1,125 @@
+//! An ensemble that is started or found once, warmed up, and kept for the whole comparison.
+
+use std::path::Path;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::side::Side;
+use crate::cli::args::RunArgs;
+use crate::cli::run::progress::Progress;
+use crate::cli::run::world::World;
+use crate::cli::run::{floor, warm_up};
+use crate::error::Error;
+use crate::load::{Workspace, make_chroot};
+use crate::record::{EnsembleInfo, Floor};
+use crate::scenario::Plan;
+use crate::zk::{Access, Target, keep_awake, reactor};
+
+/// An ensemble, ready for runs.
+pub struct Place {
+    world: World,
+    /// What it is.
+    pub ensemble: EnsembleInfo,
+    /// What its raw requests cost, measured once.
+    pub floor: Floor,
+    _awake: Option<Awake>,
+}
+
+impl Place {
+    /// Starts or finds the ensemble of a side, warms it up if it is ours, and measures its floor.
+    ///
+    /// # Errors
+    /// As of a run: ZooKeeper is not found or does not start, or the ensemble cannot be reached.
+    pub async fn open(
+        side: &Side,
+        args: &RunArgs,
+        access: &Access,
+        logs: &Path,
+        stop: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let scenario = side.scenario();
+        let progress = Progress::new(&Plan::of(scenario), args);
+        let opening = World::open(scenario, args, &side.needs, logs, &progress);
+        let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
+        let target = Target { connect: world.connect(), access: access.clone() };
+        let mut ensemble = world.describe().await;
+        ensemble.starts_cold = args.cold && !world.is_external();
+        if args.create_chroot {
+            make_chroot(&target).await?;
+        }
+        let floor = prepare(&world, &target, &ensemble, args, &progress, stop).await?;
+        let needs_reads = world.keep_awake(&ensemble.servers);
+        let awake = needs_reads.then(|| Awake::begin(&world, access)).transpose()?;
+        Ok(Self { world, ensemble, floor, _awake: awake })
+    }
+
+    /// How to reach it.
+    pub fn connect(&self) -> String {
+        self.world.connect()
+    }
+
+    /// Whether it is somebody else's.
+    pub fn is_external(&self) -> bool {
+        self.world.is_external()
+    }
+
+    /// Which of its servers has ended by itself, if one has.
+    pub fn ended(&self) -> Option<String> {
+        self.world.ended()
+    }
+
+    /// Ends what was started for it.
+    pub fn close(self, logs: &Path) {
+        let Self { world, _awake: awake, .. } = self;
+        drop(awake);
+        world.close(logs);
+    }
+}
+
+/// Warms the servers up and measures their floor.
+async fn prepare(
+    world: &World,
+    target: &Target,
+    ensemble: &EnsembleInfo,
+    args: &RunArgs,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Floor, Error> {
+    let name = format!("ab-{:08x}-floor", rand::random::<u32>());
+    let workspace = Workspace::create(target.clone(), &name).await?;
+    let environment = world.environment(target.clone(), workspace, &ensemble.servers);
+    if !world.is_external() && !args.cold && !stop.is_cancelled() {
+        progress.note(warm_up::NOTE);
+        warm_up::warm_up(&environment, stop).await?;
+    }
+    let floor = floor::measure(&environment, args.cold, stop).await;
+    world.clear(&environment, &name).await;
+    Ok(floor)
+}
+
+/// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
+/// servers for somebody else's, and send none.
+struct Awake(CancellationToken);
+
+impl Awake {
+    fn begin(world: &World, access: &Access) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let target = |connect| Target { connect, access: access.clone() };
+        let targets: Vec<Target> = world.addresses().into_iter().map(target).collect();
+        let until = stop.clone();
+        let reading = move || {
+            let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
+            reactor::block_on(join_all(targets.into_iter().map(each)));
+        };
+        let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
+        started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
+        Ok(Self(stop))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}

@@ -1,0 +1,93 @@
+//! What is compared when nobody says, by what the load measures.
+
+use crate::ab::{CellPair, Question, pair};
+use crate::error::Error;
+use crate::measure::Measure;
+use crate::record::{Figure, Statistic};
+use crate::scenario::{Load, Plan, TrialSpec};
+
+use super::side::Side;
+
+/// A figure of every combination.
+///
+/// # Errors
+/// Usage, when the sides' combinations cannot be paired, or their loads measure nothing in common.
+pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, Error> {
+    let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
+    let plans = [Plan::of(a.scenario()), Plan::of(b.scenario())];
+    let of = |cells: CellPair| {
+        let [first, second] = [(&plans[0], &cells.a), (&plans[1], &cells.b)].map(|(plan, cell)| {
+            let is_it = |trial: &&TrialSpec| {
+                trial.strategy.label == cell.strategy && trial.contenders == cell.contenders
+            };
+            plan.trials.iter().find(is_it).map(usual).unwrap_or_default()
+        });
+        let common = first.into_iter().filter(|figure| second.contains(figure)).collect();
+        let figures: Vec<Figure> = if asked.is_empty() { common } else { without_twins(asked) };
+        figures.into_iter().map(move |figure| Question { cells: cells.clone(), figure }).collect::<Vec<_>>()
+    };
+    let questions: Vec<Question> = cells.into_iter().flat_map(of).collect();
+    if questions.is_empty() {
+        return Err(Error::usage(
+            "the loads of A and B measure nothing in common: say with --figure what is to be compared",
+        ));
+    }
+    Ok(questions)
+}
+
+/// What was asked for more than once is one question.
+fn without_twins(asked: &[Figure]) -> Vec<Figure> {
+    let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
+    (0..asked.len()).filter(first).map(|at| asked[at]).collect()
+}
+
+/// The figures of which a trial has enough samples for them to say something.
+fn usual(trial: &TrialSpec) -> Vec<Figure> {
+    let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
+    let mut figures = match trial.load {
+        // Its throughput is that of the conductor, who lets contenders queue up one by one.
+        Load::Batch => Vec::new(),
+        Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
+    };
+    if trial.load == Load::Closed {
+        figures.insert(0, Figure::THROUGHPUT);
+    }
+    if trial.contenders.div_ceil(trial.locks.max(1)) > 1 {
+        figures.push(percentile(Measure::Handoff, 50));
+    }
+    if figures.is_empty() {
+        figures.push(percentile(Measure::Uncontended, 50));
+    }
+    let expected = trial.estimated_acquisitions();
+    figures.retain(|figure| match figure {
+        Figure::Latency(_, statistic) => statistic.samples_needed() as f64 <= expected,
+        Figure::Ratio(_) | Figure::Count(_) => true,
+    });
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock;
+    use crate::scenario::parse;
+
+    fn names(text: &str) -> Vec<String> {
+        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
+        let parsed = parse("x", &text, &lock::cards(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        usual(&Plan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_compared_follows_from_the_load() {
+        let closed = "contenders = 5\nhold = \"5ms\"\n";
+        assert_eq!(names(&format!("{closed}duration = \"2s\"")), ["throughput", "wait.p50", "handoff.p50"]);
+        assert_eq!(
+            names(&format!("{closed}duration = \"30s\"")),
+            ["throughput", "wait.p50", "wait.p99", "handoff.p50"],
+            "once a trial has a thousand samples"
+        );
+        assert_eq!(names("contenders = 1\nhold = \"5ms\"\nduration = \"2s\""), ["throughput", "wait.p50"]);
+        assert_eq!(names("contenders = 50\nload = \"batch\"\nhold = \"1ms\""), ["handoff.p50"]);
+    }
+}

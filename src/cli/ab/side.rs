@@ -1,0 +1,361 @@
+//! The two sides: what each runs, where, by which binary, and in which words that is told.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::{Table, Value};
+
+use crate::ab::{Matrix, Turn};
+use crate::cli::args::{AbArgs, SideArgs};
+use crate::cli::run::capabilities::Needs;
+use crate::cli::scenario_file::{Overrides, ScenarioFile};
+use crate::error::Error;
+use crate::scenario::{EnsembleChoice, Scenario};
+use crate::units::shown;
+
+/// Keys that the comparison decides by itself, and why.
+const DECIDED: [(&str, &str); 4] = [
+    ("repetitions", "each block runs every combination once, and --blocks says how many blocks there are"),
+    ("precision", "blocks are added until the intervals are narrow enough, which --until asks for"),
+    ("repetitions_at_most", "--blocks-at-most says when to stop"),
+    ("seed", "each block has a seed of its own for all its runs, drawn by the comparison's --seed"),
+];
+
+/// One side.
+pub struct Side {
+    /// Which: [`Turn::A`] or [`Turn::B`].
+    pub turn: Turn,
+    /// How it differs from the other, as it was written on the command line.
+    pub differs: Vec<String>,
+    /// The scenario as this side runs it.
+    pub file: ScenarioFile,
+    /// What its faults need.
+    pub needs: Needs,
+    /// Where its ZooKeeper is, where that was said.
+    pub zookeeper_home: Option<PathBuf>,
+    /// The binary that runs it.
+    pub program: Program,
+    overrides: Overrides,
+}
+
+/// A binary of this suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says of itself, such as `zklockbench 0.1.0`.
+    pub version: String,
+}
+
+/// One run of a side.
+pub struct Errand<'a> {
+    /// The scenario file.
+    pub scenario: &'a Path,
+    /// The ensemble.
+    pub connect: &'a str,
+    /// The block's seed.
+    pub seed: u64,
+    /// Name of the run.
+    pub name: &'a str,
+    /// Where its directory is made.
+    pub out: &'a Path,
+    /// Whether its faults may break connections there.
+    pub allow_faults: bool,
+    /// Generator threads.
+    pub threads: Option<u16>,
+}
+
+impl Side {
+    /// Reads what one side is.
+    ///
+    /// # Errors
+    /// Usage, naming the option and what to write instead; every mistake of the changed scenario.
+    pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
+        let overrides = overrides(turn, &args.overrides, own)?;
+        let file = ScenarioFile::read(&args.scenario, &overrides)
+            .map_err(|unusable| unusable.report(&args.scenario))?;
+        let scenario = &file.parsed.scenario;
+        if scenario.precision.is_some() {
+            return Err(Error::usage(format!(
+                "{} asks for a precision of its own: leave `precision` out of it, and say --until {}%",
+                args.scenario.display(),
+                scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
+            )));
+        }
+        let needs = Needs::of(scenario);
+        if needs.own_servers() {
+            return Err(Error::usage(
+                "the scenario breaks servers, and all blocks share theirs: compare two runs instead (zklockbench compare), \
+                 or leave those faults out",
+            ));
+        }
+        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
+        if own.zookeeper_home.is_some() && !is_local {
+            return Err(Error::usage(format!(
+                "--{}-zookeeper-home is for local servers, and {} runs against others",
+                turn.name(),
+                turn.title()
+            )));
+        }
+        Ok(Self {
+            turn,
+            differs: differs(own),
+            needs,
+            zookeeper_home: own.zookeeper_home.clone().or_else(|| args.install.zookeeper_home.clone()),
+            program: Program::find(turn, own.program.as_deref()).await?,
+            overrides,
+            file,
+        })
+    }
+
+    /// The scenario as this side runs it.
+    pub fn scenario(&self) -> &Scenario {
+        &self.file.parsed.scenario
+    }
+
+    /// Whether both can run on one ensemble.
+    pub fn shares_ensemble_with(&self, other: &Self) -> bool {
+        self.scenario().ensemble == other.scenario().ensemble && self.zookeeper_home == other.zookeeper_home
+    }
+
+    /// Its combinations.
+    pub fn matrix(&self) -> Matrix {
+        let scenario = self.scenario();
+        Matrix {
+            strategies: scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect(),
+            contenders: scenario.contenders.clone(),
+        }
+    }
+
+    /// What its binary is told for one run, save how to be let in.
+    pub fn words(&self, errand: &Errand<'_>) -> Vec<OsString> {
+        let overrides = &self.overrides;
+        let mut words: Vec<OsString> = vec!["run".into(), errand.scenario.into()];
+        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+        option("--connect", errand.connect.into());
+        option("--repetitions", "1".into());
+        option("--seed", errand.seed.to_string().into());
+        option("--run-id", errand.name.into());
+        option("--out", errand.out.into());
+        if !overrides.contenders.is_empty() {
+            let counts: Vec<String> = overrides.contenders.iter().map(i64::to_string).collect();
+            option("--contenders", counts.join(",").into());
+        }
+        if let Some(duration) = &overrides.duration {
+            option("--duration", duration.into());
+        }
+        if let Some(factor) = overrides.time_scale {
+            option("--time-scale", factor.to_string().into());
+        }
+        if let Some(threads) = errand.threads {
+            option("--threads", threads.to_string().into());
+        }
+        // The ensemble is there already.
+        for set in overrides.set.iter().filter(|set| !is_about(set, "ensemble")) {
+            option("--set", set.into());
+        }
+        words.extend(["--quiet".into(), "--no-progress".into()]);
+        if errand.allow_faults {
+            words.push("--allow-faults".into());
+        }
+        words
+    }
+}
+
+/// What both sides are told and what one alone is, which wins.
+fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides, Error> {
+    let mut all = common.clone();
+    if own.connect.is_some() || own.compose.is_some() {
+        (all.servers, all.data_dir) = (None, None);
+    }
+    if own.connect.is_some() || own.compose.is_some() || own.zookeeper_home.is_some() {
+        (all.connect, all.compose) = (own.connect.clone(), own.compose.clone());
+    }
+    for text in &own.set {
+        all.set.push(assignment(turn, text)?);
+    }
+    let refuse =
+        |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
+    for (key, why) in DECIDED {
+        if all.set.iter().any(|set| is_about(set, key)) {
+            return Err(refuse(key, why));
+        }
+    }
+    if all.repetitions.is_some() {
+        return Err(refuse("repetitions", DECIDED[0].1));
+    }
+    all.repetitions = Some(1);
+    Ok(all)
+}
+
+/// Whether an assignment sets that key or one below it.
+fn is_about(set: &str, key: &str) -> bool {
+    let path = set.split('=').next().unwrap_or_default().trim();
+    path == key || path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// An assignment as `--set` takes it. A value that is none of TOML's is a text: `hold=5ms` means `hold="5ms"`.
+fn assignment(turn: Turn, text: &str) -> Result<String, Error> {
+    let is_plain =
+        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    let Some((key, value)) = parts.filter(|(key, value)| is_plain(key) && !value.is_empty()) else {
+        let (option, text) = (turn.name(), shown(text, 80));
+        return Err(Error::usage(format!(
+            "--{option} {text}: not understood; write --{option} key=value, e.g. --{option} hold=5ms or --{option} \
+             'strategies=[\"baton\"]'"
+        )));
+    };
+    let is_toml = format!("value = {value}").parse::<Table>().is_ok_and(|table| table.len() == 1);
+    let value = if is_toml { value.to_owned() } else { Value::from(value).to_string() };
+    Ok(format!("{key}={value}"))
+}
+
+/// How a side differs, as it was written.
+fn differs(own: &SideArgs) -> Vec<String> {
+    let path =
+        |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
+    let places = [
+        own.connect.as_ref().map(|connect| format!("connect={connect}")),
+        path("compose", &own.compose),
+        path("zookeeper-home", &own.zookeeper_home),
+        path("program", &own.program),
+    ];
+    own.set.iter().cloned().chain(places.into_iter().flatten()).collect()
+}
+
+/// How long a binary may take to say what it is.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
+
+impl Program {
+    /// The binary that was named, or this one.
+    async fn find(turn: Turn, named: Option<&Path>) -> Result<Self, Error> {
+        let Some(named) = named else {
+            let path = std::env::current_exe().map_err(|error| {
+                Error::environment(format!("cannot find this program's own file: {error}"))
+            })?;
+            return Ok(Self { path, version: format!("zklockbench {}", env!("CARGO_PKG_VERSION")) });
+        };
+        let unusable = |why: &str| {
+            let (option, path) = (turn.name(), named.display());
+            Error::usage(format!("--{option}-program {path}: {why}; name a binary of zklockbench"))
+        };
+        // A name alone is looked for on the path, unless it is there.
+        let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
+        let mut command = tokio::process::Command::new(&path);
+        command.arg("--version").stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let answer = tokio::time::timeout(ANSWERS_WITHIN, command.output()).await;
+        let answer = answer.map_err(|_| unusable("it does not say its version"))?;
+        let answer = answer.map_err(|error| unusable(&format!("cannot be started: {error}")))?;
+        let said = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+        if !answer.status.success() || !said.starts_with("zklockbench ") {
+            return Err(unusable("it does not say that it is zklockbench"));
+        }
+        Ok(Self { path, version: said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(set: &[&str]) -> SideArgs {
+        SideArgs { set: set.iter().map(|&text| text.into()).collect(), ..SideArgs::default() }
+    }
+
+    #[test]
+    fn a_value_may_be_written_as_in_the_file_or_plainly() {
+        let of = |text| assignment(Turn::A, text).unwrap();
+        assert_eq!(of("hold=5ms"), "hold=\"5ms\"");
+        assert_eq!(of("hold = \"5ms\""), "hold=\"5ms\"");
+        assert_eq!(of("locks=3"), "locks=3");
+        assert_eq!(of("strategies=[\"baton\"]"), "strategies=[\"baton\"]");
+        assert_eq!(
+            of("hold={ exponential = { mean = \"2ms\" } }"),
+            "hold={ exponential = { mean = \"2ms\" } }"
+        );
+        // A second assignment behind a line break is a part of the text.
+        assert_eq!(of("hold=1\nlocks=2").parse::<Table>().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_assignment_says_how_to_write_one() {
+        for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
+            let told = assignment(Turn::B, wrong).unwrap_err().to_string();
+            assert!(told.starts_with("--b ") && told.contains("write --b key=value"), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_the_comparison_decides_cannot_be_set_and_it_is_said_what_to_do() {
+        let refused =
+            |common: Overrides, set: &[&str]| overrides(Turn::A, &common, &own(set)).unwrap_err().to_string();
+        assert!(refused(Overrides::default(), &["repetitions=5"]).contains("--blocks"));
+        assert!(refused(Overrides::default(), &["seed=5"]).contains("--seed"));
+        assert!(
+            refused(Overrides { set: vec!["precision=\"2%\"".into()], ..Overrides::default() }, &[])
+                .contains("--until")
+        );
+        assert!(
+            refused(Overrides { repetitions: Some(3), ..Overrides::default() }, &[]).contains("--blocks")
+        );
+    }
+
+    #[test]
+    fn where_one_side_runs_replaces_where_both_do() {
+        let common = Overrides { connect: Some("zk1:2181".into()), servers: Some(5), ..Overrides::default() };
+        let elsewhere = SideArgs { connect: Some("zk2:2181".into()), ..SideArgs::default() };
+        let all = overrides(Turn::B, &common, &elsewhere).unwrap();
+        assert_eq!((all.connect.as_deref(), all.servers), (Some("zk2:2181"), None));
+        let all = overrides(Turn::A, &common, &own(&["hold=5ms"])).unwrap();
+        assert_eq!(all.connect.as_deref(), Some("zk1:2181"));
+    }
+
+    #[tokio::test]
+    async fn what_a_binary_is_told_has_the_sides_changes_and_not_those_of_the_ensemble() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n",
+        )
+        .unwrap();
+        let scenario = file.path().to_str().unwrap();
+        use clap::Parser;
+        let words = [
+            "zklockbench",
+            "ab",
+            scenario,
+            "--b",
+            "hold=6ms",
+            "--b",
+            "ensemble.servers=1",
+            "--duration",
+            "2s",
+        ];
+        let crate::cli::args::Command::Ab(args) =
+            crate::cli::args::Cli::try_parse_from(words).unwrap().command
+        else {
+            panic!("no comparison")
+        };
+        let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
+        assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
+        assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
+        let errand = Errand {
+            scenario: file.path(),
+            connect: "zk:1",
+            seed: 7,
+            name: "ab-1-001-b",
+            out: Path::new("runs"),
+            allow_faults: false,
+            threads: Some(2),
+        };
+        let told: Vec<String> =
+            side.words(&errand).into_iter().map(|word| word.into_string().unwrap()).collect();
+        let expected = format!(
+            "run {scenario} --connect zk:1 --repetitions 1 --seed 7 --run-id ab-1-001-b --out runs --duration 2s \
+             --threads 2 --set hold=\"6ms\" --quiet --no-progress"
+        );
+        assert_eq!(told.join(" "), expected);
+    }
+}

@@ -1,0 +1,144 @@
+//! `baseline`: keeps runs by commit, lists them, and draws a figure over them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::{BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs};
+use super::output;
+use crate::catalog::gate::Scope;
+use crate::error::{Error, Exit};
+use crate::report::{self, Style, Trend, date};
+use crate::results::{self, Baseline};
+use crate::units::{as_utc, counted, shown};
+
+/// Does it.
+///
+/// # Errors
+/// A usage error when the run or the store is not what it should be; an environment error when a file can't be read or
+/// written.
+pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
+    match args.command {
+        BaselineCommand::Add(args) => add(&args),
+        BaselineCommand::List(args) => list(&args),
+        BaselineCommand::Trend(args) => trend(args),
+    }?;
+    Ok(Exit::Held)
+}
+
+/// A baseline for programs.
+#[derive(Serialize)]
+struct Listed<'a> {
+    directory: &'a Path,
+    commit: &'a str,
+    scenario: &'a str,
+    #[serde(with = "as_utc")]
+    started_at: SystemTime,
+    host: &'a str,
+    trials: usize,
+}
+
+impl<'a> From<&'a Baseline> for Listed<'a> {
+    fn from(baseline: &'a Baseline) -> Self {
+        let run = &baseline.run;
+        Self {
+            directory: &baseline.dir,
+            commit: &baseline.commit,
+            scenario: &run.scenario,
+            started_at: run.started_at,
+            host: &run.host.hostname,
+            trials: run.trials,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
+fn add(args: &BaselineAddArgs) -> Result<(), Error> {
+    let added = results::add_baseline(&args.store, &args.run, args.commit.as_deref(), SystemTime::now())?;
+    if args.json {
+        return output::answer("baseline add", Exit::Held, &Listed::from(&added));
+    }
+    output::data(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+}
+
+fn list(args: &BaselineListArgs) -> Result<(), Error> {
+    let baselines = results::baselines(&args.store)?;
+    if args.json {
+        let all: Vec<_> = baselines.iter().map(Listed::from).collect();
+        return output::answer("baseline list", Exit::Held, &json!({ "baselines": all }));
+    }
+    let rows = baselines.iter().map(|one| {
+        let run = &one.run;
+        [
+            shown(&one.commit, 40),
+            date(run.started_at),
+            shown(&run.scenario, 40),
+            shown(&run.host.hostname, 24),
+            counted(run.trials, "trial", "trials"),
+        ]
+    });
+    output::data(&aligned(&rows.collect::<Vec<_>>()))?;
+    if baselines.is_empty() {
+        output::note("the store is empty; `zklockbench baseline add RUN` adds a run");
+    }
+    Ok(())
+}
+
+/// Each column as wide as its widest text, below its heading.
+fn aligned(rows: &[[String; 5]]) -> String {
+    let headings = ["commit", "date", "scenario", "host", "size"].map(str::to_owned);
+    let all = || std::iter::once(&headings).chain(rows);
+    let widths = [0, 1, 2, 3, 4].map(|at| all().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; 5]| {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    all().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
+    let baselines = results::baselines(&args.store)?;
+    let scenario = scenario(&baselines, &args)?;
+    let mut trend = Trend::new(args.figure, Scope { strategy: args.strategy, contenders: args.contenders });
+    for one in baselines.iter().filter(|one| one.run.scenario == scenario) {
+        // One after the other: a run with its histograms takes some memory.
+        trend.add(&one.commit, &results::read(&one.dir)?);
+    }
+    if trend.lines.is_empty() {
+        let store = args.store.display();
+        return Err(Error::usage(format!(
+            "no run of `{scenario}` in {store} has such trials; leave --strategy or --contenders out"
+        )));
+    }
+    if let Some(file) = &args.svg {
+        report::chart::draw_trend(&trend, file)?;
+    }
+    if args.json {
+        return output::answer("baseline trend", Exit::Held, &trend);
+    }
+    let colour = output::may_colour(&std::io::stdout());
+    output::data(&report::trend(&trend, Style { colour, width: output::width() }))
+}
+
+/// The one asked for or, where the store has runs of one only, that.
+fn scenario(baselines: &[Baseline], args: &BaselineTrendArgs) -> Result<String, Error> {
+    let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
+    let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");
+    let store = args.store.display();
+    match (&args.scenario, all.len()) {
+        (_, 0) => Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run"))),
+        (Some(name), _) if all.contains(name.as_str()) => Ok(name.clone()),
+        (Some(name), _) => Err(Error::usage(format!(
+            "{store} has no run of `{}`; it has those of {}",
+            shown(name, 60),
+            listed()
+        ))),
+        (None, 1) => Ok(all.first().copied().unwrap_or_default().to_owned()),
+        (None, _) => {
+            Err(Error::usage(format!("{store} has runs of {}; say which: --scenario NAME", listed())))
+        }
+    }
+}

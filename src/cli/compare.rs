@@ -1,0 +1,52 @@
+//! `compare`: was it really slower?
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde_json::json;
+
+use super::args::CompareArgs;
+use super::output;
+use super::outputs::{Outputs, Prepared};
+use crate::compare::{Ask, Side, compare};
+use crate::error::{Error, Exit};
+use crate::report::ci::Document;
+use crate::report::{self, Style};
+
+/// Compares two runs, or two sets of them.
+///
+/// # Errors
+/// A usage error when a directory is no run, is damaged or of another version, and when the two cannot be compared; an
+/// environment error when a file cannot be read or written.
+#[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
+pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
+    let outputs =
+        Outputs { junit: args.junit.clone(), github: args.github, ..Outputs::default() }.prepare()?;
+    let result = compare_and_tell(args, &outputs);
+    result.inspect_err(|error| outputs.broke_off("comparison", SystemTime::now(), error))
+}
+
+fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Error> {
+    let (base, new) = (Side::read(&args.base)?, Side::read(&args.new)?);
+    let ask = Ask { figures: args.judging.figures.clone(), limits: args.judging.limits(), force: args.force };
+    let compared = compare(&base, &new, &ask)?;
+    if let Some(path) = &args.markdown {
+        write(path, &report::comparison_markdown(&compared))?;
+    }
+    if let Some(path) = &args.chart {
+        report::chart::draw_comparison(&compared, path)?;
+    }
+    outputs.write(&Document::of_comparison(&compared))?;
+    if args.json {
+        output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
+    } else {
+        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
+        output::data(&report::comparison(&compared, style))?;
+    }
+    Ok(compared.conclusion.exit())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text)
+        .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,35 @@
+//! `export`: what CI reads, of a run that is over.
+
+use serde_json::json;
+
+use super::args::ExportArgs;
+use super::output;
+use crate::error::{Error, Exit};
+use crate::report::ci::Document;
+use crate::report::{Summary, View};
+use crate::results;
+
+/// Writes the outputs that were asked for. It judges nothing: the exit code says whether they were written.
+///
+/// # Errors
+/// A usage error when the directory is no run or no output was asked for; an error of the environment when one cannot be
+/// written.
+pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
+    if !args.outputs.is_any() {
+        return Err(Error::usage(
+            "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
+        ));
+    }
+    let (stored, gates) = (results::read(&args.run)?, Summary::gates_of(&args.run)?);
+    let prepared = args.outputs.prepare()?;
+    let document = Document::of_run(&stored, &View::of(&stored))
+        .with_gates(&gates)
+        .with_fact("results", &args.run.display().to_string());
+    let written = prepared.write(&document)?;
+    if args.json {
+        output::answer("export", Exit::Held, &json!({ "run": args.run, "written": written }))?;
+    } else {
+        written.iter().for_each(|path| output::note(&format!("written: {}", path.display())));
+    }
+    Ok(Exit::Held)
+}

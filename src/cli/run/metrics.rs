@@ -1,0 +1,300 @@
+//! `/metrics`: a run under way, for Prometheus and its kin.
+//!
+//! It has a thread of its own and reads what progress knows anyway, so that nobody who asks delays a contender: the text is
+//! made a few times a second at most, and only a few connections are served at a time, each for a short while.
+
+#![expect(clippy::disallowed_methods, reason = "how old a text is decides nothing that is measured")]
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::output;
+use crate::error::Error;
+use crate::load;
+use crate::report::ci::{Live, openmetrics};
+use crate::run::Event;
+
+/// Connections that are served at the same time.
+const AT_ONCE: usize = 4;
+/// How long one may take, all in all.
+const CONNECTION_LASTS: Duration = Duration::from_secs(5);
+/// For how long a text is given again before a new one is made.
+const TEXT_LASTS: Duration = Duration::from_millis(250);
+/// The longest head of a request that is read.
+const HEAD_AT_MOST: usize = 16 * 1024;
+
+/// Where `/metrics` is served: an address with a port, or a port of this host alone.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
+    let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    address.or_else(|_| text.parse()).map_err(|_| {
+        format!("`{text}` is no address with a port; write e.g. 127.0.0.1:9100, [::1]:9100, or just 9100")
+    })
+}
+
+/// A port that nobody else can take any more.
+#[derive(Debug)]
+pub struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Port {
+    /// Takes it. To be called before the process moves to a network of its own, which nobody outside could reach.
+    ///
+    /// # Errors
+    /// When it is in use or not allowed.
+    pub fn take(asked: SocketAddr) -> Result<Self, Error> {
+        let listener = TcpListener::bind(asked).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        let cannot = |error| {
+            Error::environment(format!(
+                "cannot serve /metrics on {asked}: {error}; name another port with --metrics"
+            ))
+        };
+        let listener = listener.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        if !address.ip().is_loopback() {
+            output::note(&format!(
+                "warning: /metrics is on {address}, so whoever reaches this host may read it; it has no passwords, but \
+                 tells what is measured here"
+            ));
+        }
+        Ok(Self { listener, address })
+    }
+
+    /// Serves what is known of the run until that is dropped.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn serve(self, live: Live) -> Result<Endpoint, Error> {
+        let Self { listener, address } = self;
+        let shared = Arc::new(Shared { live: Mutex::new(live), text: Mutex::new(None) });
+        let (served, stop) = (Arc::clone(&shared), CancellationToken::new());
+        let stopped = stop.clone();
+        let begin = move || accept(listener, &served, &stopped);
+        let thread = std::thread::Builder::new().name("metrics".into()).spawn(begin);
+        let thread = thread.map_err(|error| Error::environment(format!("cannot serve /metrics: {error}")))?;
+        Ok(Endpoint { shared, address, stop, thread: Some(thread) })
+    }
+}
+
+/// `/metrics`, for as long as this lives.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    live: Mutex<Live>,
+    /// The text that was made last, and when.
+    text: Mutex<Option<(Instant, String)>>,
+}
+
+impl Endpoint {
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}/metrics", self.address)
+    }
+
+    /// Something happened in the run.
+    pub fn event(&self, event: &Event<'_>) {
+        let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::TrialBegins(spec) => {
+                live.trial_begins(&spec.strategy.label, spec.contenders, spec.repetition)
+            }
+            Event::Within(load::Event::Phase { name, .. }) => live.phase(name),
+            Event::Within(load::Event::Tick { acquired, .. }) => live.acquired(*acquired),
+            Event::Within(load::Event::Note(_) | load::Event::Warning(_)) => {}
+            Event::TrialEnded(trial) => live.trial_ended(trial),
+            Event::RoundAdded(trials, _) => live.more_planned(trials.len()),
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say; whatever became of it, the run is over.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// The text, not older than [`TEXT_LASTS`].
+    fn text(&self) -> String {
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
+            let _ = made;
+            return text.clone();
+        }
+        // Whoever tells of the run never waits for the text to be made.
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let made = live.render(SystemTime::now());
+        *text = Some((Instant::now(), made.clone()));
+        made
+    }
+}
+
+/// Serves connections until it is stopped.
+fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &CancellationToken) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let serving = async {
+            loop {
+                // Who finds no place waits in the system's queue.
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let Ok((stream, _)) = listener.accept().await else {
+                    // Too many open files, for instance: not a reason to spin.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                let shared = Arc::clone(shared);
+                tokio::spawn(async move {
+                    let answers = service_fn(move |request| {
+                        let answer = answer(&request, &shared);
+                        async move { Ok::<_, Infallible>(answer) }
+                    });
+                    let connection = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .header_read_timeout(CONNECTION_LASTS)
+                        .max_buf_size(HEAD_AT_MOST)
+                        .keep_alive(false)
+                        .serve_connection(TokioIo::new(stream), answers);
+                    // Whoever asked has gone or asked for nonsense; nobody here wants to know.
+                    let _ = tokio::time::timeout(CONNECTION_LASTS, connection).await;
+                    drop(place);
+                });
+            }
+        };
+        tokio::select! {
+            () = serving => {}
+            () = stop.cancelled() => {}
+        }
+    });
+}
+
+fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<String> {
+    let text = |status, text: &str| {
+        let mut response = Response::new(text.to_owned());
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    };
+    if request.uri().path() != "/metrics" {
+        return text(StatusCode::NOT_FOUND, "there is only /metrics\n");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let mut response = Response::new(shared.text());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openmetrics::CONTENT_TYPE));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn endpoint() -> Endpoint {
+        let port = Port::take(address("0").unwrap()).unwrap();
+        port.serve(Live::new("quick", SystemTime::UNIX_EPOCH, 4)).unwrap()
+    }
+
+    fn ask(endpoint: &Endpoint, request: &str) -> String {
+        let mut stream = TcpStream::connect(endpoint.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn an_address_is_of_this_host_alone_unless_another_is_named() {
+        let shown = |text| address(text).map(|address| address.to_string());
+        assert_eq!(shown("9100"), Ok("127.0.0.1:9100".into()));
+        assert_eq!(shown(":9100"), Ok("127.0.0.1:9100".into()));
+        assert_eq!(shown("0.0.0.0:80"), Ok("0.0.0.0:80".into()));
+        assert_eq!(shown("[::1]:9100"), Ok("[::1]:9100".into()));
+        for wrong in ["", "host:9100", "70000", "1.2.3.4"] {
+            assert!(address(wrong).unwrap_err().contains("127.0.0.1:9100"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_in_use_is_an_error_that_names_it() {
+        let first = Port::take(address("0").unwrap()).unwrap();
+        let told = Port::take(first.address).unwrap_err();
+        assert!(
+            matches!(&told, Error::Environment(why) if why.contains(&first.address.to_string())),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn metrics_are_served_there_and_nothing_elsewhere() {
+        let endpoint = endpoint();
+        let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        assert!(found.contains("content-type: application/openmetrics-text; version=1.0.0"), "{found}");
+        assert!(
+            found.contains("\nzklockbench_trials_planned{} 4.0\n") && found.ends_with("# EOF\n"),
+            "{found}"
+        );
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "404"),
+            ("GET /metrics/../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "405"),
+            ("nonsense\r\n\r\n", "400"),
+        ] {
+            let answer = ask(&endpoint, request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_nothing_keeps_nobody_else_out_and_does_not_delay_the_end() {
+        let endpoint = endpoint();
+        let silent: Vec<TcpStream> =
+            (0..AT_ONCE - 1).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
+        let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        let began = Instant::now();
+        drop(endpoint);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        drop(silent);
+    }
+}

@@ -1,0 +1,24 @@
+//! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
+//!
+//! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
+//! `judge` what follows from one, `comparison` the family of them; `docs/compare.md` says the same for users.
+
+mod cell;
+mod comparison;
+mod differences;
+mod family;
+mod faster;
+mod judge;
+mod side;
+mod verdict;
+
+pub use cell::CellKey;
+pub use comparison::{
+    Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
+    comparison_schema, figure_of_cell,
+};
+pub use differences::{Difference, differences};
+pub use faster::Faster;
+pub use judge::{Block, Compared, Limits, Method, Ratio, Sample, Test, exactly, judge, judge_family, paired};
+pub use side::{Loaded, Side};
+pub use verdict::{Regression, Verdict};

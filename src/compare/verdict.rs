@@ -1,0 +1,62 @@
+//! What a comparison came to, in a word.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is worse, significantly and by more than the margin: the whole interval lies beyond it.
+    Regressed,
+    /// A side has no figure, so that nothing can be said.
+    NotMeasured,
+    /// Neither a difference nor that there is none could be shown.
+    Inconclusive,
+    /// It differs significantly, but not surely by more than the margin; or surely, and neither way is better.
+    Differs,
+    /// It is better, significantly and by more than the margin.
+    Improved,
+    /// Whatever the difference is, it is smaller than the margin: the whole interval lies within it.
+    Same,
+}
+
+impl Verdict {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 6] =
+        [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
+
+    /// As tables and sentences call it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::NotMeasured => "not measured",
+            Self::Inconclusive => "inconclusive",
+            Self::Differs => "differs",
+            Self::Improved => "improved",
+            Self::Same => "same",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Whether something is worse by more than the margin: what a gate asks, and the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Regression {
+    /// It is not: the whole interval lies on this side of the margin, even if the verdict is inconclusive because it could
+    /// be better.
+    No,
+    /// The repetitions don't tell.
+    Unknown,
+    /// It is.
+    Yes,
+}

@@ -1,0 +1,54 @@
+//! Gates: what must be true of a run so that a build may go on. Three-valued: what cannot be decided never passes.
+//!
+//! How they are written is in [`crate::catalog::gate`].
+
+mod baseline;
+mod evaluate;
+mod observe;
+mod outcome;
+
+pub use baseline::Sides;
+pub use evaluate::Evaluation;
+pub use observe::shown;
+pub use outcome::{Check, Limit, Observed, Outcome, overall};
+
+use crate::results::record::Trial;
+use crate::units::contenders;
+use crate::verdict::Verdict;
+
+/// One strategy at one number of contenders.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+}
+
+impl Cell {
+    /// Whether that trial is one of its.
+    #[must_use]
+    pub fn is_of(&self, trial: &Trial) -> bool {
+        trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
+    }
+
+    /// As messages call it: `baton, 20 contenders`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}, {}", self.strategy, contenders(self.contenders))
+    }
+}
+
+/// Puts those first that call for a person.
+pub fn worst_first(outcomes: &mut [Outcome]) {
+    outcomes.sort_by_key(|outcome| rank(&outcome.verdict));
+}
+
+/// Where a verdict stands when the worst comes first.
+fn rank(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Violated(_) => 0,
+        Verdict::Unknown(_) => 1,
+        Verdict::Held => 2,
+    }
+}

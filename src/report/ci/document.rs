@@ -1,0 +1,451 @@
+//! The document: what was checked, what was measured, and where.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use crate::compare::{Comparison, Regression, Row};
+use crate::gate::Outcome;
+use crate::measure::Measure;
+use crate::report::View;
+use crate::report::summary::{Aggregate, Repetitions, Totals};
+use crate::report::view::{Cell, Repetition, verdict};
+use crate::results::StoredRun;
+use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial, Unit};
+use crate::units::{contenders, counted, format_micros, harmless, number};
+use crate::verdict::Verdict;
+
+/// What CI is told of a run or a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// What it is about: the scenario's name, or what was compared.
+    pub title: String,
+    /// When it began; a label.
+    pub began: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// By what, where and how it was measured.
+    pub facts: Vec<Fact>,
+    /// What was checked.
+    pub checks: Vec<Check>,
+    /// What was measured, one for each strategy and number of contenders.
+    pub cells: Vec<CellFigures>,
+    /// What must be said beside the figures.
+    pub notes: Vec<String>,
+}
+
+/// Something that is true of a run as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// What a check is about. The order is that of the outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckKind {
+    /// The run as a whole.
+    Run,
+    /// What a strategy promises, at one number of contenders.
+    Lock,
+    /// A gate.
+    Gate,
+    /// A figure, compared with that of another run.
+    Comparison,
+}
+
+impl CheckKind {
+    /// Every kind, in the order of the outputs.
+    pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
+
+    /// One word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Lock => "lock",
+            Self::Gate => "gate",
+            Self::Comparison => "comparison",
+        }
+    }
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    /// What it is about.
+    pub kind: CheckKind,
+    /// What that is, e.g. `curator-mutex, 5 contenders`; no two of a kind have the same.
+    pub name: String,
+    /// What it came to: `held` when it passed, `violated` when it failed, `unknown` without enough evidence.
+    pub verdict: Verdict,
+    /// What was seen, one line each.
+    pub seen: Vec<String>,
+    /// How long was measured for it.
+    pub took: Duration,
+}
+
+impl Check {
+    /// `passed`, `failed` or `no evidence`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Held => "passed",
+            Verdict::Violated(_) => "failed",
+            Verdict::Unknown(_) => "no evidence",
+        }
+    }
+
+    /// How bad it is: the larger, the worse.
+    #[must_use]
+    pub fn severity(&self) -> u8 {
+        match self.verdict {
+            Verdict::Held => 0,
+            Verdict::Unknown(_) => 1,
+            Verdict::Violated(_) => 2,
+        }
+    }
+}
+
+/// The figures of one strategy at one number of contenders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellFigures {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+    /// How often it ran.
+    pub repetitions: Repetitions,
+    /// What its trials are judged as; `None` of a single contender, who has nobody to exclude.
+    pub verdict: Option<Verdict>,
+    /// Counts over all repetitions.
+    pub totals: Totals,
+    /// The figures of [`TRACKED`] that were measured, in that order.
+    pub values: Vec<Value>,
+}
+
+/// A figure over the repetitions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// Which.
+    pub figure: Figure,
+    /// What the repetitions gave, in its unit.
+    pub over: Aggregate,
+}
+
+/// The figures that CI is told of: few enough to be looked at, and each worth a look when it changes.
+pub const TRACKED: [Figure; 12] = [
+    Figure::THROUGHPUT,
+    Figure::Latency(Measure::Wait, Statistic::percent(50)),
+    Figure::Latency(Measure::Wait, Statistic::percent(99)),
+    Figure::Latency(Measure::Handoff, Statistic::percent(50)),
+    Figure::Latency(Measure::Handoff, Statistic::percent(99)),
+    Figure::Latency(Measure::Uncontended, Statistic::percent(50)),
+    Figure::Ratio(Ratio::RequestsPerAcquisition),
+    Figure::Ratio(Ratio::NotificationsPerAcquisition),
+    Figure::Ratio(Ratio::NamesPerAcquisition),
+    Figure::Ratio(Ratio::BytesPerAcquisition),
+    Figure::Ratio(Ratio::FanOut),
+    Figure::Ratio(Ratio::Fairness),
+];
+
+impl Document {
+    /// Of a stored run, and of the view of it.
+    #[must_use]
+    pub fn of_run(stored: &StoredRun, view: &View) -> Self {
+        let run = &stored.run.run;
+        let trials: BTreeMap<usize, &Trial> =
+            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
+        let cells: Vec<CellFigures> =
+            view.cells.iter().map(|cell| figures(view.label(cell), cell, &trials)).collect();
+        let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
+        Self {
+            title: clean(&view.title),
+            began: run.started_at,
+            took: run.ended_at.duration_since(run.started_at).unwrap_or_default(),
+            facts: facts(stored, view),
+            checks: std::iter::once(of_whole(stored)).chain(of_locks).collect(),
+            cells,
+            notes: view.notes().iter().map(|note| clean(note)).collect(),
+        }
+    }
+
+    /// Of a comparison by itself. What was measured on either side is its own run's.
+    #[must_use]
+    pub fn of_comparison(comparison: &Comparison) -> Self {
+        let sides = [("base", &comparison.base), ("new", &comparison.new)];
+        let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
+        let began =
+            comparison.new.runs.first().and_then(|run| humantime::parse_rfc3339(&run.started_at).ok());
+        let empty = Self {
+            title: clean(scenario),
+            began: began.unwrap_or(SystemTime::UNIX_EPOCH),
+            took: Duration::ZERO,
+            facts: sides.map(|(name, side)| Fact { name, value: clean(&side.path) }).into(),
+            checks: Vec::new(),
+            cells: Vec::new(),
+            notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
+        };
+        empty.with_comparison(comparison)
+    }
+
+    /// The same with every verdict of a comparison, and with what they come to.
+    #[must_use]
+    pub fn with_comparison(self, comparison: &Comparison) -> Self {
+        let conclusion = &comparison.conclusion;
+        let whole = Check {
+            kind: CheckKind::Run,
+            name: "nothing regressed".into(),
+            verdict: of_regression(conclusion.regression, &conclusion.sentence),
+            seen: vec![clean(&conclusion.sentence)],
+            took: Duration::ZERO,
+        };
+        self.with_checks(std::iter::once(whole).chain(comparison.rows.iter().map(of_row)))
+    }
+
+    /// Of something that broke off before anything was measured, and why.
+    #[must_use]
+    pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
+        Self {
+            title: clean(title),
+            began,
+            took: Duration::ZERO,
+            facts: vec![Fact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
+            checks: vec![Check {
+                kind: CheckKind::Run,
+                name: EVERY_TRIAL.into(),
+                verdict: Verdict::Unknown(vec![clean(why)]),
+                seen: Vec::new(),
+                took: Duration::ZERO,
+            }],
+            cells: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same with what the gates of the run came to. The one that every run has, on exclusion, is about the run as a
+    /// whole, and strict where that was asked for.
+    #[must_use]
+    pub fn with_gates(self, gates: &[Outcome]) -> Self {
+        let whole = self.took;
+        self.with_checks(gates.iter().map(|gate| of_gate(gate, whole)))
+    }
+
+    /// The same with more checks.
+    #[must_use]
+    pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
+        self.checks.extend(more);
+        self
+    }
+
+    /// The same with one more fact.
+    #[must_use]
+    pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
+        self.facts.push(Fact { name, value: clean(value) });
+        self
+    }
+
+    /// The checks that did not pass, the worst first.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<&Check> {
+        let mut troubles: Vec<&Check> =
+            self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
+        troubles.sort_by_key(|check| std::cmp::Reverse(check.severity()));
+        troubles
+    }
+
+    /// How many failed, had no evidence and passed, in words: `1 failed, 2 without evidence, 9 passed`.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
+        let [passed, unknown, failed] = [0, 1, 2].map(count);
+        let told = [(failed, "failed"), (unknown, "without evidence"), (passed, "passed")];
+        let told = told.iter().filter(|(count, word)| *count > 0 || *word == "passed");
+        told.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl CellFigures {
+    /// How it is called: strategy and contenders.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}, {}", self.strategy, contenders(self.contenders))
+    }
+
+    /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or
+    /// where the lock did not do its work; and no figure that is only a lower bound.
+    pub fn plain(&self) -> impl Iterator<Item = &Value> {
+        let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
+        let tell = self.repetitions.sound > 0 && !broken;
+        self.values.iter().filter(move |value| tell && !value.over.at_least)
+    }
+}
+
+impl Value {
+    /// The median and between which values it lies, as people read them.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let Aggregate { median, min, max, count, at_least, .. } = self.over;
+        let show = |value| shown(self.figure.unit(), value);
+        let bound = if at_least { "≥ " } else { "" };
+        let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
+        format!("{bound}{}{range}", show(median))
+    }
+}
+
+/// A value with its unit.
+fn shown(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Micros => format_micros(value.max(0.0).round() as u64),
+        Unit::PerSecond => format!("{}/s", number(value)),
+        Unit::Bytes => format!("{} B", number(value)),
+        Unit::Amount | Unit::Share => number(value),
+    }
+}
+
+/// A text as it may stand on one line of anything that is shown to people.
+pub(super) fn clean(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
+}
+
+const EVERY_TRIAL: &str = "every planned trial ran";
+
+/// Whether all ran that was to run: cells of which no trial ran are nowhere else.
+fn of_whole(stored: &StoredRun) -> Check {
+    let run = &stored.run;
+    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
+    let why = match run.outcome.ending {
+        RunEnding::Complete if run.trials >= run.planned_trials => None,
+        RunEnding::Complete => Some(ran.clone()),
+        RunEnding::Interrupted => Some(format!("the run was interrupted: {ran}")),
+        RunEnding::Aborted => {
+            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
+            Some(format!("the run was cut short: {}; {ran}", clean(why)))
+        }
+    };
+    Check {
+        kind: CheckKind::Run,
+        name: EVERY_TRIAL.into(),
+        verdict: Verdict::unknown_if(why.into_iter().collect()),
+        seen: vec![ran],
+        took: run.ended_at.duration_since(run.started_at).unwrap_or_default(),
+    }
+}
+
+/// What a figure of a cell came to against that of the base.
+fn of_row(row: &Row) -> Check {
+    let word = row.compared.verdict.word();
+    let sentence = match &row.compared.why {
+        Some(why) => format!("{word}: {why}"),
+        None => word.to_owned(),
+    };
+    let ratio = row.compared.ratio.map(|ratio| format!("{} times the base's", number(ratio.ratio)));
+    Check {
+        kind: CheckKind::Comparison,
+        name: clean(&format!("{}: {}", row.cell.name(), row.figure)),
+        verdict: of_regression(row.compared.regression, &sentence),
+        seen: std::iter::once(clean(&sentence)).chain(ratio).collect(),
+        took: Duration::ZERO,
+    }
+}
+
+fn of_regression(regression: Regression, sentence: &str) -> Verdict {
+    match regression {
+        Regression::No => Verdict::Held,
+        Regression::Unknown => Verdict::Unknown(vec![clean(sentence)]),
+        Regression::Yes => Verdict::Violated(vec![clean(sentence)]),
+    }
+}
+
+/// What a gate came to, with a line for each strategy and number of contenders.
+fn of_gate(gate: &Outcome, took: Duration) -> Check {
+    let is_every_runs = gate.gate == Outcome::EXCLUSION;
+    let name = match &gate.name {
+        Some(name) => format!("{name}: {}", gate.gate),
+        None => gate.gate.clone(),
+    };
+    let seen = gate.checks.iter().map(|check| {
+        let cell = format!("{}, {}", check.strategy, contenders(check.contenders));
+        clean(&format!("{}: {cell}: {}", check.word(), check.sentence))
+    });
+    Check {
+        kind: if is_every_runs { CheckKind::Run } else { CheckKind::Gate },
+        name: clean(&name),
+        verdict: gate.verdict.clone().with_reasons(|reason| clean(&reason)),
+        seen: seen.collect(),
+        took,
+    }
+}
+
+/// What a strategy's trials are judged as. A single contender has nobody to exclude: of it no more is checked than that
+/// it was measured.
+fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
+    let unsound = || cell.repetitions.iter().filter_map(Repetition::unsound).map(|why| clean(&why)).collect();
+    let Repetitions { ran, sound } = figures.repetitions;
+    let Totals { acquired, unserved, violations, .. } = figures.totals;
+    let mut seen = vec![format!(
+        "{}, {sound} sound; {acquired} acquired, {unserved} unserved, {}",
+        counted(ran, "repetition", "repetitions"),
+        counted(violations, "violation", "violations")
+    )];
+    if figures.verdict.is_none() {
+        seen.push("one contender has nobody to exclude, so only that it was measured is checked".into());
+    }
+    seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
+    let measured: u64 = cell.repetitions.iter().map(|one| one.measured_us).sum();
+    Check {
+        kind: CheckKind::Lock,
+        name: figures.name(),
+        verdict: figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound())),
+        seen,
+        took: Duration::from_micros(measured),
+    }
+}
+
+fn figures(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellFigures {
+    let counting: Vec<&Trial> = cell.counting().filter_map(|one| trials.get(&one.trial).copied()).collect();
+    let judged = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+    CellFigures {
+        strategy: clean(label),
+        contenders: cell.contenders,
+        repetitions: Repetitions::of(cell),
+        verdict: judged.map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
+        totals: Totals::of(cell),
+        values: TRACKED.iter().filter_map(|figure| value(*figure, &counting)).collect(),
+    }
+}
+
+/// A figure over these trials; `None` where none of them measured it, or where a queue that grew in one of them makes it
+/// say only how long the trial was.
+fn value(figure: Figure, trials: &[&Trial]) -> Option<Value> {
+    let each: Vec<_> = trials.iter().map(|trial| figure.of(trial)).collect();
+    if each.contains(&Err(Missing::Unstable)) {
+        return None;
+    }
+    let readings: Vec<_> = each.into_iter().filter_map(Result::ok).collect();
+    let at_least = readings.iter().any(|reading| reading.at_least);
+    let over = Aggregate::of(readings.iter().map(|reading| reading.value), at_least)?;
+    Some(Value { figure, over })
+}
+
+fn facts(stored: &StoredRun, view: &View) -> Vec<Fact> {
+    let run = &stored.run.run;
+    let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
+    if !run.overrides.is_empty() {
+        facts.push(("overrides", run.overrides.join(" ")));
+    }
+    facts.extend([
+        ("version", run.tool_version.clone()),
+        ("commit", run.tool_commit.clone().unwrap_or_default()),
+        ("host", run.host.hostname.clone()),
+        ("os", run.host.os.clone()),
+        ("cpu", run.host.cpu.clone()),
+        ("cores", run.host.cores.to_string()),
+        ("measured on", view.place_line()),
+    ]);
+    let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
+    facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
+    let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    told.map(|(name, value)| Fact { name, value: clean(&value) }).collect()
+}

@@ -1,0 +1,13 @@
+//! What CI reads: one plain [`Document`] of what was checked and measured, and one file for each format that is written
+//! from it. A format computes no figure of its own, and escapes what its syntax demands.
+
+pub mod bencher;
+pub mod benchmark_action;
+mod document;
+pub mod github;
+pub mod junit;
+mod live;
+pub mod openmetrics;
+
+pub use document::{CellFigures, Check, CheckKind, Document, Fact, TRACKED, Value};
+pub use live::Live;

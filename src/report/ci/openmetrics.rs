@@ -1,0 +1,247 @@
+//! OpenMetrics text: what Prometheus and its kin read, from a file at the end of a run or from `/metrics` during one.
+//!
+//! Names and units follow the specification: seconds rather than microseconds, the unit at the end of the name, `_total` at
+//! the end of what only grows.
+
+use std::fmt;
+use std::time::UNIX_EPOCH;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit as Suffix};
+
+use super::{CellFigures, Document, Value};
+use crate::results::record::{Figure, Unit};
+
+/// The content type of the text over HTTP.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The file at the end of a run.
+#[must_use]
+pub fn render(document: &Document) -> String {
+    let mut families = Families::default();
+    let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));
+    families.info("run", "The run, and where it was measured", facts.collect());
+    let began = document.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+    families.gauge(
+        ("run_duration", "seconds"),
+        "How long the run took",
+        Vec::new(),
+        document.took.as_secs_f64(),
+    );
+    for check in &document.checks {
+        for word in VERDICTS {
+            let labels = vec![
+                ("kind".into(), check.kind.name().to_owned()),
+                ("check".into(), check.name.clone()),
+                ("verdict".into(), word.to_owned()),
+            ];
+            let is = f64::from(u8::from(check.verdict.word() == word));
+            families.gauge(
+                ("check", ""),
+                "Whether a check came to that verdict: 1 if so, else 0",
+                labels,
+                is,
+            );
+        }
+    }
+    for cell in &document.cells {
+        let labels = of_cell(&cell.strategy, cell.contenders);
+        counts(&mut families, cell, &labels);
+        for value in cell.plain() {
+            aggregate(&mut families, value, &labels);
+        }
+    }
+    families.encode()
+}
+
+const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];
+
+fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
+    let totals = &cell.totals;
+    for (name, help, count) in [
+        (ACQUISITIONS.0, ACQUISITIONS.1, totals.acquired),
+        ("timed_out", "Acquires that timed out, over all repetitions", totals.timed_out),
+        (
+            "unserved",
+            "Waits that ended without the lock or had not ended, over all repetitions",
+            totals.unserved,
+        ),
+        (VIOLATIONS.0, VIOLATIONS.1, totals.violations),
+    ] {
+        families.counter(name, help, labels.clone(), count);
+    }
+}
+
+/// Locks acquired in measured phases.
+pub(super) const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
+/// Violations.
+pub(super) const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
+
+/// A figure's median, smallest and largest, and its interval where there is one.
+fn aggregate(families: &mut Families, value: &Value, labels: &Labels) {
+    let over = value.over;
+    let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
+    each.extend(
+        over.interval.iter().flat_map(|one| [("interval_low", one.low), ("interval_high", one.high)]),
+    );
+    for (aggregate, number) in each {
+        figure(families, value.figure, number, aggregate, labels.clone());
+    }
+}
+
+/// Adds a figure: of samples with the statistic as a label, in base units.
+pub(super) fn figure(
+    families: &mut Families,
+    figure: Figure,
+    value: f64,
+    aggregate: &str,
+    mut labels: Labels,
+) {
+    let mut name = figure.to_string();
+    if let Figure::Latency(measure, statistic) = figure {
+        name = measure.name();
+        labels.push(("statistic".into(), statistic.to_string()));
+    }
+    labels.push(("aggregate".into(), aggregate.to_owned()));
+    let (unit, value) = match figure.unit() {
+        Unit::Micros => ("seconds", value / 1e6),
+        Unit::PerSecond => ("per_second", value),
+        Unit::Share => ("ratio", value),
+        // What is counted in bytes has them in its name.
+        Unit::Amount | Unit::Bytes => ("", value),
+    };
+    families.gauge(
+        (&name, unit),
+        "Which of the repetitions' values it is, the label aggregate says",
+        labels,
+        value,
+    );
+}
+
+/// The labels of a strategy at a number of contenders.
+pub(super) fn of_cell(strategy: &str, contenders: usize) -> Labels {
+    vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
+}
+
+/// A name as labels may have it.
+fn label_name(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Names and values.
+pub(super) type Labels = Vec<(String, String)>;
+
+/// The families of an exposition, in the order in which they are first mentioned.
+#[derive(Debug, Default)]
+pub(super) struct Families(Vec<Family>);
+
+/// All samples of one name.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    /// Its unit, which ends the name; empty where there is none.
+    unit: &'static str,
+    help: &'static str,
+    samples: Samples,
+}
+
+#[derive(Debug)]
+enum Samples {
+    Info(Labels),
+    Gauges(Vec<(Labels, f64)>),
+    Counters(Vec<(Labels, u64)>),
+}
+
+impl Families {
+    /// What is true as long as the exposition is.
+    pub(super) fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
+        self.0.push(Family { name: name.to_owned(), unit: "", help, samples: Samples::Info(labels) });
+    }
+
+    /// A value by name and unit, which may be empty. What is no number is left out.
+    pub(super) fn gauge(
+        &mut self,
+        (name, unit): (&str, &'static str),
+        help: &'static str,
+        labels: Labels,
+        value: f64,
+    ) {
+        if !value.is_finite() {
+            return;
+        }
+        if let Samples::Gauges(samples) = self.of(name, unit, help, || Samples::Gauges(Vec::new())) {
+            samples.push((labels, value));
+        }
+    }
+
+    /// A count of what happened so far.
+    pub(super) fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
+        if let Samples::Counters(samples) = self.of(name, "", help, || Samples::Counters(Vec::new())) {
+            samples.push((labels, count));
+        }
+    }
+
+    fn of(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        help: &'static str,
+        new: fn() -> Samples,
+    ) -> &mut Samples {
+        let known = self.0.iter().position(|family| family.name == name && family.unit == unit);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(Family { name: name.to_owned(), unit, help, samples: new() });
+            self.0.len() - 1
+        });
+        &mut self.0[at].samples
+    }
+
+    /// The text, with its end mark.
+    pub(super) fn encode(self) -> String {
+        let mut registry = Registry::with_prefix("zklockbench");
+        registry.register_collector(Box::new(self));
+        let mut exposition = String::new();
+        // Writing to a string does not fail; text without its end mark is refused by every reader.
+        let _ = text::encode(&mut exposition, &registry);
+        exposition
+    }
+}
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for Family { name, unit, help, samples } in &self.0 {
+            let unit = (!unit.is_empty()).then(|| Suffix::Other((*unit).to_owned()));
+            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), samples.metric_type())?;
+            match samples {
+                Samples::Info(labels) => Info::new(labels.clone()).encode(metric)?,
+                Samples::Gauges(all) => {
+                    for (labels, value) in all {
+                        ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
+                    }
+                }
+                Samples::Counters(all) => {
+                    for (labels, count) in all {
+                        ConstCounter::new(*count).encode(metric.encode_family(labels)?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Samples {
+    fn metric_type(&self) -> MetricType {
+        match self {
+            Self::Info(_) => MetricType::Info,
+            Self::Gauges(_) => MetricType::Gauge,
+            Self::Counters(_) => MetricType::Counter,
+        }
+    }
+}

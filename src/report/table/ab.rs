@@ -1,0 +1,201 @@
+//! What a comparison of two sides came to.
+
+use std::fmt::Write as _;
+
+use super::terminal::fitted;
+use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
+use crate::compare;
+use crate::units::{counted, format_micros, number};
+use crate::verdict::Verdict;
+
+/// The conclusion first, then what was compared, each comparison, and what must be said of them.
+#[must_use]
+pub fn ab(file: &AbFile, style: Style) -> String {
+    let mut said = vec![headline(file)];
+    said.extend([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]);
+    said.extend([format!("Measured on: {}.", places(file)), String::new()]);
+    if file.blocks.is_empty() {
+        said.push("No block ran to its end, so there is nothing to show.".into());
+        return said.join("\n") + "\n";
+    }
+    let (table, left_out) = fitted(grid(file), style);
+    said.extend([table, String::new(), legend(file)]);
+    if !left_out.is_empty() {
+        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+    }
+    said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
+    said.join("\n") + "\n"
+}
+
+/// What one side is, in a line.
+#[must_use]
+pub fn sides(turn: Turn, differs: &[String]) -> String {
+    let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
+    format!("{}: {differs}", turn.title())
+}
+
+fn headline(file: &AbFile) -> String {
+    let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
+    let verdicts = compare::Verdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
+    let counts = verdicts.filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    let what = match (file.judged(), file.conclusion) {
+        (Verdict::Violated(_), _) => "VIOLATED: a lock did not exclude",
+        (_, Conclusion::Regressed) => "Regressed: B is worse than A",
+        (_, Conclusion::Unknown) => "Inconclusive: whether B is worse than A is not known",
+        (Verdict::Unknown(_), _) => "Unknown: whether the locks held is not known",
+        (_, Conclusion::Improved) => "Improved: B is better than A, and nothing is worse",
+        (_, Conclusion::NotWorse) => "Not worse: B is not worse than A by more than the margin",
+        (_, Conclusion::Same) => "The same: B differs from A by less than the margin",
+    };
+    format!(
+        "{what} ({}: {}; {}; scenario {}).",
+        counted(file.comparisons.len(), "comparison", "comparisons"),
+        counts.join(", "),
+        counted(file.blocks.len(), "block", "blocks"),
+        file.scenario
+    )
+}
+
+fn places(file: &AbFile) -> String {
+    let place = |ensemble: &crate::results::record::EnsembleInfo| {
+        let version = ensemble.servers.first().map_or("not known", |server| server.version.as_str());
+        format!(
+            "{} ensemble, {} (ZooKeeper {version}); data: {}",
+            ensemble.kind,
+            counted(ensemble.servers.len(), "server", "servers"),
+            ensemble.placement
+        )
+    };
+    let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
+    let where_ = if a.connect == b.connect { place(a) } else { format!("A: {}; B: {}", place(a), place(b)) };
+    format!(
+        "{where_}; generator on {} with {}",
+        file.host.hostname,
+        counted(file.host.cores, "core", "cores")
+    )
+}
+
+fn grid(file: &AbFile) -> Grid {
+    let row = |one: &Comparison| {
+        vec![
+            one.cells.strategy(),
+            one.cells.contenders(),
+            one.figure.clone(),
+            value(&one.unit, one.a, one.a_at_least),
+            value(&one.unit, one.b, one.b_at_least),
+            ratio(one.ratio),
+            one.p_adjusted.map_or_else(|| NOT_MEASURED.into(), probability),
+            one.pairs.to_string(),
+            one.verdict.word().to_owned(),
+            ratio(one.itself),
+        ]
+    };
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("figure"),
+        numbers("A", 2),
+        numbers("B", 2),
+        numbers("B/A", 0),
+        numbers("p", 3),
+        numbers("pairs", 1),
+        words("verdict"),
+        numbers("A/A", 0),
+    ];
+    Grid { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
+}
+
+fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
+    let Some(value) = value else { return NOT_MEASURED.into() };
+    let at_least = if at_least { "≥ " } else { "" };
+    match unit {
+        "us" => format!("{at_least}{}", format_micros(value.round() as u64)),
+        "per_s" => format!("{}/s", number(value)),
+        _ => number(value),
+    }
+}
+
+fn ratio(ratio: Option<Ratio>) -> String {
+    let Some(Ratio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
+    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), number);
+    let interval = match coverage {
+        None => return ratio.map_or_else(|| "no bound".to_owned(), number),
+        Some(_) => format!("{}, {}", end(low), end(high)),
+    };
+    format!("{} [{interval}]", ratio.map_or_else(|| "no bound".to_owned(), number))
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "<0.0001".to_owned() } else { number(p) }
+}
+
+fn legend(file: &AbFile) -> String {
+    let percent = |share: f64| format!("{} %", number(100.0 * share));
+    let margin = percent(file.terms.margin);
+    format!(
+        "A, B: medians over the pairs. B/A: the ratio within a pair, with an interval of {} that is not widened for how many \
+         comparisons there are. p: Wilcoxon's signed ranks, corrected for {} (Holm). Regressed and improved: p is at most {} \
+         and the whole interval lies beyond {margin}; same: the whole interval lies within {margin}. A/A: A again against A, \
+         which is what noise does here.",
+        percent(1.0 - file.terms.alpha),
+        counted(file.comparisons.len(), "comparison", "comparisons"),
+        number(file.terms.alpha)
+    )
+}
+
+/// What must be said beside the figures.
+fn notes(file: &AbFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    match file.ending {
+        Ending::Complete => {}
+        Ending::GoingOn => notes.push("the comparison was not over when this was written".to_owned()),
+        Ending::Interrupted => notes.push(format!(
+            "interrupted after {}: judged by what there is",
+            counted(file.blocks.len(), "block", "blocks")
+        )),
+        Ending::Aborted => {
+            let mut note = "cut short".to_owned();
+            if let Some(why) = &file.why {
+                let _ = write!(note, ": {why}");
+            }
+            notes.push(note);
+        }
+    }
+    notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
+    notes.extend(reasons(&file.comparisons));
+    if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
+        let until = number(100.0 * until);
+        notes.push(if reached {
+            format!("every interval is within ± {until} %; when to stop was decided by their width alone")
+        } else {
+            format!("± {until} % was asked for and is not reached")
+        });
+    }
+    notes
+}
+
+/// Why comparisons came to what they did, each reason once, however many share it.
+fn reasons(comparisons: &[Comparison]) -> Vec<String> {
+    let mut each: Vec<(String, Vec<&Comparison>)> = Vec::new();
+    for one in comparisons {
+        let Some(why) = &one.why else { continue };
+        let told = format!("{}: {why}", one.verdict.word());
+        match each.iter_mut().find(|(other, _)| *other == told) {
+            Some((_, same)) => same.push(one),
+            None => each.push((told, vec![one])),
+        }
+    }
+    let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
+        [one] => format!("{} of {}: {told}", one.figure, one.cells),
+        [first, ..] => format!(
+            "{} (such as {} of {}): {told}",
+            counted(same.len(), "comparison", "comparisons"),
+            first.figure,
+            first.cells
+        ),
+        [] => told,
+    };
+    each.into_iter().map(line).collect()
+}

@@ -1,0 +1,238 @@
+//! What a comparison came to: the sentence first, then every figure, and what must be said of them.
+
+use super::markdown::{escaped, table};
+use super::terminal::fitted;
+use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
+use crate::results::record::Unit;
+use crate::units::{counted, format_micros, number};
+
+/// For a terminal.
+#[must_use]
+pub fn comparison(compared: &Comparison, style: Style) -> String {
+    let mut said = vec![format!("{}.", compared.conclusion.sentence)];
+    said.extend(sides(compared));
+    said.extend(forced(compared).map(|why| format!("! {why}")));
+    let (shown, left_out) = fitted(grid(compared, |_| true), style);
+    said.extend([String::new(), shown, String::new(), legend(compared)]);
+    if !left_out.is_empty() {
+        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
+    }
+    said.extend(faster(compared));
+    said.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
+    said.join("\n") + "\n"
+}
+
+/// For a pull request: what calls for a person at first sight, the rest folded away.
+#[must_use]
+pub fn comparison_markdown(compared: &Comparison) -> String {
+    let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
+    said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
+    let is_news = |row: &Row| row.compared.verdict != Verdict::Same;
+    let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
+    if !news.rows.is_empty() {
+        said.push(table(&news));
+    }
+    said.extend(faster(compared).iter().map(|line| escaped(line)));
+    let notes: Vec<String> = notes(compared).iter().map(|note| format!("- {}", escaped(note))).collect();
+    if !notes.is_empty() {
+        said.push(notes.join("\n"));
+    }
+    if !same.rows.is_empty() {
+        said.push(folded(&format!("{} the same", same.rows.len()), &table(&same)));
+    }
+    let sides: Vec<String> = sides(compared).iter().map(|side| format!("- {}", escaped(side))).collect();
+    said.push(folded("How to read this", &[sides.join("\n"), escaped(&legend(compared))].join("\n\n")));
+    said.join("\n\n") + "\n"
+}
+
+fn folded(summary: &str, text: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
+}
+
+fn sides(compared: &Comparison) -> [String; 2] {
+    let side = |name: &str, side: &SideInfo| {
+        let runs: Vec<String> = side
+            .runs
+            .iter()
+            .map(|run| {
+                let commit = run.tool_commit.as_deref().unwrap_or("of no commit");
+                format!(
+                    "{} of {} by {} {commit} on {}",
+                    run.scenario, run.started_at, run.tool_version, run.host
+                )
+            })
+            .collect();
+        format!("{name}: {} ({})", side.path, runs.join("; "))
+    };
+    [side("Base", &compared.base), side("New", &compared.new)]
+}
+
+fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
+    compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
+}
+
+/// The rows that are shown: that nobody violated on either side takes no row for each cell.
+fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
+    let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
+    rows.sort_by_key(|row| row.compared.verdict);
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("figure"),
+        numbers("base", 2),
+        numbers("new", 2),
+        numbers("new/base", 0),
+        words("interval"),
+        numbers("p", 3),
+        numbers("reps", 1),
+        words("verdict"),
+    ];
+    Grid { columns, labels: 1, rows: rows.into_iter().map(row).collect() }
+}
+
+fn is_idle(row: &Row) -> bool {
+    row.figure == "violations" && row.compared.verdict == Verdict::Same && row.compared.why.is_none()
+}
+
+fn row(row: &Row) -> Vec<String> {
+    let compared = &row.compared;
+    let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), times);
+    let interval = match (compared.method, compared.ratio) {
+        (Some(Method::Exact), _) => "exact".to_owned(),
+        (_, Some(ratio)) if ratio.coverage.is_some() => format!("{} to {}", end(ratio.low), end(ratio.high)),
+        _ => NOT_MEASURED.to_owned(),
+    };
+    let (was, is) = (compared.base.values.len(), compared.new.values.len());
+    vec![
+        row.cell.strategy.clone(),
+        row.cell.contenders.to_string(),
+        row.figure.clone(),
+        value(&compared.base, row.measured_in),
+        value(&compared.new, row.measured_in),
+        compared.ratio.map_or_else(|| NOT_MEASURED.to_owned(), |ratio| times(ratio.ratio)),
+        interval,
+        compared.p_adjusted.map_or_else(|| NOT_MEASURED.to_owned(), probability),
+        if was == is { was.to_string() } else { format!("{was}, {is}") },
+        compared.verdict.word().to_owned(),
+    ]
+}
+
+/// A ratio; without an end where the base is 0.
+fn times(ratio: f64) -> String {
+    if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
+}
+
+/// A probability: below a thousandth how far does not matter.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
+}
+
+/// The median of a side, with its unit.
+fn value(sample: &Sample, unit: Option<Unit>) -> String {
+    let Some(median) = sample.median else { return NOT_MEASURED.to_owned() };
+    if median.is_infinite() {
+        return "grows".to_owned();
+    }
+    let text = match unit {
+        Some(Unit::Micros) => format_micros(median.round() as u64),
+        Some(Unit::PerSecond) => format!("{}/s", number(median)),
+        Some(Unit::Bytes) => format!("{} B", number(median)),
+        _ => number(median),
+    };
+    if sample.at_least { format!("≥ {text}") } else { text }
+}
+
+fn legend(compared: &Comparison) -> String {
+    let limits = compared.limits;
+    let percent = |share: f64| format!("{} %", number(100.0 * share));
+    format!(
+        "Medians over the repetitions, which are the unit. new/base: the median of the ratios of all two repetitions \
+         (Hodges-Lehmann), with the interval that holds it with at least {}; p: Mann-Whitney, exact, corrected for {} \
+         (Holm). Regressed or improved: p is at most {} and the whole interval lies beyond {} to {}; the same: it lies \
+         within. exact: counts that the load determines.",
+        percent(1.0 - limits.alpha),
+        counted(compared.family, "comparison", "comparisons"),
+        number(limits.alpha),
+        number(1.0 / (1.0 + limits.margin)),
+        number(1.0 + limits.margin),
+    )
+}
+
+fn faster(compared: &Comparison) -> Vec<String> {
+    let mut said: Vec<String> =
+        compared.faster.iter().map(|faster| format!("In the new, {}.", faster.sentence())).collect();
+    if !said.is_empty() {
+        said.push(
+            "(Throughput, repetition by repetition; ± is half the interval of the ratio, not a deviation.)"
+                .into(),
+        );
+    }
+    said
+}
+
+/// What must be said, the most telling first.
+fn notes(compared: &Comparison) -> Vec<String> {
+    let mut notes = whys(compared);
+    notes.extend(without_partner(compared));
+    notes.extend(
+        compared
+            .differences
+            .iter()
+            .filter(|one| !one.meaningless)
+            .map(|one| format!("differs: {}", one.describe())),
+    );
+    const MOST: usize = 6;
+    notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("does not count: {unsound}")));
+    if let Some(more) = compared.unsound.len().checked_sub(MOST).filter(|more| *more > 0) {
+        notes.push(format!("does not count: {more} more"));
+    }
+    notes.extend(left_out(&compared.left_out));
+    notes
+}
+
+/// What is said of verdicts, once for all that it is said of.
+fn whys(compared: &Comparison) -> Vec<String> {
+    let mut groups: Vec<(Verdict, &str, Vec<String>)> = Vec::new();
+    let mut rows: Vec<&Row> = compared.rows.iter().collect();
+    rows.sort_by_key(|row| row.compared.verdict);
+    for row in rows {
+        let Some(why) = row.compared.why.as_deref() else { continue };
+        let name = format!("{} of {} at {}", row.figure, row.cell.strategy, row.cell.contenders);
+        match groups.iter_mut().find(|(verdict, other, _)| *verdict == row.compared.verdict && *other == why)
+        {
+            Some((.., names)) => names.push(name),
+            None => groups.push((row.compared.verdict, why, vec![name])),
+        }
+    }
+    groups.iter().map(|(verdict, why, names)| format!("{verdict}: {}: {why}", some_of(names))).collect()
+}
+
+/// The first names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    const MOST: usize = 3;
+    match names.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{} and {more} more", names[..MOST].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
+fn without_partner(compared: &Comparison) -> Option<String> {
+    let names: Vec<String> = compared.only_new.iter().map(crate::compare::CellKey::name).collect();
+    (!names.is_empty()).then(|| format!("only the new has: {}", some_of(&names)))
+}
+
+fn left_out(left_out: &[LeftOut]) -> Vec<String> {
+    let mut groups: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for LeftOut { cell, figure, why } in left_out {
+        let name = format!("{} at {}", cell.strategy, cell.contenders);
+        match groups.iter_mut().find(|(other, reason, _)| other == figure && reason == why) {
+            Some((.., names)) => names.push(name),
+            None => groups.push((figure, why, vec![name])),
+        }
+    }
+    groups
+        .iter()
+        .map(|(figure, why, names)| format!("not compared: {figure} of {}: {why}", some_of(names)))
+        .collect()
+}

@@ -1,0 +1,61 @@
+//! The table of a figure over runs.
+
+use std::time::SystemTime;
+
+use super::terminal::fitted;
+use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use crate::gate::shown;
+use crate::report::Trend;
+use crate::units::{counted, shown as harmless};
+
+/// Below each cell, its runs; below the table, what makes these hard to compare.
+#[must_use]
+pub fn trend(trend: &Trend, style: Style) -> String {
+    let title = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
+    let mut said = vec![title, String::new(), table(trend, style)];
+    said.extend(trend.notes.iter().map(|note| format!("! {note}")));
+    said.join("\n") + "\n"
+}
+
+fn table(trend: &Trend, style: Style) -> String {
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("commit"),
+        words("date"),
+        words("host"),
+        numbers("median", 0),
+        numbers("smallest", 2),
+        numbers("largest", 1),
+        numbers("reps", 3),
+    ];
+    let rows = trend.lines.iter().flat_map(|line| {
+        trend.runs.iter().zip(&line.points).map(|(run, point)| {
+            let value = |value: f64| shown(value, trend.unit);
+            let values = match point {
+                None => [(); 4].map(|()| NOT_MEASURED.to_owned()),
+                Some(point) => [
+                    format!("{}{}", if point.at_least { "≥ " } else { "" }, value(point.median)),
+                    value(point.min),
+                    value(point.max),
+                    point.count.to_string(),
+                ],
+            };
+            let names = [
+                line.strategy.clone(),
+                line.contenders.to_string(),
+                harmless(&run.commit, 12),
+                date(run.started_at),
+                harmless(&run.host, 24),
+            ];
+            names.into_iter().chain(values).collect()
+        })
+    });
+    let grid = Grid { columns, labels: 2, rows: rows.collect() };
+    fitted(grid, style).0 + "\n"
+}
+
+/// The day, in UTC.
+pub fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
+}

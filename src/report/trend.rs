@@ -1,0 +1,198 @@
+//! A figure over the runs of a store of baselines: a table, a chart, and what makes the runs hard to compare.
+
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::summary::Aggregate;
+use crate::catalog::gate::Scope;
+use crate::measure::{Figure, Unit};
+use crate::results::StoredRun;
+use crate::results::record::{Reading, Run};
+use crate::units::{as_utc, contenders, counted};
+
+/// A figure of the cells of a scenario, run by run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Trend {
+    /// The figure's name.
+    pub figure: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The runs, in the order in which they were added.
+    pub runs: Vec<TrendRun>,
+    /// One for each cell.
+    pub lines: Vec<TrendLine>,
+    /// What makes the runs hard to compare, each in one sentence without a full stop.
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    of: Figure,
+    #[serde(skip)]
+    scope: Scope,
+    /// What should be the same in all runs.
+    #[serde(skip)]
+    conditions: Vec<Conditions>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TrendRun {
+    /// The commit of what was measured.
+    pub commit: String,
+    /// When it began; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub started_at: SystemTime,
+    /// The name of the generator's host.
+    pub host: String,
+}
+
+/// One strategy at one number of contenders.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TrendLine {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+    /// What the sound repetitions of each run gave, in the order of the runs; `None` where they gave nothing.
+    pub points: Vec<Option<Aggregate>>,
+}
+
+/// What should be the same in all runs, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Conditions {
+    host: String,
+    zookeeper: String,
+    placement: String,
+    tool: String,
+    scenario: String,
+}
+
+impl Conditions {
+    fn of(run: &Run) -> Self {
+        let versions: BTreeSet<&str> =
+            run.ensemble.servers.iter().map(|server| server.version.as_str()).collect();
+        let host = &run.host;
+        Self {
+            host: format!("{} ({} x {})", host.hostname, host.cores, or_unknown(&host.cpu)),
+            zookeeper: versions.into_iter().collect::<Vec<_>>().join(", "),
+            placement: run.ensemble.placement.clone(),
+            tool: run.tool_version.clone(),
+            scenario: run.scenario_text.clone(),
+        }
+    }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "an unknown processor" } else { text }
+}
+
+impl Trend {
+    /// Of a figure in those cells, over no run yet.
+    #[must_use]
+    pub fn new(figure: Figure, scope: Scope) -> Self {
+        Self {
+            figure: figure.to_string(),
+            unit: figure.unit(),
+            runs: Vec::new(),
+            lines: Vec::new(),
+            notes: Vec::new(),
+            of: figure,
+            scope,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Adds the run after all others.
+    pub fn add(&mut self, commit: &str, stored: &StoredRun) {
+        let before = self.runs.len();
+        self.runs.push(TrendRun {
+            commit: commit.to_owned(),
+            started_at: stored.run.started_at,
+            host: stored.run.host.hostname.clone(),
+        });
+        self.conditions.push(Conditions::of(&stored.run));
+        for (strategy, contenders) in cells(stored) {
+            if !self.scope.covers(&strategy, contenders) {
+                continue;
+            }
+            let own = |line: &TrendLine| line.strategy == strategy && line.contenders == contenders;
+            let at = self.lines.iter().position(own).unwrap_or_else(|| {
+                let points = vec![None; before];
+                self.lines.push(TrendLine { strategy: strategy.clone(), contenders, points });
+                self.lines.len() - 1
+            });
+            self.lines[at].points.push(aggregate(self.of, stored, &strategy, contenders));
+        }
+        // Cells that this run does not have.
+        self.lines.iter_mut().for_each(|line| line.points.resize(before + 1, None));
+        self.notes = self.differences();
+    }
+
+    fn differences(&self) -> Vec<String> {
+        let differ = |what: &str, of: fn(&Conditions) -> &String| {
+            let mut all: Vec<(&String, usize)> = Vec::new();
+            for value in self.conditions.iter().map(of) {
+                match all.iter_mut().find(|(one, _)| *one == value) {
+                    Some((_, runs)) => *runs += 1,
+                    None => all.push((value, 1)),
+                }
+            }
+            let each =
+                all.iter().map(|(value, runs)| format!("{} on {value}", counted(*runs, "run", "runs")));
+            (all.len() > 1).then(|| format!("{what}: {}", each.collect::<Vec<_>>().join("; ")))
+        };
+        let scenarios: BTreeSet<&String> = self.conditions.iter().map(|one| &one.scenario).collect();
+        let changed = (scenarios.len() > 1)
+            .then(|| format!("the scenario was changed between runs: {} texts of it", scenarios.len()));
+        let empty = self.lines.iter().flat_map(|line| &line.points).filter(|point| point.is_none()).count();
+        let gaps = (empty > 0).then(|| {
+            let gaps = counted(empty, "value is", "values are");
+            format!("{gaps} missing: not run, not measured, or of trials that are invalid or partial")
+        });
+        [
+            differ("the hosts differ, and with them everything that takes time", |one| &one.host),
+            differ("the versions of ZooKeeper differ", |one| &one.zookeeper),
+            differ("the servers' data lay in different places", |one| &one.placement),
+            differ("the versions of zklockbench differ", |one| &one.tool),
+            changed,
+            gaps,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+impl TrendLine {
+    /// As a chart calls it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}, {}", self.strategy, contenders(self.contenders))
+    }
+}
+
+/// The cells of a run, strategies in the order of its scenario.
+fn cells(stored: &StoredRun) -> Vec<(String, usize)> {
+    let place = |label: &String| stored.run.strategies.iter().position(|one| one == label);
+    let mut cells: Vec<(String, usize)> = stored
+        .trials
+        .iter()
+        .map(|trial| (trial.spec.strategy.label.clone(), trial.spec.contenders))
+        .collect();
+    cells.sort_by_key(|(label, contenders)| (place(label), label.clone(), *contenders));
+    cells.dedup();
+    cells
+}
+
+fn aggregate(figure: Figure, stored: &StoredRun, strategy: &str, contenders: usize) -> Option<Aggregate> {
+    let own = stored.trials.iter().filter(|trial| {
+        trial.spec.strategy.label == strategy
+            && trial.spec.contenders == contenders
+            && trial.unsound().is_none()
+    });
+    let readings: Vec<Reading> = own.filter_map(|trial| figure.of(trial).ok()).collect();
+    let at_least = readings.iter().any(|reading| reading.at_least);
+    Aggregate::of(readings.iter().map(|reading| reading.value), at_least)
+}

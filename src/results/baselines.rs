@@ -1,0 +1,179 @@
+//! A store of runs to compare with: copies of run directories, each with the commit that it is of.
+//!
+//! ```text
+//! baselines/
+//!   quick-2026-11-21T08-45-08Z/    a run directory as it was written
+//!     baseline.json                the commit, and when it was added
+//! ```
+//!
+//! Each copy stands for itself, so that a store can be cached, merged with another and pruned with ordinary tools.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::files::RunFile;
+use super::layout;
+use super::layout::cannot;
+use super::read::{of_version, read, read_bytes, read_run};
+use super::staging::Staging;
+use crate::error::Error;
+use crate::units::{as_utc, shown};
+
+/// Its name beside the `run.json` of a copy.
+const FILE: &str = "baseline.json";
+
+/// The version of that file.
+const VERSION: u32 = 1;
+
+/// `baseline.json`: what is known of a run since it is a baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BaselineFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// The commit of what was measured.
+    pub commit: String,
+    /// When it was added; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub added_at: SystemTime,
+}
+
+/// A run of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// The commit of what was measured.
+    pub commit: String,
+    /// What its `run.json` says.
+    pub run: RunFile,
+}
+
+/// Copies a run into a store, which is made if there is none. Without a commit, it is that of the program that ran.
+///
+/// # Errors
+/// [`Error::Usage`] when that is no whole run, when it is in the store already, or when nobody knows the commit;
+/// [`Error::Environment`] when it can't be copied. Then nothing stays behind.
+pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
+    let stored = read(run)?.run;
+    let commit = match commit.map(str::to_owned).or_else(|| stored.tool_commit.clone()) {
+        Some(commit) => commit_name(&commit)?,
+        None => {
+            return Err(Error::usage(format!(
+                "{}: it does not say of which commit it is; use --commit",
+                run.display()
+            )));
+        }
+    };
+    if store.is_dir()
+        && let Some(same) = list(store)?.into_iter().find(|one| one.run.digest == stored.digest)
+    {
+        let (run, at, commit) = (run.display(), same.dir.display(), same.commit);
+        return Err(Error::usage(format!("{run} is in the store already: {at}, of commit {commit}")));
+    }
+    let name = layout::run_name(&stored.scenario, stored.started_at);
+    layout::check_name(&name)?;
+    let mut attempt = 1;
+    let staging = loop {
+        if let Some(staging) = Staging::claim(store, &layout::numbered(&name, attempt))? {
+            break staging;
+        }
+        attempt += 1;
+    };
+    copy(run, &stored, staging.dir())?;
+    let file = BaselineFile { schema_version: VERSION, commit: commit.clone(), added_at: now };
+    let path = staging.dir().join(FILE);
+    let text = serde_json::to_string_pretty(&file).map_err(Error::environment)?;
+    fs::write(&path, text + "\n").map_err(|error| cannot("write", &path, &error))?;
+    Ok(Baseline { dir: staging.publish()?, commit, run: stored })
+}
+
+/// Copies what the run lists and nothing else.
+fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
+    for name in run.files.keys().map(String::as_str).chain([layout::RUN]) {
+        let relative = Path::new(name);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+            let (from, name) = (from.display(), shown(name, 100));
+            return Err(Error::usage(format!("{from}: run.json lists a file outside of the run: {name}")));
+        }
+        let (source, target) = (from.join(relative), to.join(relative));
+        // Charts may have been deleted to save space.
+        if !source.exists() {
+            continue;
+        }
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
+        }
+        fs::copy(&source, &target).map_err(|error| cannot("copy", &source, &error))?;
+    }
+    Ok(())
+}
+
+/// Every run of a store, the oldest first. Their files are not checked: reading one does that.
+///
+/// # Errors
+/// [`Error::Usage`] when there is no store, or something in it is no baseline; [`Error::Environment`] when a file can't be
+/// read.
+pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
+    let entries = fs::read_dir(store).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::usage(format!(
+            "there is no store of baselines at {}; `zklockbench baseline add RUN` begins one",
+            store.display()
+        )),
+        std::io::ErrorKind::NotADirectory => {
+            Error::usage(format!("{} is no directory; name that of a store of baselines", store.display()))
+        }
+        _ => cannot("read", store, &error),
+    })?;
+    let mut baselines = Vec::new();
+    for entry in entries {
+        let dir = entry.map_err(|error| cannot("read", store, &error))?.path();
+        let is_hidden = dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        // A read-me beside them, or one that is on its way.
+        if is_hidden || !dir.is_dir() {
+            continue;
+        }
+        baselines.push(baseline(dir)?);
+    }
+    baselines.sort_by(|a, b| (a.run.started_at, &a.dir).cmp(&(b.run.started_at, &b.dir)));
+    Ok(baselines)
+}
+
+fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
+    let path = dir.join(FILE);
+    if !path.is_file() {
+        return Err(Error::usage(format!(
+            "{} is no baseline: it has no {FILE}; move it elsewhere, and add runs with `zklockbench baseline add RUN`",
+            dir.display()
+        )));
+    }
+    let file: BaselineFile = of_version(VERSION, &path, &read_bytes(&path)?)?;
+    let commit = commit_name(&file.commit).map_err(|_| {
+        Error::usage(format!("{}: `commit` is no name of a commit; remove {}", path.display(), dir.display()))
+    })?;
+    Ok(Baseline { commit, run: read_run(&dir)?, dir })
+}
+
+/// The directories of the newest commit that has runs of that scenario; none where no commit has.
+#[must_use]
+pub fn newest(baselines: &[Baseline], scenario: &str) -> Vec<PathBuf> {
+    let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
+    let Some(newest) = of_scenario().next_back() else { return Vec::new() };
+    of_scenario().filter(|one| one.commit == newest.commit).map(|one| one.dir.clone()).collect()
+}
+
+/// What can be shown in a table and in a chart, and was not made to do anything else.
+fn commit_name(text: &str) -> Result<String, Error> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {
+        let text = shown(text, 60);
+        return Err(Error::usage(format!(
+            "`{text}` is no name of a commit: use 1 to 100 letters, digits, `-`, `_`, `.`, `/` and `+`"
+        )));
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,68 @@
+//! The `[[gate]]` tables: conditions on the results, each a text with a grammar of its own.
+
+use toml::de::DeValue;
+
+use super::fields::Section;
+use super::keys::{Keys, Places};
+use super::read::{Sink, Value, expect_text, wrong_type};
+use super::values;
+use crate::catalog::gate::{Condition, Gate, Known, parse};
+
+/// Reads the list: every gate without mistakes. What a gate may name is not checked where the
+/// scenario's own strategies or contenders could not be read.
+pub(super) fn gates(value: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Vec<Gate> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().filter_map(|item| gate(item, known, sink)).collect(),
+        DeValue::Table(_) => {
+            let help = "write its header with two brackets: [[gate]]";
+            sink.error(value.span(), "`gate` is one table, but a list of them is expected", help);
+            gate(value, known, sink).into_iter().collect()
+        }
+        DeValue::String(_) => {
+            let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
+            wrong_type(value, "a list of gates", &help, sink);
+            gate(value, known, sink).into_iter().collect()
+        }
+        _ => {
+            let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
+            wrong_type(value, "a list of gates", help, sink);
+            Vec::new()
+        }
+    }
+}
+
+/// A gate is a table, or its condition alone.
+fn gate(item: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Option<Gate> {
+    let entries = match item.get_ref() {
+        DeValue::Table(entries) => entries,
+        DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
+        _ => {
+            let help = "write { require = \"wait.p99 < 50ms\" }";
+            wrong_type(item, "a gate", help, sink);
+            return None;
+        }
+    };
+    let mut places = Places::new();
+    let mut keys = Keys::new(entries, Section::Gate, sink, &mut places);
+    let condition = keys.read("require", |value, _, sink| condition(value, known, sink));
+    let name = keys.read("name", values::text);
+    keys.finish();
+    Some(Gate { name, condition: condition? })
+}
+
+/// Points at the very part of the text that is wrong, where the file has the text as it is.
+fn condition(value: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Option<Condition> {
+    let text = expect_text(value, "a condition", "write it in quotes, e.g. \"wait.p99 < 50ms\"", sink)?;
+    let mistake = match parse(text, known) {
+        Ok(condition) => return Some(condition),
+        Err(mistake) => mistake,
+    };
+    match sink.within(&value.span(), text, &mistake.span) {
+        Some(span) => sink.error(span, mistake.message, mistake.help),
+        None => {
+            let message = format!("column {} of the gate: {}", mistake.column, mistake.message);
+            sink.error(value.span(), message, mistake.help);
+        }
+    }
+    None
+}

@@ -1,0 +1,113 @@
+//! By which ratio one sample is larger than another.
+
+/// A ratio, and between which two it lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RatioEstimate {
+    /// The ratio: new divided by base. Infinite where the base is 0 and the new is not.
+    pub ratio: f64,
+    /// Its interval; `None` of samples that are too small for any.
+    pub interval: Option<RatioInterval>,
+}
+
+/// An interval of ratios. It is that of one comparison: it isn't widened for how many are made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RatioInterval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end; infinite where the base is 0 too often.
+    pub high: f64,
+    /// With which probability it holds the ratio, at least the one asked for: small samples leave no other choice.
+    pub coverage: f64,
+}
+
+impl RatioEstimate {
+    /// The middle of these ratios, and the interval between the `end`th from both ends, counted from 1; 0 for none.
+    /// `outside` is the probability of what lies beyond one end.
+    pub(super) fn of(mut ratios: Vec<f64>, end: usize, outside: f64) -> Option<Self> {
+        ratios.sort_by(f64::total_cmp);
+        let ratio = middle(&ratios)?;
+        let interval = (end > 0 && 2 * end <= ratios.len() + 1).then(|| RatioInterval {
+            low: ratios[end - 1],
+            high: ratios[ratios.len() - end],
+            coverage: 1.0 - 2.0 * outside,
+        });
+        Some(Self { ratio, interval })
+    }
+}
+
+impl RatioInterval {
+    /// Whether it holds that ratio.
+    #[must_use]
+    pub fn contains(&self, ratio: f64) -> bool {
+        self.low <= ratio && ratio <= self.high
+    }
+
+    /// How far it reaches to the farther side of its geometric middle, as a share: 0.03 for ± 3 %.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 }
+    }
+}
+
+/// The ratio of two quantities, neither of which is negative: 1 for none and none, infinite for some and none. It is
+/// above 1 exactly when the new is larger.
+pub(super) fn ratio(new: f64, base: f64) -> f64 {
+    if new == base { 1.0 } else { new / base }
+}
+
+/// The ratio half way between two: their geometric mean. Half way between nothing and infinity it is 1, as such samples
+/// say nothing of where the middle lies.
+pub(super) fn half_way(one: f64, other: f64) -> f64 {
+    if one == other {
+        return one;
+    }
+    let mean = one.sqrt() * other.sqrt();
+    if mean.is_nan() { 1.0 } else { mean }
+}
+
+/// The middle of sorted ratios.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some(half_way(sorted[last / 2], sorted[sorted.len() / 2]))
+}
+
+/// The median of values; `None` where there is none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let [one, other] = [sorted[last / 2], sorted[sorted.len() / 2]];
+    Some(if one == other { one } else { f64::midpoint(one, other) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_to_nothing_is_no_change_and_never_no_number() {
+        assert_eq!((ratio(0.0, 0.0), ratio(5.0, 0.0), ratio(0.0, 5.0)), (1.0, f64::INFINITY, 0.0));
+        assert_eq!(ratio(f64::INFINITY, f64::INFINITY), 1.0);
+        assert_eq!((half_way(0.0, f64::INFINITY), half_way(2.0, f64::INFINITY)), (1.0, f64::INFINITY));
+        assert!((half_way(0.5, 2.0) - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_ends_are_counted_from_both_sides() {
+        let of = |end| RatioEstimate::of(vec![3.0, 1.0, 2.0], end, 0.02).unwrap();
+        assert_eq!(of(0), RatioEstimate { ratio: 2.0, interval: None });
+        let interval = of(1).interval.unwrap();
+        assert_eq!((interval.low, interval.high), (1.0, 3.0));
+        assert!((interval.coverage - 0.96).abs() < 1e-12);
+        assert_eq!(RatioEstimate::of(Vec::new(), 0, 0.0), None);
+    }
+
+    #[test]
+    fn the_median_of_two_lies_between_them() {
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[f64::INFINITY, f64::INFINITY]), Some(f64::INFINITY));
+        assert_eq!(median(&[]), None);
+    }
+}
