@@ -178,7 +178,8 @@ async fn every_acquire_has_one_outcome_whatever_becomes_of_contender_and_hold() 
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
     assert_eq!(ended, calls as u64, "{outcomes:?}");
-    assert_eq!(outcomes.get(Outcome::Crashed), 2, "{outcomes:?}");
+    // A waiter that is to die may have its lock, or its timeout, a moment before.
+    assert!((1..=2).contains(&outcomes.get(Outcome::Crashed)), "{outcomes:?}");
     assert!(outcomes.get(Outcome::TimedOut) > 0, "{outcomes:?}");
     // And the holds that were lost are counted apart
     assert!(trial.whole.lost_while_held >= 2, "{:?}", trial.whole.lost_while_held);

@@ -54,7 +54,9 @@ fn complaint(trial: &Trial, what: &str) -> String {
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
-    let is_right = is_proved && is_whole && trial.judged.verdict == Verdict::Held;
+    let is_served = trial.faults[0].recovered_us.is_some();
+    let is_violated = matches!(trial.judged.verdict, Verdict::Violated(_));
+    let is_right = is_proved && is_whole && is_served && !is_violated;
     (!is_right).then(|| complaint(trial, "did not go on"))
 }
 

@@ -37,8 +37,13 @@ fn mistakes_are_told_to_programs_as_json() {
     let scenario = bench.scenario(BROKEN);
     let output = bench.output(&["validate", scenario.to_str().unwrap(), "--json"]);
     assert_eq!(output.status.code(), Some(2));
-    let mistakes: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert!(mistakes.as_array().unwrap().iter().any(|mistake| mistake["line"] == 5), "{mistakes}");
+    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let mistakes = told["error"]["mistakes"].as_array().unwrap();
+    assert!(mistakes.iter().any(|mistake| mistake["line"] == 5), "{told}");
+    // And run tells them the same
+    let run = bench.output(&["run", scenario.to_str().unwrap(), "--json"]);
+    let by_run: serde_json::Value = serde_json::from_str(&stdout(&run)).unwrap();
+    assert_eq!((run.status.code(), &by_run["error"]), (Some(2), &told["error"]));
 }
 
 #[test]
@@ -59,8 +64,9 @@ fn a_scenario_that_is_not_utf_8_is_told_with_the_place_of_its_first_bad_byte_to_
     let output = bench.output(&["validate", file, "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!((told[0]["line"].as_u64(), told[0]["column"].as_u64()), (Some(2), Some(19)));
-    assert_eq!(told[0]["file"], file);
+    let mistake = &told["error"]["mistakes"][0];
+    assert_eq!((mistake["line"].as_u64(), mistake["column"].as_u64()), (Some(2), Some(19)));
+    assert_eq!(mistake["file"], file);
 }
 
 #[test]
@@ -185,7 +191,7 @@ fn every_fault_has_one_line_and_a_description_for_people_and_for_programs() {
     assert_eq!(text.lines().count(), 1 + fault::cards().len());
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&bench.output(&["faults", "--json"]))).unwrap();
-    for (card, value) in fault::cards().iter().zip(json.as_array().unwrap()) {
+    for (card, value) in fault::cards().iter().zip(json["faults"].as_array().unwrap()) {
         let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{} ", card.name)));
         assert!(line.unwrap_or_default().contains(card.summary), "{}", card.name);
         assert_eq!((&value["name"], &value["details"]), (&card.name.into(), &card.details.into()));

@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, stderr};
+use crate::support::program::{Bench, stderr, went_through};
 use zklockbench::zk::{Access, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -46,7 +46,7 @@ async fn a_run_works_below_the_chroot_and_leaves_nothing_there() {
         make(&connect, "/team");
         make(&connect, "/team/locks");
         let output = run(&bench, &format!("{connect}/team/locks"), &[]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        went_through(&output);
         let left = with_client(&connect, async |client| client.list_children("/team/locks").await.unwrap());
         assert_eq!(left, [""; 0]);
         let trial = &bench.stored().trials[0];
@@ -77,11 +77,11 @@ fn a_chroot_that_does_not_exist_is_made_when_that_is_asked_for_and_stays() {
     // When a run is to make the rest
     let output = run(&bench, &chroot, &["--create-chroot"]);
     // Then it runs there, and leaves the chroot only
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
     // And where it is there already, nothing is amiss
     let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    went_through(&output);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn nodes_made_with_an_identity_are_that_identitys_own_and_removed_by_it() {
     std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
     let arguments = ["--auth-file", "identity", "--run-id", "identified"];
     let output = run(&bench, ensemble::shared(), &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    went_through(&output);
     assert!(!exists(ensemble::shared(), "/zklockbench/identified"));
     let text = std::fs::read_to_string(bench.results()[0].join("run.json")).unwrap();
     assert!(!text.contains("secret"), "a password was written to the results");

@@ -101,7 +101,8 @@ fn a_history_that_makes_no_sense_exits_with_2_and_names_the_line() {
     let bench = Bench::new();
     let path = bench.history(&format!("{HELD}\n40 w1/1 release invoke"));
     let (code, out, err) = bench.check(&path, &["--json"]);
-    assert_eq!((code, out.as_str()), (Some(2), ""));
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &told["error"]["kind"], &told["verdict"]), (Some(2), &"usage".into(), &Value::Null));
     assert!(
         err.contains("history.jsonl:10: contender 1 of `w1`, lock `lock`: release is called by"),
         "{err}"

@@ -69,7 +69,7 @@ fn only_what_is_to_be_done_is_installed_for() {
     for (arguments, expected) in [
         (&["--to-build"][..], [false, false, false]),
         (&[], [true, false, false]),
-        (&["--for-tests", "pure"], [false, false, false]),
+        (&["--for-tests", "pure"], [false, false, true]),
         (&["--for-tests", "locks"], [true, false, true]),
         (&["--for-tests", "faults"], [true, false, false]),
         (&["--for-tests", "program"], [true, true, false]),

@@ -9,12 +9,16 @@
     reason = "what prepares a test may stop it at once, and what it measured is worth reading"
 )]
 
+mod ab;
 mod calibration;
+mod ci;
 mod command_line;
+mod compare;
 mod compose;
 mod endurance;
 mod ensemble_lifecycle;
 mod existing_ensemble;
+mod gates;
 mod history_check;
 mod install_script;
 mod killed_suite;

@@ -125,6 +125,7 @@ fn facts(leases: u32) -> Facts {
         zxid: Some(czxid),
         called,
         entered,
+        left: None,
     };
     let life = |deleted, deleted_at_ms| Life {
         deleted: Some(deleted),

@@ -9,8 +9,16 @@
     reason = "what prepares a test may stop it at once, and what it measured is worth reading"
 )]
 
+mod ab;
 mod architecture;
+mod baselines;
+mod ci_outputs;
+mod ci_pipelines;
+mod compare;
+mod compare_resampled;
 mod exclusion;
+mod gate_grammar;
+mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
 mod report_charts;

@@ -1,6 +1,6 @@
 //! Charts: what each shows, and that none invents or hides anything.
 
-use crate::support::drawn::texts;
+use crate::support::drawn::{boxes, texts};
 use crate::support::{records, views};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use crate::support::views::{FIVE, cell, view};
 use zklockbench::report::View;
 use zklockbench::report::chart::{draw_all, svgs};
+use zklockbench::results::record::Election;
 
 /// The SVG texts of a view's charts by name, and the names of those not drawn, with the reasons.
 fn drawn(view: &View) -> (BTreeMap<String, String>, Vec<(String, String)>) {
@@ -64,6 +65,32 @@ fn the_floor_is_a_dashed_line_on_the_chart_of_handoffs_and_on_no_other() {
     for (name, chart) in &without {
         assert!(!chart.contains("floor"), "{name}");
         assert!(name == handoffs || *chart == with[name], "{name}");
+    }
+}
+
+#[test]
+fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_chart_over_time_and_on_no_other()
+{
+    // Given a run in which the servers elected a leader, twice in a repetition each
+    let mut view = view(&["predecessor-watch", "polling"], &[2, 10]);
+    let without = drawn(&view).0;
+    let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
+    cell(&mut view, 1, 10).repetitions[1].elections = vec![election(12_400_000)];
+    // One of them when nothing was measured, one so late that its label has no room to the right of its line
+    cell(&mut view, 0, 10).repetitions[0].elections = vec![election(-3), election(29_900_000)];
+    let with = drawn(&view).0;
+    // When its charts are drawn, then those in the measured phase are on the one over time
+    let over_time = "throughput-over-time-n10";
+    let written = texts(&with[over_time]);
+    assert_eq!(written.iter().filter(|text| **text == "election").count(), 2, "{written:?}");
+    for said in ["Dashed: the servers elected a leader", "at 12.4 s", "at 29.9 s."] {
+        assert!(written.iter().any(|text| text.contains(said)), "{said}: {written:?}");
+    }
+    assert!(boxes(&with[over_time]).iter().all(|one| one.is_inside(&with[over_time])));
+    // And the others are as they were
+    for (name, chart) in &without {
+        assert!(!chart.contains("election"), "{name}");
+        assert!(name == over_time || *chart == with[name], "{name}");
     }
 }
 

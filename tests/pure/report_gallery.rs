@@ -10,6 +10,7 @@ use crate::support::views;
 use zklockbench::measure::new_histogram;
 use zklockbench::report::chart::svgs;
 use zklockbench::report::{self, Style, View, chart};
+use zklockbench::results::record::Election;
 
 /// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
 fn gallery(name: &str, view: &View, charts: &str) -> String {
@@ -142,6 +143,17 @@ const FAULTS: [&str; 12] = [
     "freeze leader",
     "slow-disk follower latency=50ms",
 ];
+
+/// Elections in two repetitions: two close together, one at the right edge, all among the faults' numbers.
+#[test]
+fn elections_that_nothing_in_the_scenario_caused_beside_faults() {
+    let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
+    views::break_all(&mut view, &["kill leader", "pause follower"]);
+    let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
+    views::cell(&mut view, 0, 10).repetitions[0].elections = [9_000_000, 9_400_000].map(election).into();
+    views::cell(&mut view, 1, 10).repetitions[2].elections = [2_100_000, 29_900_000].map(election).into();
+    insta::assert_snapshot!(gallery("elections", &view, "throughput-over-time"));
+}
 
 /// Each repetition has one of the faults in turn, so that every tile tells of a trial with one fault.
 fn spread(view: &mut View, faults: &[&str]) {

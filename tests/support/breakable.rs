@@ -74,6 +74,7 @@ pub async fn apart_if_possible() -> Breakable {
 
 /// One that is free, or else a new one.
 async fn take(home: &'static Free) -> Breakable {
+    super::calm::wait();
     let free = home.all().pop();
     let local = match free {
         // What the test before has done to it must be over.

@@ -36,6 +36,7 @@ pub async fn start_apart(servers: usize) -> Local {
 }
 
 async fn start_as(spec: LocalSpec) -> Local {
+    super::calm::wait();
     let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
     Local::start(&spec, &installation).await.unwrap()
 }
@@ -44,12 +45,14 @@ async fn start_as(spec: LocalSpec) -> Local {
 /// that the first test starts.
 pub fn shared() -> &'static str {
     static CONNECT: OnceLock<String> = OnceLock::new();
+    super::calm::wait();
     CONNECT.get_or_init(|| std::env::var(SHARED).unwrap_or_else(|_| shared_local().connect()))
 }
 
 /// An ensemble that all tests of a binary share and whose servers they can reach, so never one of the environment's.
 pub fn shared_local() -> Arc<Local> {
     static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
+    super::calm::wait();
     Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(start_three).join().unwrap()))
 }
 
@@ -73,6 +76,7 @@ pub async fn alone() -> Alone {
     static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
     let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));
     let permit = Arc::clone(permits).acquire_owned().await.unwrap();
+    super::calm::wait();
     let idle = IDLE.lock().unwrap().pop();
     let local = match idle {
         Some(local) => local,

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each lane uses a part")]
 
 pub mod breakable;
+pub mod calm;
 pub mod cards;
 pub mod contender;
 pub mod depth;

@@ -1,0 +1,231 @@
+//! `ab`: both sides in blocks, on one ensemble, as processes of their own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::support::depth;
+use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
+use serde_json::Value;
+use zklockbench::ab::{AbFile, Ending, Turn};
+use zklockbench::compare::Verdict;
+use zklockbench::record::Figure;
+
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\
+                     duration = \"600ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\n[ensemble]\nservers = 1\n";
+
+fn read(directory: &Path) -> AbFile {
+    serde_json::from_slice(&std::fs::read(directory.join("ab.json")).unwrap()).unwrap()
+}
+
+fn only(directories: Vec<PathBuf>) -> PathBuf {
+    assert_eq!(directories.len(), 1, "{directories:?}");
+    directories.into_iter().next().unwrap()
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_starts() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let scenario = scenario.to_str().unwrap();
+    let cases: [(&[&str], &str); 12] = [
+        (&["--a", "hold"], "--a hold: not understood; write --a key=value"),
+        (&["--b", "hodl=5ms"], "hold"),
+        (&["--b", "hold=5 parsecs"], "parsecs"),
+        (&["--b", "strategies=[\"baton\", \"polling\"]"], "A has 1 strategy and B 2 strategies"),
+        (&["--a", "repetitions=3"], "--blocks"),
+        (&["--until", "0%"], "--until"),
+        (&["--blocks", "0"], "--blocks"),
+        (&["--until", "3%", "--blocks", "20", "--blocks-at-most", "10"], "raise it, or lower"),
+        (&["--figure", "wiat.p99"], "did you mean `wait`?"),
+        (&["--b-program", "/nowhere/zklockbench"], "--b-program /nowhere/zklockbench: cannot be started"),
+        (&["--b-program", "/bin/echo"], "it does not say that it is zklockbench"),
+        (&["--b-connect", "zk1:1", "--b-zookeeper-home", "/opt"], "cannot be used with"),
+    ];
+    for (words, told) in cases {
+        let output = bench.output(&[&["ab", scenario], words].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(told), "{words:?}: {said}");
+    }
+    // Given a scenario that breaks servers
+    let breaking = format!(
+        "{SHORT}[[fault]]\nkind = \"pause\"\ntarget = \"leader\"\nat = \"100ms\"\nduration = \"100ms\"\n"
+    );
+    let path = bench.path("breaking.toml");
+    std::fs::write(&path, breaking).unwrap();
+    let output =
+        bench.output(&["ab", path.to_str().unwrap(), "--set", "ensemble.servers=3", "--b", "hold=3ms"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("breaks servers, and all blocks share theirs"), "{}", stderr(&output));
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
+    // Given sides of which one takes ten times as long
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let words = ["ab", scenario.to_str().unwrap(), "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
+    let output = bench.output(&[&words[..], &["--data-dir", "data"]].concat());
+    // Then two blocks are too few for a verdict, which is said before and after
+    let (said, shown) = (stderr(&output), stdout(&output));
+    assert_eq!(output.status.code(), Some(4), "{said}{shown}");
+    assert!(said.contains("2 blocks cannot decide 3 comparisons: it takes 7 at least"), "{said}");
+    assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
+    assert!(
+        shown.trim_start().starts_with("Inconclusive: whether B is worse than A is not known"),
+        "{shown}"
+    );
+    // And every run has left its directory, made with the block's seed and with the changes of its side
+    let directory = only(bench.results());
+    let file = read(&directory);
+    assert_eq!((file.ending, file.blocks.len(), file.comparisons.len()), (Ending::Complete, 2, 3));
+    let throughput = &file.comparisons[0];
+    assert_eq!(throughput.figure, "throughput");
+    for (block, values) in file.blocks.iter().zip(&throughput.values) {
+        assert_eq!(block.runs.len(), 3);
+        for run in &block.runs {
+            let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+            assert_eq!(stored.run.seed, block.seed, "{run:?}");
+            let hold = if run.turn == Turn::B { "20ms" } else { "2ms" };
+            assert!(stored.run.overrides.contains(&format!("hold=\"{hold}\"")), "{:?}", stored.run.overrides);
+            assert!(!directory.join(&run.directory).join("charts").exists(), "nobody asked for charts");
+            // And the value is that of its trial, or it is said why there is none
+            let trial = &stored.trials[0];
+            let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
+            let measured =
+                Figure::THROUGHPUT.of(trial).ok().filter(|_| is_sound).map(|reading| reading.value);
+            let value = match run.turn {
+                Turn::A => values.a,
+                Turn::B => values.b,
+                Turn::Again => values.again,
+            };
+            assert_eq!(value, measured, "{run:?}");
+            let told = throughput.silent.iter().any(|of| (of.block, of.turn) == (block.number, run.turn));
+            assert_eq!(told, measured.is_none(), "{throughput:?}");
+        }
+    }
+    assert!(matches!(throughput.verdict, Verdict::Inconclusive | Verdict::NotMeasured), "{throughput:?}");
+    assert!(throughput.ratio.is_none_or(|ratio| ratio.ratio.unwrap() < 1.0), "{throughput:?}");
+    // And nothing is left running
+    assert!(bench.servers().is_empty());
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let words = [
+        "ab",
+        scenario.to_str().unwrap(),
+        "--b",
+        "hold=4ms",
+        "--blocks",
+        "100",
+        "--data-dir",
+        "data",
+        "--json",
+    ];
+    let child = bench.watch(&words);
+    eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/100]"));
+    // A kill a moment later would leave what there is
+    eventually("the block is written", Duration::from_secs(10), || {
+        only(bench.results()).join("ab.json").is_file()
+    });
+    assert_eq!(read(&only(bench.results())).ending, Ending::GoingOn);
+    signal(child.pid(), Signal::INT);
+    let (code, said) = child.end();
+    assert_eq!(code, Some(130), "{said}");
+    let file = read(&only(bench.results()));
+    assert_eq!(file.ending, Ending::Interrupted);
+    assert!(!file.blocks.is_empty() && file.comparisons[0].pairs == file.blocks.len());
+    eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
+}
+
+#[test]
+fn a_kill_takes_the_run_under_way_and_the_servers_along() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let words = [
+        "ab",
+        scenario.to_str().unwrap(),
+        "--set",
+        "duration=\"20s\"",
+        "--blocks",
+        "2",
+        "--data-dir",
+        "data",
+    ];
+    let child = bench.watch(&words);
+    let runs = || {
+        let directory = bench.results().into_iter().next();
+        directory.map_or(0, |directory| {
+            std::fs::read_dir(directory.join("runs")).into_iter().flatten().flatten().count()
+        })
+    };
+    eventually("a run is under way", Duration::from_secs(60), || runs() > 0);
+    signal(child.pid(), Signal::KILL);
+    assert_eq!(child.end().0, None);
+    let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
+    let is_ours = |pid: &std::ffi::OsStr| {
+        let environment = std::fs::read(Path::new("/proc").join(pid).join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == own.as_bytes())
+    };
+    eventually("nothing is left", Duration::from_secs(10), || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        !processes.map(|entry| entry.file_name()).any(|pid| is_ours(&pid))
+    });
+}
+
+#[test]
+fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends_the_comparison() {
+    // Given a binary that fails with a reason
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let broken = bench.path("broken");
+    let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
+                  echo 'error: the sky fell' >&2\nexit 3\n";
+    std::fs::write(&broken, script).unwrap();
+    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["ab", scenario.to_str().unwrap(), "--b-program", broken.to_str().unwrap(), "--blocks", "2"];
+    let output = bench.output(&[&words[..], &["--data-dir", "data", "--json"]].concat());
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("B of block 1 left no results (exit code 3)") && said.contains("the sky fell"),
+        "{said}"
+    );
+    let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&printed["exit_code"], &printed["ab"]["ending"]), (&Value::from(3), &Value::from("aborted")));
+    assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");
+    assert!(bench.servers().is_empty());
+}
+
+#[test]
+fn a_hold_that_is_a_fifth_longer_is_found_and_a_side_against_itself_is_not() {
+    if !depth::is_long() {
+        return;
+    }
+    let scenario = "name = \"hold\"\nstrategies = [\"curator-mutex\"]\ncontenders = [5]\nhold = \"25ms\"\nduration = \"4s\"\n\
+                    warm_up = \"500ms\"\n";
+    let compared = |words: &[&str]| {
+        let bench = Bench::new();
+        let scenario = bench.scenario(scenario);
+        let words = [&["ab", scenario.to_str().unwrap(), "--data-dir", "data"], words].concat();
+        let mut command = bench.command(&words);
+        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+        println!("{}{}", stderr(&output), stdout(&output));
+        (output.status.code(), read(&only(bench.results())))
+    };
+    let (code, slower) = compared(&["--a", "hold=25ms", "--b", "hold=30ms"]);
+    assert_eq!(code, Some(1));
+    for one in &slower.comparisons {
+        let is_of_the_hold = ["throughput", "wait.p50"].contains(&one.figure.as_str());
+        assert_eq!(one.verdict == Verdict::Regressed, is_of_the_hold, "{one:?}");
+    }
+    let (code, itself) = compared(&[]);
+    assert!(code == Some(0) || code == Some(4), "{code:?}");
+    assert!(itself.comparisons.iter().all(|one| one.verdict != Verdict::Regressed), "{itself:?}");
+}

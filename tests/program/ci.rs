@@ -1,0 +1,177 @@
+//! What CI gets of a run: while it is under way, and when it is over.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::program::{Bench, eventually, stderr, stdout};
+use crate::support::{records, run_dirs};
+
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
+                     duration = \"3s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
+
+/// What is answered there; `None` as long as nobody is.
+fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// The value of the first sample whose line begins with that.
+fn sample(answer: &str, name: &str) -> Option<f64> {
+    answer.lines().find(|line| line.starts_with(name))?.rsplit_once(' ')?.1.parse().ok()
+}
+
+#[test]
+fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_its_end() {
+    // Given a port, and a summary that an earlier step has begun
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    std::fs::write(bench.path("summary.md"), "before\n").unwrap();
+    let mut command = bench.command(&[
+        "run",
+        scenario.to_str().unwrap(),
+        "--data-dir",
+        "data",
+        "--metrics",
+        &address,
+        "--github",
+        "--junit",
+        "junit.xml",
+        "--openmetrics",
+        "metrics.txt",
+        "--bencher",
+        "bencher.json",
+        "--benchmark-action",
+        "figures",
+        "--gate",
+        "throughput > 1000000/s",
+    ]);
+    command.env("GITHUB_STEP_SUMMARY", bench.path("summary.md"));
+    let run = bench.listen(command);
+    // When somebody asks while it measures
+    let acquired = || sample(&get(&address, "/metrics")?, "zklockbench_acquisitions_total{");
+    eventually("acquisitions are told", Duration::from_secs(60), || {
+        acquired().is_some_and(|count| count > 0.0)
+    });
+    let first = acquired().unwrap();
+    assert!(get(&address, "/").unwrap().starts_with("HTTP/1.1 404 "));
+    eventually("more of them", Duration::from_secs(10), || acquired().is_some_and(|count| count > first));
+    let (code, said) = run.end();
+    // Then a gate that cannot be reached fails it, and everybody is told. (On a machine too busy to measure it cannot be
+    // decided, and no more than that is told.)
+    let (word, junit) = match code {
+        Some(1) => ("failed", "failures=\"1\" errors=\"0\""),
+        Some(4) => ("no evidence", "failures=\"0\" errors=\"3\""),
+        other => panic!("{other:?}: {said}"),
+    };
+    assert!(said.contains(&format!("metrics at http://{address}/metrics")), "{said}");
+    assert!(said.contains(&format!("::error title=gate {word}%3A throughput > ")), "{said}");
+    let text = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
+    assert!(text("junit.xml").contains(junit), "{}", text("junit.xml"));
+    let summary = text("summary.md");
+    assert!(
+        summary.starts_with("before\n### zklockbench: short\n\n**") && summary.contains(word),
+        "{summary}"
+    );
+    assert!(text("metrics.txt").ends_with("# EOF\n"));
+    for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
+        assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");
+    }
+    // And export writes the same again, gates included
+    let results = bench.results().swap_remove(0);
+    let exported = bench.output(&["export", results.to_str().unwrap(), "--junit", "again.xml"]);
+    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    let without_place = |name| {
+        text(name).lines().filter(|line| !line.contains("\"results\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(without_place("again.xml"), without_place("junit.xml"));
+}
+
+#[test]
+fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is_started() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let scenario = scenario.to_str().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (options, code, why) in [
+        (["--metrics", &address], 3, "cannot serve /metrics on 127.0.0.1:"),
+        (["--metrics", "nowhere"], 2, "`nowhere` is no address with a port"),
+        (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),
+        (["--github", "--quiet"], 2, "GITHUB_STEP_SUMMARY"),
+    ] {
+        let mut command = bench.command(&[&["run", scenario], options.as_slice()].concat());
+        let output = command.env_remove("GITHUB_STEP_SUMMARY").output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{options:?}: {}", stderr(&output));
+        assert!(bench.results().is_empty() && !bench.path("results").exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_green_file_of_an_earlier_one() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
+    let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];
+    let output = bench.output(&[&["run", scenario.to_str().unwrap()], home.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let junit = std::fs::read_to_string(bench.path("junit.xml")).unwrap();
+    assert!(junit.contains("errors=\"1\"") && junit.contains("nowhere"), "{junit}");
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&told["command"], &told["error"]["kind"]), (&"run".into(), &"environment".into()));
+}
+
+#[test]
+fn every_command_answers_programs_in_one_shape_errors_included() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let scenario = scenario.to_str().unwrap();
+    let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
+    let run = run.to_str().unwrap();
+    for (words, command, code, field) in [
+        (&["strategies"][..], "strategies", 0, "strategies"),
+        (&["strategies", "nothing"], "strategies", 2, ""),
+        (&["faults"], "faults", 0, "faults"),
+        (&["validate", scenario], "validate", 0, "trials"),
+        (&["validate", "nowhere.toml"], "validate", 2, ""),
+        (&["validate", scenario, "--contenders", "0"], "validate", 2, ""),
+        (&["run", "nowhere.toml"], "run", 2, ""),
+        (&["run", "--nonsense"], "run", 2, ""),
+        (&["calibrate", "--servers", "4"], "calibrate", 2, ""),
+        (&["check", run], "check", 0, "trials"),
+        (&["check", "nowhere"], "check", 2, ""),
+        (&["export", run, "--junit", "junit.xml"], "export", 0, "written"),
+        (&["export", run], "export", 2, ""),
+        (&["export", "nowhere", "--junit", "junit.xml"], "export", 2, ""),
+        (&["baseline", "list", "nowhere"], "baseline list", 2, ""),
+        (&["ensemble", "status"], "ensemble status", 3, "up"),
+        (&["ensemble", "down"], "ensemble down", 0, "ended"),
+        (&["clean", "--connect", "127.0.0.1:1"], "clean", 3, ""),
+    ] {
+        let output = bench.output(&[words, &["--json"]].concat());
+        let told: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|wrong| {
+            panic!("{words:?}: {wrong}: {} {}", stdout(&output), stderr(&output));
+        });
+        let shape = (&told["schema_version"], told["command"].as_str(), told["exit_code"].as_i64());
+        assert_eq!(shape, (&1.into(), Some(command), Some(code)), "{words:?}: {told}");
+        assert_eq!(output.status.code().map(i64::from), Some(code), "{words:?}");
+        if field.is_empty() {
+            let message = told["error"]["message"].as_str().unwrap();
+            let first = message.lines().next().unwrap();
+            assert!(stderr(&output).contains(first.trim_start_matches("error: ")), "{words:?}: {told}");
+        } else {
+            assert_eq!(told["error"], Value::Null, "{words:?}");
+            assert!(!told[field].is_null(), "{words:?}: {told}");
+        }
+    }
+    assert!(Path::new(&bench.path("junit.xml")).exists());
+}

@@ -1,0 +1,76 @@
+//! A run ends with what its gates came to, and is compared with a baseline.
+
+use std::process::Output;
+
+use crate::support::ensemble;
+use crate::support::program::{Bench, stderr, stdout};
+use zklockbench::gate::Outcome;
+use zklockbench::report::Summary;
+
+const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
+    acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
+
+fn run(bench: &Bench, more: &[&str]) -> Output {
+    let scenario = bench.scenario(SCENARIO);
+    let connect = ensemble::place_on_shared();
+    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", &connect, "--quiet"];
+    arguments.extend(more);
+    bench.output(&arguments)
+}
+
+/// What the gates of a run came to, as its directory says.
+fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
+    let text = std::fs::read(bench.path("results").join(run).join("summary.json")).unwrap();
+    serde_json::from_slice::<Summary>(&text).unwrap().gates
+}
+
+#[test]
+fn a_run_exits_with_what_its_gates_came_to() {
+    let bench = Bench::new();
+    let passes = run(&bench, &["--run-id", "passes", "--gate", "requests_per_acquisition <= 20"]);
+    assert_eq!(passes.status.code(), Some(0), "{}", stderr(&passes));
+    let said = stdout(&passes);
+    assert!(said.contains("passed   nobody else: violations == 0") && !said.contains("FAILED"), "{said}");
+    assert_eq!(gates(&bench, "passes").len(), 3);
+    // One that must fail
+    let fails = run(&bench, &["--run-id", "fails", "--gate", "throughput > 1000000/s"]);
+    assert_eq!(fails.status.code(), Some(1), "{}", stderr(&fails));
+    assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
+    assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
+    // One that cannot be decided: 60 waits have no such percentile
+    let unknown = run(&bench, &["--run-id", "unknown", "--gate", "wait.p99.9 < 1s"]);
+    assert_eq!(unknown.status.code(), Some(4), "{}", stderr(&unknown));
+    assert!(stdout(&unknown).contains("60 samples, but needs 10000"), "{}", stdout(&unknown));
+    // The store, and a run that is compared with it: a single repetition shows nothing
+    for (name, commit) in [("passes", "abc123"), ("fails", "def456")] {
+        let path = bench.path("results").join(name);
+        let added = bench.output(&["baseline", "add", path.to_str().unwrap(), "--commit", commit]);
+        assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    }
+    let listed = stdout(&bench.output(&["baseline", "list"]));
+    assert!(listed.contains("abc123") && listed.contains("def456"), "{listed}");
+    let trend = bench.output(&["baseline", "trend", "--figure", "wait.p50", "--svg", "trend.svg"]);
+    assert_eq!(trend.status.code(), Some(0), "{}", stderr(&trend));
+    assert!(stdout(&trend).contains("wait.p50 over 2 runs"), "{}", stdout(&trend));
+    assert!(std::fs::read_to_string(bench.path("trend.svg")).unwrap().contains("def456"));
+    let compared = run(&bench, &["--run-id", "compared", "--baseline", "baselines"]);
+    assert_eq!(compared.status.code(), Some(4), "{}{}", stdout(&compared), stderr(&compared));
+    let said = stdout(&compared);
+    assert!(said.contains("Against the baseline:") && said.contains(Outcome::NO_REGRESSION), "{said}");
+}
+
+#[test]
+fn a_gate_that_cannot_be_is_told_before_anything_starts() {
+    let bench = Bench::new();
+    for (more, said) in [
+        (vec!["--gate", "wait.p99 < 50"], "--gate:1:12"),
+        (vec!["--gate", "wait.p99 of baton < 50ms"], "the scenario has no strategy `baton`"),
+        (vec!["--gate", "wait.p99 not regressed by 5% against baseline"], "needs a baseline"),
+        (vec!["--baseline", "absent"], "there is no store of baselines at absent"),
+    ] {
+        let refused = run(&bench, &more);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        assert!(!bench.path("results").exists());
+    }
+}

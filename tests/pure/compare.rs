@@ -1,0 +1,399 @@
+//! Two sides of runs are compared as `docs/compare.md` says, whatever the directories hold.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zklockbench::compare::{Ask, Comparison, Loaded, Regression, Row, Side, Verdict, compare};
+use zklockbench::error::{Error, Exit};
+use zklockbench::measure::Measure;
+use zklockbench::record::{Accounting, Counted, Figure, Trial};
+use zklockbench::report;
+use zklockbench::scenario::{Distribution, Load};
+
+use crate::support::{records, run_dirs};
+
+/// By how much the repetitions of a side differ by themselves.
+const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
+
+/// A trial of which everything takes so many times as long, with enough samples for every percentile.
+fn trial(index: usize, times: f64) -> Trial {
+    let mut trial = records::trial(index);
+    let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
+    trial.histograms.insert(Measure::Wait, records::histogram(&samples));
+    trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
+    trial.measured_us = (2_500_000.0 * times) as u64;
+    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+    trial
+}
+
+/// A side of one run with those trials.
+fn side(name: &str, trials: &[Trial]) -> Side {
+    let mut stored = records::stored(&records::run(trials.len()), trials);
+    stored.run.digest = name.to_owned();
+    let path = PathBuf::from(name);
+    Side { path: path.clone(), runs: vec![Loaded { path, stored }] }
+}
+
+/// A side whose repetitions take so many times as long as they would, each with its own noise.
+fn taking(name: &str, times: f64, count: usize) -> Side {
+    let noise = NOISE.iter().cycle().take(count).enumerate();
+    side(name, &noise.map(|(index, noise)| trial(index, times * noise)).collect::<Vec<_>>())
+}
+
+fn compared(base: &Side, new: &Side) -> Comparison {
+    compare(base, new, &Ask::default()).unwrap()
+}
+
+fn refused(base: &Side, new: &Side) -> String {
+    let error = compare(base, new, &Ask::default()).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    error.to_string()
+}
+
+fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
+    compared
+        .rows
+        .iter()
+        .find(|row| row.figure == figure)
+        .unwrap_or_else(|| panic!("no {figure}: {compared:#?}"))
+}
+
+fn verdicts(compared: &Comparison) -> BTreeMap<&str, Verdict> {
+    compared.rows.iter().map(|row| (row.figure.as_str(), row.compared.verdict)).collect()
+}
+
+#[test]
+fn what_takes_a_fifth_longer_has_regressed_and_the_other_way_round_improved() {
+    let (base, new) = (taking("base", 1.0, 10), taking("new", 1.2, 10));
+    let slower = compared(&base, &new);
+    for figure in ["throughput", "wait.p50", "wait.p99", "handoff.p50"] {
+        assert_eq!(verdicts(&slower)[figure], Verdict::Regressed, "{figure}");
+        assert_eq!(verdicts(&compared(&new, &base))[figure], Verdict::Improved, "{figure}");
+    }
+    assert_eq!(slower.conclusion.exit(), Exit::Violated);
+    assert!(
+        slower.conclusion.sentence.starts_with("Regressed: of 8 comparisons 4 regressed"),
+        "{}",
+        slower.conclusion.sentence
+    );
+    let ratio = row(&slower, "wait.p50").compared.ratio.unwrap();
+    assert!((ratio.ratio - 1.2).abs() < 0.01 && ratio.low.unwrap() > 1.05, "{ratio:?}");
+}
+
+#[test]
+fn what_takes_as_long_is_the_same_and_nothing_regressed() {
+    let base = taking("base", 1.0, 10);
+    let mut noise = NOISE;
+    noise.reverse();
+    let new: Vec<Trial> = noise.iter().enumerate().map(|(index, noise)| trial(index, *noise)).collect();
+    let same = compared(&base, &side("new", &new));
+    assert!(verdicts(&same).values().all(|verdict| *verdict == Verdict::Same), "{:?}", verdicts(&same));
+    assert_eq!((same.conclusion.regression, same.conclusion.exit()), (Regression::No, Exit::Held));
+}
+
+#[test]
+fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_would() {
+    let few = compared(&taking("base", 1.0, 3), &taking("new", 3.0, 3));
+    let wait = &row(&few, "wait.p50").compared;
+    assert_eq!((wait.verdict, wait.regression), (Verdict::Inconclusive, Regression::Unknown));
+    // Seven comparisons: six a side can carry them.
+    assert_eq!((few.family, wait.repetitions_needed), (7, Some(6)));
+    assert_eq!(few.conclusion.exit(), Exit::Unknown);
+    let shown = report::comparison(&few, report::Style::default());
+    assert!(shown.contains("about 6 repetitions a side would tell"), "{shown}");
+}
+
+#[test]
+fn repetitions_of_several_runs_are_pooled() {
+    let halves = |name: &str, times: f64| {
+        let whole = taking(name, times, 10);
+        let trials = whole.runs[0].stored.trials.clone();
+        let runs = [&trials[..5], &trials[5..]].map(|half| side(name, half).runs.remove(0));
+        Side { path: name.into(), runs: runs.into() }
+    };
+    assert_eq!(
+        verdicts(&compared(&halves("base", 1.0), &halves("new", 1.2)))["wait.p50"],
+        Verdict::Regressed
+    );
+}
+
+#[test]
+fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
+    let other = |mut trial: Trial| {
+        trial.spec.strategy.label = "other".into();
+        trial
+    };
+    let both: Vec<Trial> =
+        (0..10).flat_map(|at| [trial(at, NOISE[at]), other(trial(at, NOISE[at]))]).collect();
+    let lacking = compared(&side("base", &both), &taking("new", 1.0, 10));
+    assert_eq!(lacking.conclusion.exit(), Exit::Unknown);
+    let missing: Vec<&Row> = lacking.rows.iter().filter(|row| row.cell.strategy == "other").collect();
+    assert!(missing.iter().all(|row| row.compared.verdict == Verdict::NotMeasured), "{missing:#?}");
+    // What is missing stays in the family.
+    assert_eq!(lacking.family, 14);
+    // What only the new has is told, and fails nothing.
+    let more = compared(&taking("base", 1.0, 10), &side("new", &both));
+    assert_eq!((more.only_new.len(), more.conclusion.exit()), (1, Exit::Held));
+}
+
+#[test]
+fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
+    let mut new: Vec<Trial> = (0..10).map(|at| trial(at, NOISE[at])).collect();
+    new[3].health.invalid = Some("the generator was late".into());
+    let without_one = compared(&taking("base", 1.0, 10), &side("new", &new));
+    assert_eq!(row(&without_one, "wait.p50").compared.new.values.len(), 9);
+    assert!(without_one.unsound[0].contains("the generator was late"), "{:?}", without_one.unsound);
+    for trial in &mut new {
+        trial.cut_short = records::interrupted();
+    }
+    let none = compared(&taking("base", 1.0, 10), &side("new", &new));
+    assert_eq!(
+        (row(&none, "wait.p50").compared.verdict, none.conclusion.exit()),
+        (Verdict::NotMeasured, Exit::Unknown)
+    );
+}
+
+#[test]
+fn any_violation_that_is_new_is_a_regression_of_itself() {
+    let violated = Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };
+    let (base, new) = (side("base", &[records::trial(0)]), side("new", &[violated]));
+    let found = compared(&base, &new);
+    assert_eq!(verdicts(&found)["violations"], Verdict::Regressed);
+    assert_eq!(found.conclusion.exit(), Exit::Violated);
+    assert_eq!(verdicts(&compared(&new, &base))["violations"], Verdict::Improved);
+}
+
+#[test]
+fn counts_that_the_load_determines_are_compared_exactly_even_once() {
+    let batch = |requests: u64| {
+        let mut trial = records::trial(0);
+        trial.spec.load = Load::Batch;
+        trial.measured.requests = Default::default();
+        trial.measured.requests.add(zklockbench::measure::RequestKind::Create, requests);
+        let counts = Some(requests);
+        trial.accounting =
+            vec![Accounting { what: Counted::Requests, client: counts, expected: counts, servers: counts }];
+        trial
+    };
+    let one_more = compared(&side("base", &[batch(600)]), &side("new", &[batch(601)]));
+    assert_eq!(verdicts(&one_more)["requests_per_acquisition"], Verdict::Regressed);
+    let equal = compared(&side("base", &[batch(600)]), &side("new", &[batch(600)]));
+    assert_eq!(verdicts(&equal)["requests_per_acquisition"], Verdict::Same);
+    // One repetition says nothing of how long it takes.
+    assert_eq!(verdicts(&equal)["wait.mean"], Verdict::Inconclusive);
+}
+
+#[test]
+fn waits_that_are_only_known_to_be_longer_can_show_a_regression_but_no_improvement() {
+    let with_open_ends = |name: &str, times: f64| {
+        let open = |at: usize| {
+            let mut trial = trial(at, times * NOISE[at]);
+            // Half of all had waited that long and not ended: beyond the median there are only lower bounds.
+            trial.histograms.insert(
+                Measure::Unserved,
+                records::histogram(&[(22_000.0 * times * NOISE[at]) as u64; 1_200]),
+            );
+            trial
+        };
+        side(name, &(0..10).map(open).collect::<Vec<_>>())
+    };
+    let base = taking("base", 1.0, 10);
+    let slower = compared(&base, &with_open_ends("new", 2.0));
+    assert!(row(&slower, "wait.p99").compared.new.at_least);
+    assert_eq!(verdicts(&slower)["wait.p99"], Verdict::Regressed);
+    let seems_faster = compared(&base, &with_open_ends("new", 0.5));
+    assert_eq!(verdicts(&seems_faster)["wait.p99"], Verdict::Inconclusive);
+}
+
+/// A trial of an open load whose queue grew.
+fn growing(index: usize) -> Trial {
+    let mut trial = records::overloaded(index);
+    zklockbench::check::judge(&mut trial);
+    trial
+}
+
+#[test]
+fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
+    let steady = |at: usize| {
+        let mut trial = records::overloaded(at);
+        trial.steady = None;
+        // All were served.
+        trial.histograms.remove(&Measure::Unserved);
+        trial
+    };
+    let base = side("base", &(0..10).map(steady).collect::<Vec<_>>());
+    let new = side("new", &(0..10).map(growing).collect::<Vec<_>>());
+    let ask = Ask { figures: vec!["wait.mean".parse().unwrap()], ..Ask::default() };
+    let grows = compare(&base, &new, &ask).unwrap();
+    assert_eq!(verdicts(&grows)["wait.mean"], Verdict::Regressed);
+    assert!(report::comparison(&grows, report::Style::default()).contains("grows"));
+}
+
+#[test]
+fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_says_so() {
+    let base = taking("base", 1.0, 10);
+    let with = |change: fn(&mut Side)| {
+        let mut new = taking("new", 1.0, 10);
+        change(&mut new);
+        new
+    };
+    let some_read = with(|new| {
+        new.runs[0].stored.trials.iter_mut().for_each(|trial| trial.spec.read_ratio = 0.5);
+    });
+    let more_cores = with(|new| new.runs[0].stored.run.run.host.cores = 64);
+    for (new, what) in [(&some_read, "read_ratio: "), (&more_cores, "processors: 4 x")] {
+        assert!(refused(&base, new).contains(what), "{}", refused(&base, new));
+    }
+    assert!(refused(&base, &base).contains("the same run is on both sides"));
+    // Where servers of our own keep their data is known, and must agree; where others do need not.
+    let on_own_servers = |name: &str, placement: &str| {
+        let mut side = taking(name, 1.0, 10);
+        let ensemble = &mut side.runs[0].stored.run.run.ensemble;
+        (ensemble.shares_host, ensemble.placement) = (true, placement.to_owned());
+        side
+    };
+    let on_disk = on_own_servers("base", "ext4 on /dev/sda1 (/tmp): every write waits for an fsync");
+    let in_memory = on_own_servers("new", "tmpfs (/dev/shm): in memory");
+    assert!(refused(&on_disk, &in_memory).contains("data: "), "{}", refused(&on_disk, &in_memory));
+    let forced = compare(&base, &some_read, &Ask { force: true, ..Ask::default() }).unwrap();
+    for text in [report::comparison(&forced, report::Style::default()), report::comparison_markdown(&forced)]
+    {
+        assert!(text.contains("Forced, although it cannot be compared: read_ratio: "), "{text}");
+    }
+    // A longer hold, or another version of ZooKeeper or of this program, is what one may want to compare.
+    let held_longer = with(|new| {
+        new.runs[0].stored.trials.iter_mut().for_each(|trial| trial.spec.hold = Distribution::ZERO);
+    });
+    let told = compared(&base, &held_longer);
+    assert!(
+        told.differences.iter().any(|one| one.what == "hold" && !one.meaningless),
+        "{:?}",
+        told.differences
+    );
+    let newer = with(|new| new.runs[0].stored.run.run.ensemble.servers[0].version = "3.9.9".into());
+    let told = compared(&base, &newer);
+    assert!(
+        told.differences.iter().any(|one| one.what == "ZooKeeper" && !one.meaningless),
+        "{:?}",
+        told.differences
+    );
+}
+
+#[test]
+fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
+    let ask = |figure: &str| Ask { figures: vec![figure.parse::<Figure>().unwrap()], ..Ask::default() };
+    let (base, new) = (taking("base", 1.0, 10), taking("new", 1.0, 10));
+    let chosen = compare(&base, &new, &ask("wait.p90")).unwrap();
+    assert_eq!(
+        verdicts(&chosen),
+        BTreeMap::from([("wait.p90", Verdict::Same), ("violations", Verdict::Same)])
+    );
+    let nothing = compare(&base, &new, &ask("uncontended.p50")).unwrap();
+    assert_eq!(
+        (verdicts(&nothing)["uncontended.p50"], nothing.conclusion.exit()),
+        (Verdict::NotMeasured, Exit::Unknown)
+    );
+    let too_few = compare(&base, &new, &ask("handoff.p99")).unwrap();
+    let why = row(&too_few, "handoff.p99").compared.why.clone().unwrap();
+    assert!(
+        why.contains("p99 takes 1000 samples in each repetition, and half of them have at most 100"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
+    let schema = serde_json::to_value(zklockbench::compare::comparison_schema()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
+    let open = [
+        side("base", &(0..4).map(steady).collect::<Vec<_>>()),
+        side("new", &(0..4).map(growing).collect::<Vec<_>>()),
+    ];
+    let [base, new] = open;
+    for found in [compared(&taking("base", 1.0, 10), &taking("new", 1.2, 9)), compared(&base, &new)] {
+        let json = serde_json::to_value(&found).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:?}\n{json:#}");
+        assert_eq!(json["schema_version"], 1);
+    }
+}
+
+#[test]
+fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
+    let hostile = |name: &str| {
+        let mut side = taking(name, 1.0, 10);
+        let stored = &mut side.runs[0].stored;
+        stored.run.run.scenario = "\u{1b}[2J<script>".into();
+        stored.run.run.host.hostname = "a\u{7}|b\n# c".into();
+        for trial in &mut stored.trials {
+            trial.spec.strategy.label = "\u{1b}]0;pwned\u{7}<img src=x>".into();
+            trial.health.invalid = (trial.spec.index == 0).then(|| "\u{1b}[31m".into());
+        }
+        side
+    };
+    let found = compared(&hostile("base"), &hostile("new"));
+    let (terminal, page) =
+        (report::comparison(&found, report::Style::default()), report::comparison_markdown(&found));
+    for text in [&terminal, &page] {
+        assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+    }
+    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+}
+
+#[test]
+fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = compared(&taking("base", 1.0, 10), &taking("new", 1.2, 10));
+    let (svg, png) = (dir.path().join("c.svg"), dir.path().join("c.png"));
+    report::chart::draw_comparison(&found, &svg).unwrap();
+    report::chart::draw_comparison(&found, &png).unwrap();
+    let text = fs::read_to_string(&svg).unwrap();
+    assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (4, 3), "{text}");
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    let error = report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
+    assert!(error.to_string().contains("neither .svg nor .png"), "{error}");
+}
+
+fn told(path: &Path) -> String {
+    let error = Side::read(path).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_directory_of_runs_is_read_as_all_of_them_and_one_that_is_damaged_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(told(dir.path()).contains("is not a run directory"), "{}", told(dir.path()));
+    assert!(told(&dir.path().join("absent")).contains("is not a directory"));
+    let first = run_dirs::publish(dir.path(), &[records::trial(0)]);
+    let second = run_dirs::publish(dir.path(), &[records::trial(0), records::trial(1)]);
+    fs::create_dir(dir.path().join(".quick.partial")).unwrap();
+    fs::write(dir.path().join("README.md"), "nothing").unwrap();
+    let both = Side::read(dir.path()).unwrap();
+    assert_eq!(both.runs.iter().map(|run| run.stored.trials.len()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(Side::read(&first).unwrap().runs.len(), 1);
+
+    let run = second.join("run.json");
+    let whole = fs::read(&run).unwrap();
+    let name = run.display().to_string();
+    for damage in [&whole[..whole.len() / 2], b"", b"\xff\xfe", b"[]", b"{\"schema_version\": 99}"] {
+        fs::write(&run, damage).unwrap();
+        assert!(told(dir.path()).contains(&name), "{}", told(dir.path()));
+    }
+    fs::remove_file(&run).unwrap();
+    assert!(told(dir.path()).contains("is half of a run"), "{}", told(dir.path()));
+    fs::create_dir(&run).unwrap();
+    assert!(told(dir.path()).contains("is half of a run"), "{}", told(dir.path()));
+}
+
+#[test]
+fn the_example_run_is_compared_with_itself_only_when_forced() {
+    let example = Side::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example")).unwrap();
+    assert!(refused(&example, &example).contains("the same run"));
+    let itself = compare(&example, &example, &Ask { force: true, ..Ask::default() }).unwrap();
+    // Two repetitions show nothing.
+    assert_eq!(itself.conclusion.exit(), Exit::Unknown);
+    assert!(itself.rows.iter().all(|row| row.compared.regression != Regression::Yes));
+}

@@ -1,0 +1,97 @@
+//! Recorded repetitions, drawn again and again: noise is no regression, and what takes a fifth longer is one.
+//!
+//! `tests/data/compare/quick-24.csv` holds the figures of every sound repetition of two runs of `scenarios/quick.toml` with
+//! `--repetitions 12`, one after the other, on a virtual machine with two processors that was compiling meanwhile. So the
+//! repetitions are as noisy as they get: 20 of 288 were invalid and are not in it.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use zklockbench::compare::{Compared, Limits, Regression, Test, Verdict, judge_family};
+use zklockbench::record::{Figure, Reading};
+
+use crate::support::depth;
+
+/// A figure of a cell, and what each repetition gave.
+struct Recorded {
+    cell: String,
+    figure: Figure,
+    values: Vec<f64>,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let text = include_str!("../data/compare/quick-24.csv");
+    let row = |line: &str| {
+        let [strategy, contenders, figure, values]: [&str; 4] =
+            line.split(',').collect::<Vec<_>>().try_into().unwrap();
+        Recorded {
+            cell: format!("{strategy} {contenders}"),
+            figure: figure.parse().unwrap(),
+            values: values.split(' ').map(|value| value.parse().unwrap()).collect(),
+        }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// Deals the repetitions of each cell out to two sides at random, and compares them as one family; `change` does something
+/// to what the new side has.
+fn dealt(
+    recorded: &[Recorded],
+    random: &mut ChaCha8Rng,
+    change: impl Fn(Figure, f64) -> f64,
+) -> Vec<Compared> {
+    let mut tests = Vec::new();
+    for cell in recorded.chunk_by(|one, other| one.cell == other.cell) {
+        // The figures of a repetition stay together: they have much to do with each other.
+        let mut order: Vec<usize> = (0..cell[0].values.len()).collect();
+        order.shuffle(random);
+        let (base, new) = order.split_at(order.len() / 2);
+        for Recorded { figure, values, .. } in cell {
+            let reading = |value| Reading { value, at_least: false, samples: None };
+            let base: Vec<Reading> = base.iter().map(|at| reading(values[*at])).collect();
+            let new: Vec<Reading> = new.iter().map(|at| reading(change(*figure, values[*at]))).collect();
+            tests.push(Test::unpaired(&base, &new, figure.better(), Limits::default()));
+        }
+    }
+    judge_family(tests, Limits::default())
+}
+
+fn is_rate(figure: Figure) -> bool {
+    figure == Figure::THROUGHPUT
+}
+
+fn is_time(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(..))
+}
+
+/// A thousand take a minute of processor time: every change has to pass a hundred of them.
+#[test]
+fn of_many_comparisons_of_a_thing_with_itself_at_most_one_in_twenty_finds_a_difference() {
+    let recorded = recorded();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let is_alarm =
+        |one: &Compared| matches!(one.verdict, Verdict::Regressed | Verdict::Improved | Verdict::Differs);
+    let times = depth::of(100, 1_000);
+    let alarms =
+        (0..times).filter(|_| dealt(&recorded, &mut random, |_, value| value).iter().any(is_alarm)).count();
+    println!("{alarms} of {times} families of {} comparisons", recorded.len());
+    assert!(20 * alarms <= times, "{alarms} false alarms");
+}
+
+#[test]
+fn what_takes_a_fifth_longer_is_found_regressed_ten_times_of_ten() {
+    let recorded = recorded();
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    let slower = |figure, value| match figure {
+        figure if is_rate(figure) => value / 1.2,
+        figure if is_time(figure) => value * 1.2,
+        _ => value,
+    };
+    for time in 0..10 {
+        let compared = dealt(&recorded, &mut random, slower);
+        let regressed = compared.iter().filter(|one| one.regression == Regression::Yes).count();
+        println!("time {time}: {regressed} of {} regressed", compared.len());
+        assert!(regressed > 0, "time {time}");
+        assert!(compared.iter().all(|one| one.verdict != Verdict::Improved), "time {time}");
+    }
+}

@@ -1,0 +1,277 @@
+//! Gates as they are written: what is read, what is said of everything else, and that nothing stops the reader.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use zklockbench::catalog::gate::{
+    Condition, Known, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor, parse,
+};
+use zklockbench::measure::{Better, Figure, Unit};
+
+use crate::support::cards::CARDS;
+use crate::support::diagnosed::said_of_files;
+
+/// One of each form, as `Display` writes them.
+const RIGHT: [&str; 14] = [
+    "wait.p99 < 50ms",
+    "wait.p99.9 <= 1.5s",
+    "throughput >= 100/s",
+    "violations == 0",
+    "requests_per_acquisition <= 4",
+    "fairness > 0.9",
+    "utilisation_busiest < 95%",
+    "bytes_per_acquisition < 2kB",
+    "throughput of baton > 1.2 * throughput of curator-mutex",
+    "throughput of baton at 20 contenders > throughput of baton at 1 contender",
+    "handoff.p50 < 3 * floor",
+    "uncontended.p99 of \"polling poll_interval=500ms\" < floor",
+    "wait.p99 not regressed by 5% against baseline",
+    "throughput of baton at 20 contenders not regressed by 2.5% against baseline",
+];
+
+#[test]
+fn every_form_is_read_and_written_as_it_was() {
+    for text in RIGHT {
+        let condition = parse(text, None).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
+        assert_eq!(condition.to_string(), text);
+    }
+}
+
+#[test]
+fn spaces_quotes_order_and_the_sign_for_micro_are_free() {
+    for (written, same) in [
+        ("  wait.p99<50 ms ", "wait.p99 < 50ms"),
+        ("wait.p99 at 20 contenders of 'baton' < 50ms", "wait.p99 of baton at 20 contenders < 50ms"),
+        ("handoff.median<3*floor", "handoff.p50 < 3 * floor"),
+        ("release.max < 900µs", "release.max < 900us"),
+        ("throughput_per_s >= 100 / s", "throughput >= 100/s"),
+    ] {
+        assert_eq!(parse(written, None).map(|gate| gate.to_string()), Ok(same.to_owned()));
+    }
+}
+
+#[test]
+fn what_is_said_of_a_gate_that_is_wrong() {
+    let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
+    let known = Known { strategies: &strategies, contenders: &[1, 20] };
+    let answers: Vec<String> = WRONG
+        .iter()
+        .map(|text| {
+            let mistake = parse(text, Some(known)).expect_err(text);
+            let marker = " ".repeat(mistake.column - 1)
+                + &"^".repeat(text[mistake.span.clone()].chars().count().max(1));
+            format!("{text}\n{marker} {}\n    => {}", mistake.message, mistake.help)
+        })
+        .collect();
+    insta::assert_snapshot!("errors_in_gates", answers.join("\n\n"));
+}
+
+const WRONG: &[&str] = &[
+    "",
+    "   ",
+    "< 50ms",
+    "50ms > wait.p99",
+    "wiat.p99 < 50ms",
+    "wait < 50ms",
+    "wait.p100 < 50ms",
+    "wait.avg < 50ms",
+    "p99 < 50ms",
+    "wait.p99",
+    "wait.p99 50ms",
+    "wait.p99 is 50ms",
+    "wait.p99 = 50ms",
+    "wait.p99 =< 50ms",
+    "wait.p99 != 50ms",
+    "wait.p99 ≤ 50ms",
+    "wait.p99 <",
+    "wait.p99 < 50",
+    "wait.p99 < 50 minutes",
+    "wait.p99 < 50/s",
+    "wait.p99 < -50ms",
+    "wait.p99 < 5e1ms",
+    "wait.p99 < NaN",
+    "wait.p99 < inf",
+    "wait.p99 < .5ms",
+    "wait.p99 < 50ms and violations == 0",
+    "wait.p99 < 50ms, violations == 0",
+    "wait.p99 < 50ms && violations == 0",
+    "wait.p99 < 0ms",
+    "wait.p99 >= 0ms",
+    "wait.p99 == 50ms",
+    "throughput >= 100",
+    "throughput >= 100/min",
+    "throughput == 100/s",
+    "violations == 0%",
+    "violations == 0.5",
+    "violations >= 0",
+    "requests == 2 * requests of baton",
+    "fairness > 1",
+    "fairness <= 100%",
+    "bytes_per_acquisition < 2GB",
+    "wait.p99 < 3 * floor",
+    "handoff.p50 < 0 * floor",
+    "handoff.p50 < 3 floor",
+    "handoff.p50 < floor * 3",
+    "throughput > 1.2 * wait.p99 of baton",
+    "throughput of baton > 1.2 * throughput of baton",
+    "throughput of baton > 1.2 * throughput",
+    "throughput of batom > 100/s",
+    "throughput of polling > 100/s",
+    "throughput of \"baton > 100/s",
+    "throughput of \"\" > 100/s",
+    "throughput of > 100/s",
+    "throughput of baton of baton > 100/s",
+    "throughput at 5 contenders > 100/s",
+    "throughput at 0 contenders > 100/s",
+    "throughput at twenty contenders > 100/s",
+    "throughput at 20 > 100/s",
+    "throughput at 20.5 contenders > 100/s",
+    "wait.p99 not regressed",
+    "wait.p99 not regressed by 5 against baseline",
+    "wait.p99 not regressed by 0% against baseline",
+    "wait.p99 not regressed by 2000% against baseline",
+    "wait.p99 not regressed by 5% against main",
+    "acquired not regressed by 5% against baseline",
+];
+
+#[test]
+fn what_would_do_something_to_a_terminal_is_shown_and_not_done_and_no_number_is_infinite() {
+    let told = |text: &str| parse(text, None).unwrap_err().to_string();
+    assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` means nothing in a gate"));
+    let huge = format!("wait.p99 < {}ms", "9".repeat(400));
+    assert!(told(&huge).starts_with("column 12: the number is too large"), "{}", told(&huge));
+}
+
+#[test]
+fn what_is_said_of_gates_in_a_file() {
+    insta::assert_snapshot!(
+        "errors_in_files_with_gates",
+        said_of_files(&CARDS, include_str!("snapshots/pure__gate_grammar__errors_in_files_with_gates.snap"))
+    );
+}
+
+fn figures() -> impl Strategy<Value = Figure> {
+    select(Figure::all())
+}
+
+fn numbers() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        (1_u32..1_000_000).prop_map(f64::from),
+        (1_u32..1_000_000).prop_map(|n| f64::from(n) / 1_000.0)
+    ]
+}
+
+fn scopes() -> impl Strategy<Value = Scope> {
+    let label = prop_oneof!["[a-z][a-z-]{0,12}", "[a-z -~&&[^\"]]{1,12}[a-z]", "[a-z]\" [a-z]{1,3}"];
+    let scope = (proptest::option::of(label), proptest::option::of(1_usize..100_000));
+    scope.prop_map(|(strategy, contenders)| Scope { strategy, contenders })
+}
+
+fn units(unit: Unit) -> impl Strategy<Value = Written> {
+    select(Written::ALL.into_iter().filter(|written| written.fits(unit)).collect::<Vec<_>>())
+}
+
+/// Of every form, with every figure for which there is one.
+fn conditions() -> impl Strategy<Value = Condition> {
+    let relations = select(vec![Relation::Less, Relation::AtMost, Relation::More, Relation::AtLeast]);
+    let value = (figures(), numbers()).prop_flat_map(|(figure, number)| {
+        // A share is one of at most 1.
+        let number = if figure.unit() == Unit::Share { number / 2e6 } else { number };
+        let limit = units(figure.unit()).prop_map(move |unit| Limit::Value(Quantity { number, unit }));
+        (Just(figure), limit)
+    });
+    let floor = (figures().prop_filter("one with a floor", |figure| has_floor(*figure)), numbers())
+        .prop_map(|(figure, factor)| (figure, Limit::Times(factor, Reference::Floor)));
+    let other = (figures(), numbers(), scopes()).prop_map(|(figure, factor, mut scope)| {
+        scope.strategy = Some("another".into());
+        (figure, Limit::Times(factor, Reference::Figure(Subject { figure, scope })))
+    });
+    let compared = (prop_oneof![value, floor, other], relations)
+        .prop_map(|((figure, limit), relation)| (figure, Rule::Compare(relation, limit)));
+    let regressed = (figures(), 1_u32..1_000)
+        .prop_filter("one that can be worse", |(figure, _)| figure.better() != Better::Neither)
+        .prop_map(|(figure, percent)| (figure, Rule::NotRegressed { percent: f64::from(percent) }));
+    (prop_oneof![compared, regressed], scopes())
+        .prop_map(|((figure, rule), scope)| Condition { subject: Subject { figure, scope }, rule })
+}
+
+/// So many texts at least, whatever is asked for otherwise.
+fn ten_thousand() -> ProptestConfig {
+    ProptestConfig { cases: crate::cases().cases.max(10_000), ..crate::cases() }
+}
+
+proptest! {
+    #![proptest_config(crate::cases())]
+
+    #[test]
+    fn what_is_written_is_read_as_it_was_meant(condition in conditions()) {
+        prop_assert_eq!(parse(&condition.to_string(), None), Ok(condition));
+    }
+}
+
+proptest! {
+    #![proptest_config(ten_thousand())]
+
+    #[test]
+    fn no_text_stops_the_reader_and_every_mistake_lies_within_it(
+        text in prop_oneof![
+            any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            proptest::collection::vec(select(PIECES.to_vec()), 0..14).prop_map(|words| words.join(" ")),
+            mutations(),
+        ]
+    ) {
+        let known = Known { strategies: &["baton".to_owned()], contenders: &[20] };
+        for known in [None, Some(known)] {
+            if let Err(mistake) = parse(&text, known) {
+                prop_assert!(text.get(mistake.span.clone()).is_some(), "{mistake:?}");
+                prop_assert_eq!(mistake.column, text[..mistake.span.start].chars().count() + 1);
+                prop_assert!(!mistake.message.is_empty() && !mistake.help.is_empty());
+                prop_assert!(!mistake.to_string().contains(char::is_control), "{}", mistake);
+            } else {
+                prop_assert!(parse(&text, None).is_ok());
+            }
+        }
+    }
+}
+
+const PIECES: [&str; 24] = [
+    "wait.p99",
+    "throughput",
+    "violations",
+    "fairness",
+    "of",
+    "baton",
+    "at",
+    "20",
+    "contenders",
+    "<",
+    ">=",
+    "==",
+    "50ms",
+    "100/s",
+    "1.2",
+    "*",
+    "floor",
+    "not",
+    "regressed",
+    "by",
+    "5%",
+    "against",
+    "baseline",
+    "\"",
+];
+
+/// A right gate in which some characters are replaced, left out or doubled.
+fn mutations() -> impl Strategy<Value = String> {
+    let change = (any::<prop::sample::Index>(), proptest::option::of(any::<char>()), any::<bool>());
+    let changes = proptest::collection::vec(change, 1..4);
+    (select(RIGHT.to_vec()), changes).prop_map(|(text, changes)| {
+        let mut letters: Vec<char> = text.chars().collect();
+        for (at, new, stays) in changes {
+            let at = at.index(letters.len());
+            let old = letters.remove(at);
+            letters.splice(at..at, stays.then_some(old).into_iter().chain(new));
+            letters.push(' ');
+        }
+        letters.into_iter().collect()
+    })
+}

@@ -1,0 +1,543 @@
+//! What gates come to: each kind of gate green, red and unknown, over records made by hand.
+
+use zklockbench::catalog::gate::{Gate, parse};
+use zklockbench::compare::{Ask, Comparison, Loaded, Side, compare};
+use zklockbench::error::Error;
+use zklockbench::gate::{Cell, Evaluation, Outcome, Sides, overall};
+use zklockbench::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
+use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
+use zklockbench::report::{self, Style};
+use zklockbench::results::StoredRun;
+use zklockbench::scenario::Load;
+use zklockbench::verdict::Verdict;
+
+use crate::support::records;
+
+/// Three repetitions of `baton` and of `mutex` with 20 contenders, and of `baton` with 2. In each, a thousand waits of
+/// 30 ms and as many handoffs of 2 ms. `baton` acquires 100 times a second, `mutex` 50 times.
+struct World {
+    run: Run,
+    trials: Vec<Trial>,
+    repetitions: u32,
+    /// What it is compared with.
+    baseline: Option<Side>,
+}
+
+const CELLS: [(&str, usize); 3] = [("baton", 20), ("mutex", 20), ("baton", 2)];
+
+impl World {
+    fn new() -> Self {
+        Self::of(3)
+    }
+
+    fn of(repetitions: u32) -> Self {
+        let mut run = records::run(9);
+        run.floor = Some(records::floor());
+        run.strategies = vec!["baton".into(), "mutex".into()];
+        let each = CELLS.iter().flat_map(|cell| (1..=repetitions).map(move |repetition| (*cell, repetition)));
+        let trial = |(index, ((label, contenders), repetition))| {
+            let mut trial = records::trial(index);
+            trial.spec.strategy.label = label;
+            trial.spec.contenders = contenders;
+            trial.spec.repetition = repetition;
+            trial.measured = Counts::default();
+            (0..1_000).for_each(|_| trial.measured.outcomes.add(Ended::Acquired, 1));
+            trial.measured_us = 10_000_000;
+            if trial.spec.strategy.label == "mutex" {
+                trial.measured_us *= 2;
+            }
+            trial.histograms.insert(Measure::Wait, records::histogram(&[30_000; 1_000]));
+            trial.histograms.insert(Measure::Handoff, records::histogram(&[2_000; 1_000]));
+            trial
+        };
+        let named =
+            each.map(|((label, contenders), repetition)| ((label.to_owned(), contenders), repetition));
+        Self { run, trials: named.enumerate().map(trial).collect(), repetitions, baseline: None }
+    }
+
+    /// The trials of `baton` with 20 contenders.
+    fn baton(&mut self) -> &mut [Trial] {
+        &mut self.trials[..3]
+    }
+
+    fn mutex(&mut self) -> &mut [Trial] {
+        &mut self.trials[3..6]
+    }
+
+    fn outcomes(&self, gates: &[&str]) -> Vec<Outcome> {
+        let condition = |text: &&str| parse(text, None).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
+        let gates: Vec<Gate> =
+            gates.iter().map(|text| Gate { name: None, condition: condition(text) }).collect();
+        let stored = records::stored(&self.run, &self.trials);
+        let cells = CELLS.map(|(strategy, contenders)| Cell { strategy: strategy.into(), contenders });
+        let new = side("new", stored.clone());
+        let evaluation = Evaluation {
+            gates: &gates,
+            cells: &cells,
+            repetitions: self.repetitions as usize,
+            stored: &stored,
+            baseline: self.baseline.as_ref().map(|base| Sides { base, new: &new }),
+        };
+        evaluation.outcomes(&Verdict::Held)
+    }
+
+    /// What one gate came to.
+    fn outcome(&self, gate: &str) -> Outcome {
+        self.outcomes(&[gate]).into_iter().find(|outcome| !outcome.is_of_every_run()).unwrap()
+    }
+}
+
+/// A change of the world, the word for the gate then, and a part of what is said of the worst cell.
+type Case = (&'static str, fn(&mut World), &'static str, &'static str);
+
+fn nothing(_: &mut World) {}
+
+fn check(cases: &[Case]) {
+    for (gate, change, word, said) in cases {
+        let mut world = World::new();
+        change(&mut world);
+        let outcome = world.outcome(gate);
+        let worst = outcome.checks.first().map_or("", |check| check.sentence.as_str());
+        assert_eq!(outcome.word(), *word, "{gate}: {worst}");
+        assert!(worst.contains(said), "{gate}: {worst}");
+    }
+}
+
+#[test]
+fn a_limit_on_a_percentile() {
+    check(&[
+        ("wait.p99 < 50ms", nothing, "passed", "30 ms"),
+        ("wait.p99 < 20ms", nothing, "FAILED", "30 ms"),
+        // What is compared is the median of the repetitions, so that a single slow one fails nothing
+        ("wait.p99 < 50ms", |w| wait(&mut w.baton()[1], 90_000, 1_000), "passed", "30 ms (30 ms to 90"),
+        (
+            "wait.p99 < 50ms",
+            |w| w.baton()[1..].iter_mut().for_each(|t| wait(t, 90_000, 1_000)),
+            "FAILED",
+            "90",
+        ),
+        // No data, in none or in one of the repetitions
+        ("wait.p99 < 50ms", |w| w.trials.truncate(6), "unknown", "it did not run"),
+        ("wait.p99 < 50ms", |w| drop(w.trials.pop()), "unknown", "only 2 of 3 repetitions ran"),
+        (
+            "wait.p99 < 50ms",
+            |w| drop(w.baton()[2].histograms.remove(&Measure::Wait)),
+            "unknown",
+            "not measured",
+        ),
+        // Invalid and partial trials
+        ("wait.p99 < 50ms", |w| w.baton()[0].health.invalid = Some("lag".into()), "unknown", "invalid: lag"),
+        ("wait.p99 < 20ms", |w| w.baton()[0].cut_short = records::interrupted(), "FAILED", "30 ms"),
+        ("wait.p99 of baton at 20 contenders < 20ms", cut_baton, "unknown", "partial: interrupted"),
+        // Too few samples for the percentile, of which all repetitions together count
+        ("wait.p99 < 50ms", |w| all(w, |t| wait(t, 30_000, 334)), "passed", "30 ms"),
+        ("wait.p99 < 50ms", |w| all(w, |t| wait(t, 30_000, 333)), "unknown", "999 samples, but needs 1000"),
+        ("wait.p50 < 50ms", |w| all(w, |t| wait(t, 30_000, 7)), "passed", "30 ms"),
+        // A queue that grows has no percentile
+        ("wait.p99 < 50ms", |w| w.trials[0] = overloaded(&w.trials[0]), "unknown", "the queue grew"),
+    ]);
+}
+
+#[test]
+fn a_lower_bound_fails_what_it_is_beyond_and_decides_nothing_else() {
+    check(&[
+        ("wait.p99 < 50ms", |w| all(w, |t| unserved(t, 60_000)), "FAILED", "≥ 60"),
+        ("wait.p99 <= 50ms", |w| all(w, |t| unserved(t, 60_000)), "FAILED", "≥ 60"),
+        ("wait.p99 < 50ms", |w| all(w, |t| unserved(t, 40_000)), "unknown", "only a lower bound"),
+        ("wait.p99 > 50ms", |w| all(w, |t| unserved(t, 60_000)), "passed", "≥ 60"),
+        ("wait.p99 > 50ms", |w| all(w, |t| unserved(t, 40_000)), "unknown", "only a lower bound"),
+        // As what something is compared with, it is the other way round
+        (
+            "wait.p99 of baton at 20 contenders < 2 * wait.p99 of mutex",
+            |w| unserved_all(w.mutex()),
+            "passed",
+            "≥ 60",
+        ),
+        (
+            "wait.p99 of baton at 20 contenders > 2 * wait.p99 of mutex",
+            |w| unserved_all(w.mutex()),
+            "FAILED",
+            "≥ 60",
+        ),
+        (
+            "wait.p99 of baton at 20 contenders > 0.1 * wait.p99 of mutex",
+            |w| unserved_all(w.mutex()),
+            "unknown",
+            "lower bound",
+        ),
+    ]);
+}
+
+#[test]
+fn a_limit_on_a_ratio() {
+    check(&[
+        ("throughput of baton >= 100/s", nothing, "passed", "100/s"),
+        ("throughput >= 100/s", nothing, "FAILED", "50/s"),
+        ("throughput >= 10/s", |w| w.mutex()[0].measured_us = 0, "unknown", "it was not measured"),
+    ]);
+}
+
+#[test]
+fn every_repetition_must_meet_a_limit_on_a_count() {
+    check(&[
+        ("violations == 0", nothing, "passed", "0"),
+        ("violations == 0", |w| w.baton()[1].violation_count = 2, "FAILED", "2 (0 to 2 in 3 repetitions)"),
+        ("timed_out <= 3", |w| timed_out(&mut w.baton()[2], 3), "passed", "3 (0 to 3"),
+        ("timed_out <= 3", |w| timed_out(&mut w.baton()[2], 4), "FAILED", "4 (0 to 4"),
+        ("acquired >= 1000", nothing, "passed", "1000"),
+        ("acquired >= 1001", nothing, "FAILED", "1000"),
+        // What was seen of a trial that was cut short was seen, and what was not says nothing
+        ("violations of baton == 0", cut_baton, "unknown", "≥ 0"),
+        (
+            "violations of baton == 0",
+            |w| {
+                cut_baton(w);
+                w.baton()[0].violation_count = 1;
+            },
+            "FAILED",
+            "≥ 1",
+        ),
+        ("timed_out of baton <= 3", cut_baton, "unknown", "partial"),
+        // A count that was not seen whole is none
+        ("requests <= 9", |w| w.baton()[0].measured.unseen = 1, "unknown", "not measured"),
+    ]);
+}
+
+#[test]
+fn another_strategy_of_the_same_run() {
+    const GATE: &str = "throughput of baton at 20 contenders > 1.2 * throughput of mutex";
+    check(&[
+        (
+            GATE,
+            nothing,
+            "passed",
+            "100/s; the limit is 1.2 times the throughput of mutex, 20 contenders, 50/s",
+        ),
+        (GATE, |w| w.mutex().iter_mut().for_each(|t| t.measured_us = 11_000_000), "FAILED", "90.9/s"),
+        (
+            GATE,
+            |w| w.mutex()[0].cut_short = records::interrupted(),
+            "unknown",
+            "of mutex, 20 contenders, which",
+        ),
+        // `mutex` did not run with 2 contenders
+        ("throughput > 1.2 * throughput of mutex", nothing, "unknown", "it did not run"),
+        ("throughput at 20 contenders > 1.2 * throughput of mutex", nothing, "passed", "100/s"),
+        (
+            "throughput of baton at 20 contenders > 0.9 * throughput at 2 contenders",
+            nothing,
+            "passed",
+            "100/s",
+        ),
+        ("wait.p99 of baton < 1.5 * wait.p50", nothing, "passed", "30 ms"),
+    ]);
+    // What others are compared with is not compared with itself
+    let outcome = World::new().outcome("throughput at 20 contenders > 1.2 * throughput of mutex");
+    assert_eq!(outcome.checks.iter().map(|check| check.strategy.as_str()).collect::<Vec<_>>(), ["baton"]);
+}
+
+#[test]
+fn the_floor() {
+    check(&[
+        ("handoff.p50 < 3 * floor", nothing, "passed", "2 ms; the limit is 3 times the floor of 1 ms"),
+        ("handoff.p50 < 1.5 * floor", nothing, "FAILED", "2 ms"),
+        ("handoff.p50 < 3 * floor", |w| w.run.floor = None, "unknown", "the floor was not measured"),
+        ("handoff.p50 < 3 * floor", |w| w.run.floor = Some(Floor::not_measured("cold")), "unknown", "cold"),
+    ]);
+}
+
+fn side(path: &str, stored: StoredRun) -> Side {
+    Side { path: path.into(), runs: vec![Loaded { path: path.into(), stored }] }
+}
+
+/// The world with so many repetitions, in which all is as it was in a baseline with as many.
+fn compared(world: &mut World, repetitions: u32) {
+    let base = World::of(repetitions);
+    *world = World::of(repetitions);
+    let mut stored = records::stored(&base.run, &base.trials);
+    stored.run.digest = "another".into();
+    world.baseline = Some(side("base", stored));
+}
+
+fn slower(world: &mut World, label: &str) {
+    let own = |trial: &&mut Trial| trial.spec.strategy.label == label;
+    world.trials.iter_mut().filter(own).for_each(|trial| wait(trial, 40_000, 1_000));
+}
+
+fn base(world: &mut World) -> &mut StoredRun {
+    &mut world.baseline.as_mut().unwrap().runs[0].stored
+}
+
+#[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn a_baseline() {
+    const GATE: &str = "wait.p99 not regressed by 5% against baseline";
+    check(&[
+        (
+            GATE,
+            |w| compared(w, 6),
+            "passed",
+            "30 ms; 30 ms in the baseline; 1 times that (between 1 and 1 with",
+        ),
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                slower(w, "mutex");
+            },
+            "FAILED",
+            "40 ms; 30 ms in the baseline; 1.33 times",
+        ),
+        (
+            "wait.p99 of baton not regressed by 5% against baseline",
+            |w| {
+                compared(w, 6);
+                slower(w, "mutex");
+            },
+            "passed",
+            "30 ms",
+        ),
+        (
+            "wait.p99 not regressed by 50% against baseline",
+            |w| {
+                compared(w, 6);
+                slower(w, "mutex");
+            },
+            "passed",
+            "40 ms",
+        ),
+        (
+            "throughput not regressed by 5% against baseline",
+            |w| {
+                compared(w, 6);
+                all(w, |t| t.measured_us *= 2);
+            },
+            "FAILED",
+            "0.5 times",
+        ),
+        (
+            "throughput not regressed by 5% against baseline",
+            |w| {
+                compared(w, 6);
+                all(w, |t| t.measured_us /= 2);
+            },
+            "passed",
+            "2 times",
+        ),
+        // Nothing to compare with, or not enough of it
+        (GATE, nothing, "unknown", "there is no baseline: give one with --baseline"),
+        (
+            GATE,
+            |w| {
+                compared(w, 3);
+                slower(w, "mutex");
+            },
+            "unknown",
+            "3 repetitions a side",
+        ),
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                base(w).trials.truncate(6);
+            },
+            "unknown",
+            "base: ",
+        ),
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                base(w).trials.iter_mut().for_each(|t| t.cut_short = records::interrupted());
+            },
+            "unknown",
+            "base: ",
+        ),
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                cut_baton(w);
+            },
+            "unknown",
+            "partial",
+        ),
+        // Of other circumstances
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                base(w).run.run.host.cores = 64;
+            },
+            "unknown",
+            "cannot be compared with the baseline: processors: 64 x",
+        ),
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                base(w).trials.iter_mut().for_each(|t| t.spec.load = Load::Batch);
+            },
+            "unknown",
+            "batch load against",
+        ),
+        // Counts that a batch determines need no repetitions
+        (
+            "notifications not regressed by 5% against baseline",
+            |w| batches(w, 100, 105),
+            "passed",
+            "1.05 times that",
+        ),
+        (
+            "notifications not regressed by 5% against baseline",
+            |w| batches(w, 100, 106),
+            "FAILED",
+            "1.06 times that",
+        ),
+        (
+            "notifications not regressed by 5% against baseline",
+            |w| batches(w, 0, 1),
+            "FAILED",
+            "0 in the baseline",
+        ),
+    ]);
+}
+
+/// One repetition each, in which the first had so many notifications and the second so many.
+fn batches(world: &mut World, was: u64, is: u64) {
+    compared(world, 1);
+    let notified = |trial: &mut Trial, count: u64| {
+        trial.spec.load = Load::Batch;
+        trial.measured.notifications.node_deleted = count;
+        trial.accounting = vec![Accounting {
+            what: Counted::NodeDeleted,
+            client: Some(count),
+            expected: Some(count),
+            servers: None,
+        }];
+    };
+    base(world).trials.iter_mut().for_each(|trial| notified(trial, was));
+    all(world, |trial| notified(trial, is));
+}
+
+#[test]
+fn more_gates_against_a_baseline_raise_no_more_false_alarms() {
+    // Five repetitions a side can carry six comparisons: with twelve, none of them can be significant
+    let mut world = World::new();
+    compared(&mut world, 5);
+    slower(&mut world, "mutex");
+    let gate = |figure: &str| format!("{figure} not regressed by 5% against baseline");
+    let words = |world: &World, figures: &[&str]| -> Vec<&str> {
+        let gates: Vec<String> = figures.iter().map(|figure| gate(figure)).collect();
+        let gates: Vec<&str> = gates.iter().map(String::as_str).collect();
+        world.outcomes(&gates).iter().filter(|one| !one.is_of_every_run()).map(Outcome::word).collect()
+    };
+    assert_eq!(words(&world, &["wait.p99", "wait.p50"]), ["FAILED", "FAILED"]);
+    let many = ["wait.p99", "handoff.p50", "throughput", "handoff.p99"];
+    assert_eq!(words(&world, &many)[0], "unknown");
+}
+
+#[test]
+fn a_gate_about_nothing_is_unknown_and_so_are_all_gates_with_it() {
+    let world = World::new();
+    let outcomes = world.outcomes(&["throughput of nobody > 1/s", "violations == 0"]);
+    assert_eq!(outcomes[0].word(), "unknown");
+    assert!(outcomes[0].checks.is_empty());
+    assert!(matches!(overall(&outcomes), Verdict::Unknown(_)));
+}
+
+#[test]
+fn the_worst_stands_first_among_gates_and_among_cells_and_a_failure_outweighs_what_is_unknown() {
+    let mut world = World::new();
+    world.run.floor = None;
+    world.mutex().iter_mut().for_each(|trial| wait(trial, 45_000, 1_000));
+    let outcomes = world.outcomes(&["wait.p99 < 50ms", "handoff.p50 < 3 * floor", "throughput > 70/s"]);
+    let words: Vec<_> = outcomes.iter().map(|outcome| (outcome.word(), outcome.gate.as_str())).collect();
+    let expected = [
+        ("FAILED", "throughput > 70/s"),
+        ("unknown", "handoff.p50 < 3 * floor"),
+        ("passed", Outcome::EXCLUSION),
+        ("passed", "wait.p99 < 50ms"),
+    ];
+    assert_eq!(words, expected);
+    assert!(matches!(overall(&outcomes), Verdict::Violated(_)));
+    // The cell that is nearest to the limit
+    assert_eq!(outcomes[3].checks[0].strategy, "mutex");
+    insta::assert_snapshot!("gates_on_a_terminal", report::gates(&outcomes, Style::default()).unwrap());
+    insta::assert_snapshot!("gates_as_markdown", report::gates_markdown(&outcomes).unwrap());
+    // And they come back from a file
+    let text = serde_json::to_string(&outcomes).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Outcome>>(&text).unwrap(), outcomes);
+}
+
+#[test]
+fn exclusion_is_among_the_gates_whatever_the_scenario_says_and_alone_it_is_not_worth_a_line() {
+    let mut world = World::new();
+    world.baton()[1] = records::trial_with_a_violation(1);
+    world.baton()[1].spec.strategy.label = "baton".into();
+    world.baton()[1].spec.contenders = 20;
+    let outcomes = world.outcomes(&[]);
+    assert_eq!(outcomes.len(), 1);
+    assert!(outcomes[0].is_of_every_run());
+    let worst = &outcomes[0].checks[0];
+    assert_eq!((worst.word(), worst.strategy.as_str(), worst.contenders), ("FAILED", "baton", 20));
+    assert_eq!(report::gates(&outcomes, Style::default()), None);
+}
+
+fn all(world: &mut World, change: impl Fn(&mut Trial)) {
+    world.trials.iter_mut().for_each(change);
+}
+
+fn wait(trial: &mut Trial, us: u64, samples: usize) {
+    trial.histograms.insert(Measure::Wait, records::histogram(&vec![us; samples]));
+}
+
+/// So that 2 in 100 waits had not ended after so long.
+fn unserved(trial: &mut Trial, us: u64) {
+    trial.histograms.insert(Measure::Unserved, records::histogram(&[us; 20]));
+}
+
+fn unserved_all(trials: &mut [Trial]) {
+    trials.iter_mut().for_each(|trial| unserved(trial, 60_000));
+}
+
+fn timed_out(trial: &mut Trial, times: u64) {
+    trial.measured.outcomes.add(Ended::TimedOut, times);
+}
+
+fn cut_baton(world: &mut World) {
+    world.baton()[0].cut_short = records::interrupted();
+}
+
+fn overloaded(like: &Trial) -> Trial {
+    let mut trial = records::overloaded(like.spec.index);
+    let slope = Slope { per_second: 5.6, low: 5.0, high: 6.2 };
+    trial.steady.as_mut().unwrap().queue = Some(Growth::Growing(slope));
+    trial.spec.strategy.label = like.spec.strategy.label.clone();
+    trial.spec.contenders = like.spec.contenders;
+    trial
+}
+
+#[test]
+fn without_a_gate_about_it_the_whole_comparison_is_one() {
+    let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
+        let mut world = World::new();
+        compared(&mut world, repetitions);
+        slow.into_iter().for_each(|label| slower(&mut world, label));
+        let new = side("new", records::stored(&world.run, &world.trials));
+        let found: Result<Comparison, Error> =
+            compare(world.baseline.as_ref().unwrap(), &new, &Ask::default());
+        Outcome::of_comparison(&found)
+    };
+    // Three cells with a handful of figures each take eight repetitions
+    assert_eq!(came_to(None, 8).word(), "passed");
+    let failed = came_to(Some("mutex"), 8);
+    assert_eq!((failed.word(), failed.checks[0].strategy.as_str()), ("FAILED", "mutex"));
+    assert!(failed.checks[0].sentence.contains("regressed"), "{}", failed.checks[0].sentence);
+    assert_eq!(came_to(Some("mutex"), 3).word(), "unknown");
+    let refused = Outcome::of_comparison(&Err(Error::usage("another\n  machine")));
+    assert_eq!(
+        (refused.word(), refused.verdict.reasons()),
+        ("unknown", ["another machine".to_owned()].as_slice())
+    );
+}
