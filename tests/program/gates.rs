@@ -6,9 +6,24 @@ use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout};
 use zklockbench::gate::Outcome;
 use zklockbench::report::Summary;
+use zklockbench::results::read;
 
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
+
+/// Runs it under that name, up to three times if the host was so busy that the generator spoiled the trial.
+fn run_as(bench: &Bench, name: &str, more: &[&str]) -> Output {
+    let arguments = [&["--run-id", name], more].concat();
+    for _ in 0..2 {
+        let output = run(bench, &arguments);
+        let made = bench.path("results").join(name);
+        if read(&made).unwrap().trials.iter().all(|trial| trial.health.invalid.is_none()) {
+            return output;
+        }
+        std::fs::remove_dir_all(made).unwrap();
+    }
+    run(bench, &arguments)
+}
 
 fn run(bench: &Bench, more: &[&str]) -> Output {
     let scenario = bench.scenario(SCENARIO);
@@ -27,18 +42,18 @@ fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
 #[test]
 fn a_run_exits_with_what_its_gates_came_to() {
     let bench = Bench::new();
-    let passes = run(&bench, &["--run-id", "passes", "--gate", "requests_per_acquisition <= 20"]);
+    let passes = run_as(&bench, "passes", &["--gate", "requests_per_acquisition <= 20"]);
     assert_eq!(passes.status.code(), Some(0), "{}", stderr(&passes));
     let said = stdout(&passes);
     assert!(said.contains("passed   nobody else: violations == 0") && !said.contains("FAILED"), "{said}");
     assert_eq!(gates(&bench, "passes").len(), 3);
     // One that must fail
-    let fails = run(&bench, &["--run-id", "fails", "--gate", "throughput > 1000000/s"]);
+    let fails = run_as(&bench, "fails", &["--gate", "throughput > 1000000/s"]);
     assert_eq!(fails.status.code(), Some(1), "{}", stderr(&fails));
     assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
     assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     // One that cannot be decided: 60 waits have no such percentile
-    let unknown = run(&bench, &["--run-id", "unknown", "--gate", "wait.p99.9 < 1s"]);
+    let unknown = run_as(&bench, "unknown", &["--gate", "wait.p99.9 < 1s"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", stderr(&unknown));
     assert!(stdout(&unknown).contains("60 samples, but needs 10000"), "{}", stdout(&unknown));
     // The store, and a run that is compared with it: a single repetition shows nothing
@@ -53,7 +68,7 @@ fn a_run_exits_with_what_its_gates_came_to() {
     assert_eq!(trend.status.code(), Some(0), "{}", stderr(&trend));
     assert!(stdout(&trend).contains("wait.p50 over 2 runs"), "{}", stdout(&trend));
     assert!(std::fs::read_to_string(bench.path("trend.svg")).unwrap().contains("def456"));
-    let compared = run(&bench, &["--run-id", "compared", "--baseline", "baselines"]);
+    let compared = run_as(&bench, "compared", &["--baseline", "baselines"]);
     assert_eq!(compared.status.code(), Some(4), "{}{}", stdout(&compared), stderr(&compared));
     let said = stdout(&compared);
     assert!(said.contains("Against the baseline:") && said.contains(Outcome::NO_REGRESSION), "{said}");

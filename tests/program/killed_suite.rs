@@ -6,7 +6,7 @@
 
 #![cfg(target_os = "linux")] // /proc; and elsewhere servers do outlive a killed suite
 
-use crate::support::ensemble;
+use crate::support::{depth, ensemble};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -187,6 +187,7 @@ fn of_runs_killed_on_an_ensemble_that_stays_the_nodes_go_with_their_sessions_and
     let connect = ensemble::place_on_shared();
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
+    let kinds = &kinds[..depth::of(4, kinds.len())];
     // Given runs at the same time that are killed, each with faults of its own
     let kill = |card: &FaultCard| {
         let bench = Bench::new();

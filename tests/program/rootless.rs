@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout};
+use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 
@@ -94,7 +94,7 @@ fn an_ordinary_user_partitions_servers_and_owns_the_results() {
         return;
     }
     let output = ordinary.run(&["run", "scenario.toml", "--data-dir", "data", "--json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    went_through(&output);
     assert!(stderr(&output).contains("fault `partition shape=minority` took effect"), "{}", stderr(&output));
     assert!(stdout(&output).starts_with('{'), "{}", stdout(&output));
     let results = every_file(&ordinary.bench.results()[0]);

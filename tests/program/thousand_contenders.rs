@@ -4,6 +4,7 @@ use crate::support::ensemble;
 use crate::support::program::{Bench, stderr};
 
 #[test]
+#[ignore = "long: half a minute of both processors"]
 fn they_connect_within_ten_seconds_in_under_300_megabytes_without_an_error() {
     let bench = Bench::new();
     let scenario = bench.scenario(

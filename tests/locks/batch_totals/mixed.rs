@@ -17,7 +17,7 @@ use zklockbench::measure::RequestKind::{
 use zklockbench::record::{Counted, Trial};
 use zklockbench::scenario::TrialSpec;
 
-use crate::support::trials;
+use crate::support::{depth, trials};
 
 /// What a batch comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -214,7 +214,8 @@ async fn batches_of_readers_and_writers(strategy: &str) {
     use Mode::{Read, Write};
     let pairs = [[Write, Read], [Read, Write], [Read, Read]];
     let pairs = pairs.iter().map(|pair| (2, seed_of(strategy, pair)));
-    let each = pairs.chain([(10, 4), (10, 5), (50, 1)]).map(|(contenders, seed)| async move {
+    let larger = depth::of(&[(10, 4), (10, 5)][..], &[(10, 4), (10, 5), (50, 1)]);
+    let each = pairs.chain(larger.iter().copied()).map(|(contenders, seed)| async move {
         let lines = batch(strategy, contenders, seed);
         (order(&lines), trials::run_one(&lines).await)
     });
