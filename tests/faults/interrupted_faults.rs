@@ -1,7 +1,7 @@
 //! However a trial is interrupted, each fault is undone: one in effect, and one that is just being done.
 
 use crate::support::breakable::{self, Breakable};
-use crate::support::trials;
+use crate::support::{depth, trials};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -36,6 +36,14 @@ fn needs_links(capability: Capability) -> bool {
 
 fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
+}
+
+/// What takes long enough to be interrupted in the middle: an election, or several starts.
+const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
+
+/// These kinds of what is done to servers; with --long all.
+fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
+    kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
 
 /// What became of the only fault of a trial that was interrupted.
@@ -109,7 +117,8 @@ async fn a_fault_of_contenders_in_effect_is_undone_when_the_run_is_interrupted()
 
 #[tokio::test]
 async fn a_fault_of_servers_in_effect_is_undone_when_the_run_is_interrupted() {
-    on_two_ensembles(kinds(needs_servers), async |local, card| interrupt_in_effect(local, card).await).await;
+    let kinds = in_turn(|card| !TAKES_LONG.contains(&card.name));
+    on_two_ensembles(kinds, async |local, card| interrupt_in_effect(local, card).await).await;
 }
 
 #[tokio::test]
@@ -120,11 +129,10 @@ async fn a_fault_that_is_just_being_done_to_servers_is_undone_as_well() {
             in_the_middle.borrow_mut().push(card.name);
         }
     };
-    on_two_ensembles(kinds(needs_servers), interrupt).await;
+    on_two_ensembles(in_turn(|card| TAKES_LONG.contains(&card.name)), interrupt).await;
     let in_the_middle = in_the_middle.into_inner();
     println!("interrupted in the middle: {in_the_middle:?}");
-    // These take long enough: an election, or several starts.
-    for kind in ["kill", "rolling-restart", "lose-majority"] {
+    for kind in TAKES_LONG {
         assert!(in_the_middle.contains(&kind), "{in_the_middle:?}");
     }
 }
