@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
+use super::ab::args::AbArgs;
 use super::outputs::Outputs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
-use crate::compare::Limits;
-use crate::error::Error;
+use super::shared_args::PlaceArgs;
+pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
 use crate::measure::Figure;
 use crate::units::parse_duration;
-use crate::zk::{Access, Secret, TlsFiles};
 
 /// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
 #[derive(Debug, Parser)]
@@ -204,160 +204,12 @@ pub struct BaselineTrendArgs {
 /// Where baselines are kept unless something else is said.
 const BASELINES: &str = "baselines";
 
-/// What `compare` and `ab` compare, and how strictly.
-#[derive(Debug, Args)]
-pub struct Judging {
-    /// Compare this figure, e.g. throughput or wait.p99; can be given several times [default: what is usual for the load]
-    #[arg(long = "figure", value_name = "FIGURE")]
-    pub figures: Vec<Figure>,
-    /// The smallest difference that matters
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
-    pub margin: f64,
-    /// The greatest probability of a false alarm, over all comparisons together
-    #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
-    pub alpha: f64,
-}
-
-impl Judging {
-    /// What the verdicts rest on.
-    pub fn limits(&self) -> Limits {
-        Limits { margin: self.margin, alpha: self.alpha }
-    }
-}
-
-/// `ab`.
-#[derive(Debug, Args)]
-pub struct AbArgs {
-    /// The scenario file
-    pub scenario: PathBuf,
-    /// How many blocks to run, each of which is A, B and A again [default: 8, or as many as a verdict takes where more is
-    /// compared]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
-    pub blocks: Option<u32>,
-    /// Go on until every interval reaches at most so far to either side, e.g. 3%
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    pub until: Option<f64>,
-    /// With --until: after how many blocks to stop even so [default: 40, or --blocks where that is more]
-    #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
-    pub blocks_at_most: Option<u32>,
-    /// What is compared, and how strictly.
-    #[command(flatten)]
-    pub judging: Judging,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
-    #[arg(long)]
-    pub fresh: bool,
-    /// Do not warm the servers up, and do not measure their floor: the first blocks are slow
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
-    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
-    #[arg(long)]
-    pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
-    #[arg(long)]
-    pub create_chroot: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
-    /// Where the directory of the comparison is made
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    pub out: PathBuf,
-    /// Print the outcome as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Where ZooKeeper is.
-    #[command(flatten)]
-    pub install: InstallArgs,
-    /// What is A.
-    #[command(flatten)]
-    pub side_a: SideAArgs,
-    /// What is B.
-    #[command(flatten)]
-    pub side_b: SideBArgs,
-    /// Changes to the scenario of both sides.
-    #[command(flatten)]
-    pub overrides: Overrides,
-    /// How to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
-}
-
-/// Nobody waits for more blocks.
-const BLOCKS_MOST: i64 = 500;
-
-/// What one side of `ab` is, where it differs from the other.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SideArgs {
-    /// Keys to set in the scenario.
-    pub set: Vec<String>,
-    /// An existing ensemble.
-    pub connect: Option<String>,
-    /// A Compose file.
-    pub compose: Option<PathBuf>,
-    /// The directory of a ZooKeeper release.
-    pub zookeeper_home: Option<PathBuf>,
-    /// A binary of this suite.
-    pub program: Option<PathBuf>,
-}
-
-/// Makes the options of one side: the same ones under names of their own.
-macro_rules! side {
-    ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal) => {
-        $(#[$of])*
-        #[derive(Debug, Clone, Default, Args)]
-        #[command(next_help_heading = $heading)]
-        pub struct $name {
-            /// Set a key of the scenario, e.g. hold=5ms or 'strategies=["baton"]'
-            #[arg(id = $set, long = $set, value_name = "KEY=VALUE")]
-            pub set: Vec<String>,
-            /// Run against this ensemble
-            #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
-            pub connect: Option<String>,
-            /// Run against servers in containers, brought up from this Compose file
-            #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
-            pub compose: Option<PathBuf>,
-            /// Run against local servers of the ZooKeeper release in this directory
-            #[arg(id = $home, long = $home, value_name = "DIR")]
-            pub zookeeper_home: Option<PathBuf>,
-            /// Run this binary of zklockbench instead of the one that compares
-            #[arg(id = $program, long = $program, value_name = "FILE")]
-            pub program: Option<PathBuf>,
-        }
-
-        impl From<$name> for SideArgs {
-            fn from($name { set, connect, compose, zookeeper_home, program }: $name) -> Self {
-                Self { set, connect, compose, zookeeper_home, program }
-            }
-        }
-    };
-}
-
-side! {
-    /// What is A.
-    SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program"
-}
-side! {
-    /// What is B.
-    SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program"
-}
-
 /// `calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Measure this ensemble instead of a local one
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
-    pub connect: Option<String>,
-    /// Measure servers in containers, brought up from this Compose file and taken down afterwards
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
-    pub compose: Option<PathBuf>,
-    /// Servers of the local ensemble: 1, 3 or 5 [default: 3]
-    #[arg(long, value_name = "N")]
-    pub servers: Option<i64>,
-    /// Below which directory the local servers keep their data
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
+    /// Where to measure.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Measure for a few seconds only: fewer samples, so less certain figures
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
@@ -388,41 +240,6 @@ pub struct CalibrateArgs {
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
-}
-
-/// Identification and encryption.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Access to an existing ensemble")]
-pub struct AccessArgs {
-    /// Digest identity; nodes are then accessible to it alone. Others on this machine see it in the list of processes:
-    /// --auth-file or the variable keeps it from them
-    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
-          value_parser = clap::value_parser!(Secret))]
-    pub auth: Option<Secret>,
-    /// The same, from the first line of a file
-    #[arg(long, value_name = "FILE", conflicts_with = "auth")]
-    pub auth_file: Option<PathBuf>,
-    /// Use TLS, with the system's certificate authorities ($SSL_CERT_FILE or the usual file) unless --tls-ca is given
-    #[arg(long)]
-    pub tls: bool,
-    /// Certificate authority of the servers (PEM); implies --tls
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<PathBuf>,
-    /// Certificate of the client (PEM); implies --tls
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-    /// Key of the client (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
-}
-
-/// Where ZooKeeper is.
-#[derive(Debug, Clone, Args)]
-pub struct InstallArgs {
-    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, else the system's package]
-    // The variable is read where the search is made, so that an error can say which of the two was wrong.
-    #[arg(long, value_name = "DIR")]
-    pub zookeeper_home: Option<PathBuf>,
 }
 
 /// `validate`.
@@ -713,60 +530,11 @@ fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A share such as `3%` or `0.03`, more than nothing and less than all.
-fn share(text: &str) -> Result<f64, String> {
-    let help = "write a share such as 5%";
-    let (digits, unit) =
-        text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |digits| (digits.trim(), 100.0));
-    let share = digits.parse::<f64>().map_err(|_| help)? / unit;
-    if share > 0.0 && share < 1.0 {
-        Ok(share)
-    } else {
-        Err(format!("it lies outside of 0 % to 100 %; {help}"))
-    }
-}
-
-/// A margin in percent, as a share.
-fn margin(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no margin; give a percentage from 0% to 100%, such as 5%");
-    let number = text.strip_suffix('%').ok_or_else(wrong)?;
-    let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
-    if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
-}
-
-/// A probability of error.
-fn alpha(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
-    let alpha: f64 = text.parse().map_err(|_| wrong())?;
-    if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
-}
-
 /// How long may be measured.
 fn budget(text: &str) -> Result<Duration, String> {
     let budget = parse_duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
     if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }
-}
-
-impl AccessArgs {
-    /// Whether any option asks for TLS.
-    pub fn wants_tls(&self) -> bool {
-        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
-    }
-
-    /// Reads the files.
-    ///
-    /// # Errors
-    /// Names what is missing or wrong.
-    pub fn access(&self) -> Result<Access, Error> {
-        let files =
-            TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
-        let digest = match &self.auth_file {
-            Some(file) => Some(Secret::read(file)?),
-            None => self.auth.clone(),
-        };
-        Access::new(digest, self.wants_tls().then_some(&files))
-    }
 }
 
 #[cfg(test)]
@@ -785,28 +553,6 @@ mod tests {
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {
             assert!(budget(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_share_is_written_with_or_without_its_sign() {
-        for text in ["3%", "3 %", "0.03", " 3%"] {
-            assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
-        }
-        for wrong in ["0%", "-1%", "100%", "NaN", "inf", "narrow", "", "%"] {
-            assert!(share(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_margin_is_a_percentage_and_an_error_a_probability() {
-        assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (Ok(0.05), Ok(0.0), Ok(0.025)));
-        for wrong in ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent"] {
-            assert!(margin(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(alpha("0.01"), Ok(0.01));
-        for wrong in ["0", "1", "NaN", "5%", "-0.05"] {
-            assert!(alpha(wrong).is_err(), "{wrong}");
         }
     }
 

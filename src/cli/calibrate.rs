@@ -116,13 +116,7 @@ impl Options {
 fn scenario(args: &CalibrateArgs) -> Result<Scenario, Error> {
     const ANY: &str =
         "name = \"calibration\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
-    let place = Overrides {
-        connect: args.connect.clone(),
-        compose: args.compose.clone(),
-        servers: args.servers,
-        data_dir: args.data_dir.clone(),
-        ..Overrides::default()
-    };
+    let place = Overrides { place: args.place.clone(), ..Overrides::default() };
     let text = place.apply(ANY)?.map_or_else(|| ANY.to_owned(), |(text, _)| text);
     let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
     parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))

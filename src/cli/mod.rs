@@ -15,6 +15,7 @@ mod output;
 mod outputs;
 mod run;
 mod scenario_file;
+mod shared_args;
 mod texts;
 mod torture;
 mod trace_file;

@@ -3,11 +3,12 @@
 //! Changes are made in the file's data, which are then read again as a whole: so every rule that holds for a
 //! file holds for an override, and the results keep the scenario as it was really run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use toml::{Table, Value};
 
+use super::shared_args::PlaceArgs;
 use super::{output, trace_file};
 use crate::catalog::gate::{Known, Mistake, parse as parse_gate};
 use crate::ensemble::External;
@@ -70,7 +71,7 @@ impl ScenarioFile {
     fn check_containers(&self, file: &str, overrides: &Overrides) -> Result<(), Error> {
         let EnsembleChoice::Compose(compose) = &self.parsed.scenario.ensemble else { return Ok(()) };
         let is_set = |text: &String| text.trim_start().starts_with("ensemble");
-        if overrides.compose.is_some() || overrides.set.iter().any(is_set) {
+        if overrides.place.compose.is_some() || overrides.set.iter().any(is_set) {
             return Ok(());
         }
         Err(Error::usage(format!(
@@ -124,18 +125,9 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Changes to the scenario")]
 pub struct Overrides {
-    /// Run against this ensemble instead of a local one
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
-    pub connect: Option<String>,
-    /// Run against servers in containers, brought up from this Compose file and taken down afterwards
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
-    pub compose: Option<PathBuf>,
-    /// Servers of the local ensemble: 1, 3 or 5
-    #[arg(long, value_name = "N")]
-    pub servers: Option<i64>,
-    /// Below which directory the local servers keep their data
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
+    /// Where to run.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Contender counts, e.g. 1,10,100
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub contenders: Vec<i64>,
@@ -169,13 +161,13 @@ impl Overrides {
     /// When a `--set` or a `--connect` cannot be understood.
     pub fn apply(&self, text: &str) -> Result<Option<(String, Vec<String>)>, Error> {
         // Told as what was written, not as a line of a file that nobody has written.
-        self.connect.as_deref().map(External::parse).transpose()?;
+        self.place.connect.as_deref().map(External::parse).transpose()?;
         let changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() {
             return Ok(None);
         }
         let mut table: Table = text.parse().map_err(|error| Error::usage(format!("{error}")))?;
-        if self.connect.is_some() || self.compose.is_some() {
+        if self.place.connect.is_some() || self.place.compose.is_some() {
             table.remove("ensemble");
         }
         let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join(".")));
@@ -215,10 +207,10 @@ impl Overrides {
         let mut change = |path: &str, value: Option<Value>| {
             changes.extend(value.map(|value| (at(path), value)));
         };
-        change("ensemble.connect", self.connect.clone().map(Value::from));
-        change("ensemble.compose", self.compose.as_ref().map(|file| file.display().to_string().into()));
-        change("ensemble.servers", self.servers.map(Value::from));
-        change("ensemble.data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string().into()));
+        change("ensemble.connect", self.place.connect.clone().map(Value::from));
+        change("ensemble.compose", self.place.compose.as_ref().map(|file| file.display().to_string().into()));
+        change("ensemble.servers", self.place.servers.map(Value::from));
+        change("ensemble.data_dir", self.place.data_dir.as_ref().map(|dir| dir.display().to_string().into()));
         change("contenders", (!self.contenders.is_empty()).then(|| self.contenders.clone().into()));
         change("repetitions", self.repetitions.map(Value::from));
         change("duration", self.duration.clone().map(Value::from));
@@ -258,6 +250,10 @@ fn put(table: &mut Table, path: &[String], value: Value) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    fn at(place: PlaceArgs) -> Overrides {
+        Overrides { place, ..Overrides::default() }
+    }
+
     #[test]
     fn without_options_the_text_stays_as_it_is() {
         assert_eq!(Overrides::default().apply("a = 1").unwrap(), None);
@@ -292,22 +288,22 @@ mod tests {
         let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
         assert!(refused.contains("`compose` in a scenario starts nothing"), "{refused}");
         // And when it does, or says something else
-        let named = Overrides { compose: Some("mine.yaml".into()), ..Overrides::default() };
+        let named = at(PlaceArgs { compose: Some("mine.yaml".into()), ..PlaceArgs::default() });
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
-        let connected = Overrides { connect: Some("zk:1".into()), ..Overrides::default() };
+        let connected = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         assert_eq!(read(connected), Ok(EnsembleChoice::Connect("zk:1".into())));
     }
 
     #[test]
     fn a_connect_string_replaces_the_whole_ensemble() {
-        let overrides = Overrides { connect: Some("zk:1".into()), ..Overrides::default() };
+        let overrides = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         let (text, _) = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
         assert!(!text.contains("servers") && text.contains("zk:1"), "{text}");
     }
 
     #[test]
     fn a_connect_string_that_cannot_be_is_told_by_its_option() {
-        let overrides = Overrides { connect: Some("zk:1/../b".into()), ..Overrides::default() };
+        let overrides = at(PlaceArgs { connect: Some("zk:1/../b".into()), ..PlaceArgs::default() });
         let told = overrides.apply("").unwrap_err().to_string();
         assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");
     }

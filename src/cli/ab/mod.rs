@@ -3,6 +3,7 @@
 //! Every run is a process of its own, told what `run` would be told by hand, so that binaries can be compared as well as
 //! parameters, and every run leaves an ordinary directory.
 
+pub mod args;
 mod child;
 mod place;
 mod questions;
@@ -17,7 +18,7 @@ use clap::Parser;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{AbArgs, Cli, Command, RunArgs};
+use super::args::{Cli, Command, RunArgs};
 use super::output;
 use super::run::{host, tool_commit};
 use crate::ab::{
@@ -33,6 +34,7 @@ use crate::scenario::{EnsembleChoice, Plan};
 use crate::stats::SignedRank;
 use crate::units::{counted, format_duration, number};
 use crate::verdict::Verdict;
+use args::AbArgs;
 use child::Ended;
 use place::Place;
 use questions::questions;

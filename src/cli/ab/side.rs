@@ -7,12 +7,13 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use crate::ab::{Matrix, Turn};
-use crate::cli::args::{AbArgs, SideArgs};
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::error::Error;
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::units::shown;
+
+use super::args::{AbArgs, SideArgs};
 
 /// Keys that the comparison decides by itself, and why.
 const DECIDED: [(&str, &str); 4] = [
@@ -167,10 +168,10 @@ impl Side {
 fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides, Error> {
     let mut all = common.clone();
     if own.connect.is_some() || own.compose.is_some() {
-        (all.servers, all.data_dir) = (None, None);
+        (all.place.servers, all.place.data_dir) = (None, None);
     }
     if own.connect.is_some() || own.compose.is_some() || own.zookeeper_home.is_some() {
-        (all.connect, all.compose) = (own.connect.clone(), own.compose.clone());
+        (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
         all.set.push(assignment(turn, text)?);
@@ -259,6 +260,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::shared_args::PlaceArgs;
 
     fn own(set: &[&str]) -> SideArgs {
         SideArgs { set: set.iter().map(|&text| text.into()).collect(), ..SideArgs::default() }
@@ -304,12 +306,13 @@ mod tests {
 
     #[test]
     fn where_one_side_runs_replaces_where_both_do() {
-        let common = Overrides { connect: Some("zk1:2181".into()), servers: Some(5), ..Overrides::default() };
+        let place = PlaceArgs { connect: Some("zk1:2181".into()), servers: Some(5), ..PlaceArgs::default() };
+        let common = Overrides { place, ..Overrides::default() };
         let elsewhere = SideArgs { connect: Some("zk2:2181".into()), ..SideArgs::default() };
         let all = overrides(Turn::B, &common, &elsewhere).unwrap();
-        assert_eq!((all.connect.as_deref(), all.servers), (Some("zk2:2181"), None));
+        assert_eq!((all.place.connect.as_deref(), all.place.servers), (Some("zk2:2181"), None));
         let all = overrides(Turn::A, &common, &own(&["hold=5ms"])).unwrap();
-        assert_eq!(all.connect.as_deref(), Some("zk1:2181"));
+        assert_eq!(all.place.connect.as_deref(), Some("zk1:2181"));
     }
 
     #[tokio::test]

@@ -1,0 +1,154 @@
+//! What `ab` is told: how many blocks, and what its sides are.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::scenario_file::Overrides;
+use crate::cli::shared_args::{AccessArgs, InstallArgs, Judging};
+
+/// `ab`.
+#[derive(Debug, Args)]
+pub struct AbArgs {
+    /// The scenario file
+    pub scenario: PathBuf,
+    /// How many blocks to run, each of which is A, B and A again [default: 8, or as many as a verdict takes where more is
+    /// compared]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
+    pub blocks: Option<u32>,
+    /// Go on until every interval reaches at most so far to either side, e.g. 3%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub until: Option<f64>,
+    /// With --until: after how many blocks to stop even so [default: 40, or --blocks where that is more]
+    #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
+    pub blocks_at_most: Option<u32>,
+    /// What is compared, and how strictly.
+    #[command(flatten)]
+    pub judging: Judging,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not warm the servers up, and do not measure their floor: the first blocks are slow
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where the directory of the comparison is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print the outcome as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it runs; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// What is A.
+    #[command(flatten)]
+    pub side_a: SideAArgs,
+    /// What is B.
+    #[command(flatten)]
+    pub side_b: SideBArgs,
+    /// Changes to the scenario of both sides.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// Nobody waits for more blocks.
+const BLOCKS_MOST: i64 = 500;
+
+/// What one side of `ab` is, where it differs from the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SideArgs {
+    /// Keys to set in the scenario.
+    pub set: Vec<String>,
+    /// An existing ensemble.
+    pub connect: Option<String>,
+    /// A Compose file.
+    pub compose: Option<PathBuf>,
+    /// The directory of a ZooKeeper release.
+    pub zookeeper_home: Option<PathBuf>,
+    /// A binary of this suite.
+    pub program: Option<PathBuf>,
+}
+
+/// Makes the options of one side: the same ones under names of their own.
+macro_rules! side {
+    ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal) => {
+        $(#[$of])*
+        #[derive(Debug, Clone, Default, Args)]
+        #[command(next_help_heading = $heading)]
+        pub struct $name {
+            /// Set a key of the scenario, e.g. hold=5ms or 'strategies=["baton"]'
+            #[arg(id = $set, long = $set, value_name = "KEY=VALUE")]
+            pub set: Vec<String>,
+            /// Run against this ensemble
+            #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
+            pub connect: Option<String>,
+            /// Run against servers in containers, brought up from this Compose file
+            #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
+            pub compose: Option<PathBuf>,
+            /// Run against local servers of the ZooKeeper release in this directory
+            #[arg(id = $home, long = $home, value_name = "DIR")]
+            pub zookeeper_home: Option<PathBuf>,
+            /// Run this binary of zklockbench instead of the one that compares
+            #[arg(id = $program, long = $program, value_name = "FILE")]
+            pub program: Option<PathBuf>,
+        }
+
+        impl From<$name> for SideArgs {
+            fn from($name { set, connect, compose, zookeeper_home, program }: $name) -> Self {
+                Self { set, connect, compose, zookeeper_home, program }
+            }
+        }
+    };
+}
+
+side! {
+    /// What is A.
+    SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program"
+}
+side! {
+    /// What is B.
+    SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program"
+}
+
+/// A share such as `3%` or `0.03`, more than nothing and less than all.
+fn share(text: &str) -> Result<f64, String> {
+    let help = "write a share such as 5%";
+    let (digits, unit) =
+        text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |digits| (digits.trim(), 100.0));
+    let share = digits.parse::<f64>().map_err(|_| help)? / unit;
+    if share > 0.0 && share < 1.0 {
+        Ok(share)
+    } else {
+        Err(format!("it lies outside of 0 % to 100 %; {help}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_written_with_or_without_its_sign() {
+        for text in ["3%", "3 %", "0.03", " 3%"] {
+            assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
+        }
+        for wrong in ["0%", "-1%", "100%", "NaN", "inf", "narrow", "", "%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Options that several commands have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::compare::Limits;
+use crate::error::Error;
+use crate::measure::Figure;
+use crate::zk::{Access, Secret, TlsFiles};
+
+/// What `compare` and `ab` compare, and how strictly.
+#[derive(Debug, Args)]
+pub struct Judging {
+    /// Compare this figure, e.g. throughput or wait.p99; can be given several times [default: what is usual for the load]
+    #[arg(long = "figure", value_name = "FIGURE")]
+    pub figures: Vec<Figure>,
+    /// The smallest difference that matters
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
+    pub margin: f64,
+    /// The greatest probability of a false alarm, over all comparisons together
+    #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
+    pub alpha: f64,
+}
+
+impl Judging {
+    /// What the verdicts rest on.
+    pub fn limits(&self) -> Limits {
+        Limits { margin: self.margin, alpha: self.alpha }
+    }
+}
+
+/// Options that say which ensemble it is.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PlaceArgs {
+    /// Run against this ensemble instead of a local one
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
+    pub connect: Option<String>,
+    /// Run against servers in containers, brought up from this Compose file and taken down afterwards
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
+    pub compose: Option<PathBuf>,
+    /// Servers of the local ensemble: 1, 3 or 5
+    #[arg(long, value_name = "N")]
+    pub servers: Option<i64>,
+    /// Below which directory the local servers keep their data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Where ZooKeeper is.
+#[derive(Debug, Clone, Args)]
+pub struct InstallArgs {
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, else the system's package]
+    // The variable is read where the search is made, so that an error can say which of the two was wrong.
+    #[arg(long, value_name = "DIR")]
+    pub zookeeper_home: Option<PathBuf>,
+}
+
+/// Identification and encryption.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Access to an existing ensemble")]
+pub struct AccessArgs {
+    /// Digest identity; nodes are then accessible to it alone. Others on this machine see it in the list of processes:
+    /// --auth-file or the variable keeps it from them
+    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
+          value_parser = clap::value_parser!(Secret))]
+    pub auth: Option<Secret>,
+    /// The same, from the first line of a file
+    #[arg(long, value_name = "FILE", conflicts_with = "auth")]
+    pub auth_file: Option<PathBuf>,
+    /// Use TLS, with the system's certificate authorities ($SSL_CERT_FILE or the usual file) unless --tls-ca is given
+    #[arg(long)]
+    pub tls: bool,
+    /// Certificate authority of the servers (PEM); implies --tls
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate of the client (PEM); implies --tls
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the client (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+impl AccessArgs {
+    /// Whether any option asks for TLS.
+    pub fn wants_tls(&self) -> bool {
+        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Names what is missing or wrong.
+    pub fn access(&self) -> Result<Access, Error> {
+        let files =
+            TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
+        let digest = match &self.auth_file {
+            Some(file) => Some(Secret::read(file)?),
+            None => self.auth.clone(),
+        };
+        Access::new(digest, self.wants_tls().then_some(&files))
+    }
+}
+
+/// A margin in percent, as a share.
+fn margin(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no margin; give a percentage from 0% to 100%, such as 5%");
+    let number = text.strip_suffix('%').ok_or_else(wrong)?;
+    let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
+}
+
+/// A probability of error.
+fn alpha(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
+    let alpha: f64 = text.parse().map_err(|_| wrong())?;
+    if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_a_percentage_and_an_error_a_probability() {
+        assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (Ok(0.05), Ok(0.0), Ok(0.025)));
+        for wrong in ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent"] {
+            assert!(margin(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(alpha("0.01"), Ok(0.01));
+        for wrong in ["0", "1", "NaN", "5%", "-0.05"] {
+            assert!(alpha(wrong).is_err(), "{wrong}");
+        }
+    }
+}
