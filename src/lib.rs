@@ -39,6 +39,9 @@ pub mod run;
 pub mod ab;
 pub mod compare;
 pub mod gate;
+pub mod model;
+pub mod plan;
+pub mod queueing;
 pub mod report;
 pub mod stats;
 // Layer 8: the door.

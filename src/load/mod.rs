@@ -17,7 +17,7 @@ mod pace;
 mod progress;
 mod recorder;
 mod scene;
-mod schedule;
+pub mod schedule;
 mod series;
 mod shared;
 mod standstill;

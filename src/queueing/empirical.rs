@@ -1,0 +1,151 @@
+//! A distribution as it was measured: nothing is assumed of its shape.
+
+use rand::Rng;
+
+use crate::measure::Histogram;
+
+/// How many cells the table has that says where a search begins.
+const GUIDES: usize = 1_024;
+
+/// Times to draw from, each as often as it was measured. In microseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Empirical {
+    values: Vec<f64>,
+    /// Of each value, the share of all that is at most as large.
+    below: Vec<f64>,
+    /// Of each cell of equal probability, the first value that may lie in it.
+    guide: Vec<u32>,
+    mean: f64,
+    square: f64,
+}
+
+impl Empirical {
+    /// Of the samples of a histogram; `None` of an empty one.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let weighted: Vec<(f64, f64)> = histogram
+            .iter_recorded()
+            .map(|step| {
+                // The end of a bucket: the middle is closer to what was recorded.
+                let value = histogram.median_equivalent(step.value_iterated_to());
+                (value as f64, step.count_at_value() as f64)
+            })
+            .collect();
+        Self::weighted(&weighted)
+    }
+
+    /// Of single values, all equally probable; `None` of none.
+    #[must_use]
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self::weighted(&sorted.into_iter().map(|value| (value, 1.0)).collect::<Vec<_>>())
+    }
+
+    /// Always the same.
+    #[must_use]
+    pub fn fixed(value: f64) -> Self {
+        Self { values: vec![value], below: vec![1.0], guide: vec![0; GUIDES], mean: value, square: value * value }
+    }
+
+    /// Of values in rising order, each with its weight.
+    fn weighted(weighted: &[(f64, f64)]) -> Option<Self> {
+        let all: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+        if all <= 0.0 {
+            return None;
+        }
+        let moment = |power: i32| weighted.iter().map(|(value, weight)| value.powi(power) * weight).sum::<f64>() / all;
+        let mut so_far = 0.0;
+        let below: Vec<f64> = weighted
+            .iter()
+            .map(|(_, weight)| {
+                so_far += weight;
+                so_far / all
+            })
+            .collect();
+        let mut at = 0;
+        let guide = (0..GUIDES).map(|cell| {
+            while at + 1 < below.len() && below[at] <= cell as f64 / GUIDES as f64 {
+                at += 1;
+            }
+            u32::try_from(at).unwrap_or(u32::MAX)
+        });
+        Some(Self {
+            guide: guide.collect(),
+            values: weighted.iter().map(|(value, _)| *value).collect(),
+            below,
+            mean: moment(1),
+            square: moment(2),
+        })
+    }
+
+    /// The mean.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The second moment: the mean of the squares.
+    #[must_use]
+    pub fn square(&self) -> f64 {
+        self.square
+    }
+
+    /// Draws one.
+    pub fn draw(&self, rng: &mut impl Rng) -> f64 {
+        self.at(rng.random::<f64>())
+    }
+
+    /// The value below which that share lies.
+    #[must_use]
+    pub fn at(&self, share: f64) -> f64 {
+        let cell = ((share * GUIDES as f64) as usize).min(GUIDES - 1);
+        let mut at = self.guide[cell] as usize;
+        while at + 1 < self.values.len() && self.below[at] <= share {
+            at += 1;
+        }
+        self.values[at]
+    }
+
+    /// The same times, each so many times as long.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            values: self.values.iter().map(|value| value * factor).collect(),
+            below: self.below.clone(),
+            guide: self.guide.clone(),
+            mean: self.mean * factor,
+            square: self.square * factor * factor,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::measure::new_histogram;
+
+    #[test]
+    fn what_is_drawn_has_the_moments_and_the_tail_of_what_was_measured() {
+        let mut measured = new_histogram();
+        (0..990).for_each(|_| measured.record(100).unwrap());
+        (0..10).for_each(|_| measured.record(9_000).unwrap());
+        let drawn_from = Empirical::of(&measured).unwrap();
+        assert!((drawn_from.mean() - 189.0).abs() < 1.0, "{}", drawn_from.mean());
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let drawn: Vec<f64> = (0..100_000).map(|_| drawn_from.draw(&mut rng)).collect();
+        let slow = drawn.iter().filter(|value| **value > 8_000.0).count();
+        assert!((900..1_100).contains(&slow), "{slow}");
+        assert_eq!((drawn_from.at(0.0), drawn_from.at(0.98)), (100.0, 100.0));
+        assert!(drawn_from.at(0.9999) > 8_900.0);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_distribution() {
+        assert_eq!(Empirical::of(&new_histogram()), None);
+        assert_eq!(Empirical::of_values(&[]), None);
+    }
+}

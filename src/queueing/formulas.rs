@@ -1,0 +1,78 @@
+//! Closed formulas, each exact for what its name says and for nothing else. Times and rates are in any one unit and its
+//! inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
+
+/// The mean wait before service where arrivals are Poisson and services are exponential (M/M/1); `None` where the queue
+/// grows without end.
+#[must_use]
+pub fn mm1(rate: f64, service: f64) -> Option<f64> {
+    mg1(rate, service, 2.0 * service * service)
+}
+
+/// The same where every service takes equally long (M/D/1).
+#[must_use]
+pub fn md1(rate: f64, service: f64) -> Option<f64> {
+    mg1(rate, service, service * service)
+}
+
+/// The same for any services, of that mean and that mean square: Pollaczek and Khinchine (M/G/1).
+#[must_use]
+pub fn mg1(rate: f64, service: f64, square: f64) -> Option<f64> {
+    let utilisation = rate * service;
+    (utilisation < 1.0).then(|| rate * square / (2.0 * (1.0 - utilisation)))
+}
+
+/// The quantile of the wait before service of M/M/1; 0 where the server is idle more often than that.
+#[must_use]
+pub fn mm1_quantile(rate: f64, service: f64, quantile: f64) -> Option<f64> {
+    let utilisation = rate * service;
+    (utilisation < 1.0)
+        .then(|| (service * (utilisation / (1.0 - quantile)).ln() / (1.0 - utilisation)).max(0.0))
+}
+
+/// What becomes of clients that come back again and again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Repairman {
+    /// From asking to the end of the service, on average.
+    pub response: f64,
+    /// Services in a unit of time.
+    pub throughput: f64,
+}
+
+/// So many clients that think, ask one server, are served, and think again, all of exponential lengths (the machine
+/// repairman), by exact mean value analysis.
+#[must_use]
+pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman {
+    let mut queue = 0.0;
+    let mut found = Repairman { response: service, throughput: 0.0 };
+    for count in 1..=clients {
+        let response = service * (1.0 + queue);
+        let throughput = count as f64 / (response + think);
+        queue = throughput * response;
+        found = Repairman { response, throughput };
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_those_of_the_textbooks() {
+        let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
+        close(mm1(0.9, 1.0).unwrap(), 9.0);
+        close(md1(0.9, 1.0).unwrap(), 4.5);
+        close(mg1(0.8, 1.0, 1.25).unwrap(), 2.5);
+        close(mm1_quantile(0.9, 1.0, 0.99).unwrap(), 45.0);
+        assert_eq!((mm1(1.0, 1.0), mm1_quantile(0.005, 1.0, 0.99)), (None, Some(0.0)));
+    }
+
+    #[test]
+    fn clients_that_come_back_saturate_the_server_and_no_more() {
+        for (clients, response, throughput) in [(5, 1.52, 0.475), (10, 3.02, 0.832), (20, 11.0, 0.999)] {
+            let found = machine_repairman(clients, 9.0, 1.0);
+            assert!((found.response / response - 1.0).abs() < 0.01, "{found:?}");
+            assert!((found.throughput / throughput - 1.0).abs() < 0.01, "{found:?}");
+        }
+    }
+}

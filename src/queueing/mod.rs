@@ -1,0 +1,11 @@
+//! Locks as servers: a simulation that draws from measured times, and the formulas that it is checked against.
+//!
+//! A lock serves one client at a time; a service is the hold and the handoff to whoever is next. A lock that nobody
+//! waits for is entered by an uncontended acquire instead, which takes another time. Times are microseconds.
+
+mod empirical;
+pub mod formulas;
+mod simulator;
+
+pub use empirical::Empirical;
+pub use simulator::{Arrival, Closed, Handoff, Locks, Open, Order, Outcome, closed, open};

@@ -1,0 +1,445 @@
+//! Locks with their clients, event by event: who comes when, who waits, who is next, and what each step takes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rand::Rng;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::Empirical;
+
+/// In which order those who wait get the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they came.
+    Fifo,
+    /// In any: whoever looks first. Somebody who comes while nobody holds may get it before those who wait.
+    Unordered,
+}
+
+/// How long it takes from a release call to the next holder's entry, where somebody waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handoff {
+    /// Around its mean, which is 1.
+    pub shape: Empirical,
+    /// The mean where one waits.
+    pub first: f64,
+    /// How much longer for each further one that waits.
+    pub each_more: f64,
+}
+
+impl Handoff {
+    /// One whose length does not depend on how many wait.
+    #[must_use]
+    pub fn of(times: &Empirical) -> Self {
+        let mean = times.mean();
+        let shape = if mean > 0.0 { times.scaled(1.0 / mean) } else { Empirical::fixed(0.0) };
+        Self { shape, first: mean, each_more: 0.0 }
+    }
+
+    /// The mean where so many wait.
+    #[must_use]
+    pub fn mean(&self, waiting: f64) -> f64 {
+        (self.first + self.each_more * (waiting - 1.0).max(0.0)).max(0.0)
+    }
+
+    fn draw(&self, waiting: usize, rng: &mut ChaCha8Rng) -> f64 {
+        self.mean(waiting as f64) * self.shape.draw(rng)
+    }
+}
+
+/// Equal locks, and what each step of one takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Locks {
+    /// How many.
+    pub count: usize,
+    /// Who is next.
+    pub order: Order,
+    /// From asking for a lock that nobody has to entering it.
+    pub uncontended: Empirical,
+    /// From a release to the next entry, where somebody waits.
+    pub handoff: Handoff,
+    /// From the release call to its return: until then the session is not free.
+    pub release: Empirical,
+    /// How much longer than meant a lock is held.
+    pub overshoot: Empirical,
+    /// How late whoever comes asks. Where others hold and wait already it delays nobody.
+    pub late: Empirical,
+}
+
+/// Somebody who comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arrival {
+    /// When.
+    pub at: f64,
+    /// Which lock it asks for, counted from 0.
+    pub lock: usize,
+    /// How long it means to hold.
+    pub hold: f64,
+}
+
+/// Arrivals that come when they come.
+#[derive(Debug, Clone, Copy)]
+pub struct Open<'a> {
+    /// All of them, by their time.
+    pub arrivals: &'a [Arrival],
+    /// How many can be served or wait at the same time; the others wait until a session is free.
+    pub sessions: usize,
+    /// From when on waits count.
+    pub from: f64,
+    /// Until when.
+    pub to: f64,
+}
+
+/// Clients each of whom comes back some time after its release. The clients share the locks evenly, each its own for good.
+#[derive(Debug, Clone, Copy)]
+pub struct Closed<'a> {
+    /// How many clients.
+    pub clients: usize,
+    /// For how long each stays away.
+    pub think: &'a Empirical,
+    /// How long each means to hold.
+    pub hold: &'a Empirical,
+    /// How many acquisitions to simulate.
+    pub acquisitions: usize,
+    /// How many of them come before any count.
+    pub warm_up: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// Every wait that counts, from coming to entering, in the order of coming.
+    pub waits: Vec<f64>,
+    /// Entries within the time that counts.
+    pub entries: usize,
+    /// How long that time was.
+    pub lasted: f64,
+    /// Of it, for how long a lock was held or handed over, over all locks.
+    pub busy: f64,
+    /// The most sessions in use at the same time.
+    pub sessions: usize,
+    /// Arrivals that found no free session.
+    pub starved: usize,
+    /// How many entries were handed over.
+    pub handoffs: usize,
+}
+
+impl Outcome {
+    /// The quantile of the waits; `None` where nobody came.
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> Option<f64> {
+        let mut waits = self.waits.clone();
+        let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
+        (!waits.is_empty()).then(|| *waits.select_nth_unstable_by(at, f64::total_cmp).1)
+    }
+
+    /// The mean wait; `None` where nobody came.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
+    }
+
+    /// Entries in a unit of time.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
+    }
+
+    /// How many wait at a time, on average: Little's law.
+    #[must_use]
+    pub fn waiting(&self) -> f64 {
+        self.throughput() * self.mean().unwrap_or(0.0)
+    }
+}
+
+/// Simulates arrivals until the last of them has been served.
+#[must_use]
+pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
+    let mut world = World::new(locks, load.sessions, seed);
+    world.window = (load.from, load.to);
+    world.clients.reserve(load.arrivals.len());
+    let mut coming = load.arrivals.iter().peekable();
+    loop {
+        let next = world.events.peek().map_or(f64::INFINITY, |Reverse(event)| event.at);
+        match coming.peek() {
+            Some(arrival) if arrival.at <= next => {
+                let arrival = **arrival;
+                coming.next();
+                world.comes(Client { due: arrival.at, lock: arrival.lock % locks.count, hold: arrival.hold }, arrival.at);
+            }
+            _ if !world.step() => break,
+            _ => {}
+        }
+    }
+    world.outcome.lasted = load.to - load.from;
+    world.finish(|client| client.due >= load.from && client.due < load.to)
+}
+
+/// Simulates clients that come back.
+#[must_use]
+pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
+    let mut world = World::new(locks, load.clients, seed);
+    let mut thinking = BinaryHeap::new();
+    for client in 0..load.clients {
+        let at = load.think.draw(&mut world.rng);
+        thinking.push(Reverse(Event { at, what: What::Frees(client) }));
+    }
+    let mut began = None;
+    let mut now = 0.0;
+    while world.outcome.waits.len() < load.acquisitions {
+        let coming = thinking.peek().map_or(f64::INFINITY, |Reverse(event)| event.at);
+        let next = world.events.peek().map_or(f64::INFINITY, |Reverse(event)| event.at);
+        now = coming.min(next);
+        if began.is_none() && world.outcome.waits.len() >= load.warm_up {
+            began = Some(now);
+            world.window.0 = now;
+            (world.outcome.entries, world.outcome.busy) = (0, 0.0);
+        }
+        if coming <= next {
+            let Some(Reverse(event)) = thinking.pop() else { break };
+            let What::Frees(who) = event.what else { break };
+            let client = Client { due: event.at, lock: who % locks.count, hold: load.hold.draw(&mut world.rng) };
+            world.who.push(who);
+            world.comes(client, event.at);
+        } else {
+            let freed = world.freed;
+            world.step();
+            if world.freed > freed {
+                let at = now + load.think.draw(&mut world.rng);
+                thinking.push(Reverse(Event { at, what: What::Frees(world.who[world.last_freed]) }));
+            }
+        }
+    }
+    world.outcome.lasted = now - began.unwrap_or(now);
+    let mut outcome = world.outcome;
+    outcome.waits.drain(..load.warm_up.min(outcome.waits.len()));
+    outcome
+}
+
+/// Somebody who has come.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    due: f64,
+    lock: usize,
+    hold: f64,
+}
+
+/// What happens to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
+    Enters { client: usize, number: u32 },
+    /// It calls release.
+    Releases(usize),
+    /// Its session is free.
+    Frees(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    at: f64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.at.total_cmp(&other.at).is_eq()
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.total_cmp(&other.at)
+    }
+}
+
+/// What a lock is doing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// Nobody has it or is about to.
+    Idle,
+    /// Somebody has it, or is about to enter a lock that was idle.
+    Taken,
+    /// It was released, and this waiter will enter at that time.
+    HandedTo { client: usize, enters: f64 },
+}
+
+struct Lock {
+    state: State,
+    /// Grows with each entry that is announced.
+    number: u32,
+    queue: VecDeque<usize>,
+}
+
+struct World<'a> {
+    locks: &'a Locks,
+    lock: Vec<Lock>,
+    events: BinaryHeap<Reverse<Event>>,
+    clients: Vec<Client>,
+    /// Of a closed load: which of its clients each turn was of.
+    who: Vec<usize>,
+    /// Waits by client, of those that have entered.
+    waits: Vec<f64>,
+    backlog: VecDeque<usize>,
+    sessions: usize,
+    in_use: usize,
+    freed: usize,
+    last_freed: usize,
+    window: (f64, f64),
+    rng: ChaCha8Rng,
+    outcome: Outcome,
+}
+
+impl<'a> World<'a> {
+    fn new(locks: &'a Locks, sessions: usize, seed: u64) -> Self {
+        let lock = || Lock { state: State::Idle, number: 0, queue: VecDeque::new() };
+        Self {
+            lock: (0..locks.count).map(|_| lock()).collect(),
+            locks,
+            events: BinaryHeap::new(),
+            clients: Vec::new(),
+            who: Vec::new(),
+            waits: Vec::new(),
+            backlog: VecDeque::new(),
+            sessions,
+            in_use: 0,
+            freed: 0,
+            last_freed: 0,
+            window: (0.0, f64::INFINITY),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn finish(mut self, counts: impl Fn(&Client) -> bool) -> Outcome {
+        let all = self.clients.iter().zip(&self.waits);
+        self.outcome.waits = all.filter(|(client, _)| counts(client)).map(|(_, wait)| *wait).collect();
+        self.outcome
+    }
+
+    /// Somebody comes, and asks at once if a session is free.
+    fn comes(&mut self, client: Client, now: f64) {
+        let number = self.clients.len();
+        self.clients.push(client);
+        self.waits.push(f64::NAN);
+        if self.in_use < self.sessions {
+            self.in_use += 1;
+            self.outcome.sessions = self.outcome.sessions.max(self.in_use);
+            self.asks(number, now);
+        } else {
+            self.outcome.starved += 1;
+            self.backlog.push_back(number);
+        }
+    }
+
+    fn asks(&mut self, client: usize, now: f64) {
+        let at = self.clients[client].lock;
+        match self.lock[at].state {
+            State::Idle => self.enters_soon(client, at, now),
+            State::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
+                let enters_first = self.enters_alone(now);
+                if enters_first < enters {
+                    // It is quicker than those who have not noticed yet that nobody holds.
+                    self.lock[at].queue.push_back(waiter);
+                    self.lock[at].state = State::Taken;
+                    self.announce(client, at, enters_first);
+                } else {
+                    self.lock[at].queue.push_back(client);
+                }
+            }
+            State::Taken | State::HandedTo { .. } => self.lock[at].queue.push_back(client),
+        }
+    }
+
+    fn enters_soon(&mut self, client: usize, at: usize, now: f64) {
+        let enters = self.enters_alone(now);
+        self.lock[at].state = State::Taken;
+        self.announce(client, at, enters);
+    }
+
+    fn enters_alone(&mut self, now: f64) -> f64 {
+        now + self.locks.late.draw(&mut self.rng) + self.locks.uncontended.draw(&mut self.rng)
+    }
+
+    fn announce(&mut self, client: usize, at: usize, enters: f64) {
+        let lock = &mut self.lock[at];
+        lock.number += 1;
+        let what = What::Enters { client, number: lock.number };
+        self.events.push(Reverse(Event { at: enters, what }));
+    }
+
+    /// The next event; false when there is none.
+    fn step(&mut self) -> bool {
+        let Some(Reverse(Event { at: now, what })) = self.events.pop() else { return false };
+        match what {
+            What::Enters { client, number } if self.lock[self.clients[client].lock].number == number => {
+                self.enters(client, now);
+            }
+            What::Enters { .. } => {}
+            What::Releases(client) => self.releases(client, now),
+            What::Frees(client) => {
+                (self.freed, self.last_freed) = (self.freed + 1, client);
+                match self.backlog.pop_front() {
+                    Some(next) => self.asks(next, now),
+                    None => self.in_use -= 1,
+                }
+            }
+        }
+        true
+    }
+
+    fn counts(&self, now: f64) -> bool {
+        now >= self.window.0 && now < self.window.1
+    }
+
+    fn enters(&mut self, client: usize, now: f64) {
+        let Client { due, lock, hold } = self.clients[client];
+        self.waits[client] = now - due;
+        if !self.who.is_empty() {
+            self.outcome.waits.push(now - due);
+        }
+        self.lock[lock].state = State::Taken;
+        let held = hold + self.locks.overshoot.draw(&mut self.rng);
+        if self.counts(now) {
+            self.outcome.entries += 1;
+            self.outcome.busy += held;
+        }
+        self.events.push(Reverse(Event { at: now + held, what: What::Releases(client) }));
+    }
+
+    fn releases(&mut self, client: usize, now: f64) {
+        let free = now + self.locks.release.draw(&mut self.rng);
+        self.events.push(Reverse(Event { at: free, what: What::Frees(client) }));
+        let at = self.clients[client].lock;
+        let waiting = self.lock[at].queue.len();
+        let next = match self.locks.order {
+            Order::Fifo => self.lock[at].queue.pop_front(),
+            Order::Unordered if waiting > 0 => {
+                let lucky = self.rng.random_range(0..waiting);
+                self.lock[at].queue.swap_remove_back(lucky)
+            }
+            Order::Unordered => None,
+        };
+        let Some(next) = next else {
+            self.lock[at].state = State::Idle;
+            return;
+        };
+        let handoff = self.locks.handoff.draw(waiting, &mut self.rng);
+        if self.counts(now) {
+            self.outcome.handoffs += 1;
+            self.outcome.busy += handoff;
+        }
+        self.lock[at].state = State::HandedTo { client: next, enters: now + handoff };
+        self.announce(next, at, now + handoff);
+    }
+}
