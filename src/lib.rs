@@ -41,5 +41,6 @@ pub mod compare;
 pub mod gate;
 pub mod report;
 pub mod stats;
+pub mod sweep;
 // Layer 8: the door.
 pub mod cli;
