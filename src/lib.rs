@@ -44,5 +44,6 @@ pub mod plan;
 pub mod queueing;
 pub mod report;
 pub mod stats;
+pub mod sweep;
 // Layer 8: the door.
 pub mod cli;

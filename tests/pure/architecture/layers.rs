@@ -45,14 +45,16 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("model", &[WORDS, &["results", "stats", "queueing"]]),
     ("plan", &[WORDS, &["scenario", "load::schedule", "results", "stats", "queueing", "model"]]),
     ("ab", &[WORDS, &["results", "stats", "compare"]]),
-    ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate", "model", "plan", "ab"]]),
+    ("sweep", &[WORDS, &["results", "stats"]]),
+    ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate", "model", "plan", "ab", "sweep"]]),
     // Layer 8: the door.
     ("cli", &[WORDS, MEASURING, &["calibrate", "check", "results", "run"], READING]),
     ("main", &[&["cli"]]),
 ];
 
 const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
-const READING: &[&str] = &["stats", "compare", "capacity", "gate", "queueing", "model", "plan", "ab", "report"];
+const READING: &[&str] =
+    &["stats", "compare", "capacity", "gate", "queueing", "model", "plan", "ab", "sweep", "report"];
 
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.

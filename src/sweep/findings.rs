@@ -1,0 +1,174 @@
+//! What a sweep found of each strategy: how much keeps the objective, where the knee is, where it breaks down.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::knee::{Knee, knee};
+use super::next::Ask;
+use super::over::Variable;
+use super::sample::{Sample, State};
+use super::series::{Decision, Series};
+use super::usl::{Opinion, usl};
+
+/// Up to where the objective is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Edge {
+    /// Between two values that were measured.
+    Between {
+        /// The last that keeps it.
+        kept: f64,
+        /// The next that does not.
+        missed: f64,
+        /// Those in between of which neither can be said.
+        undecided: Vec<f64>,
+    },
+    /// All points keep it.
+    AllKept {
+        /// The largest value.
+        up_to: f64,
+    },
+    /// No point keeps it.
+    NoneKept {
+        /// The smallest value.
+        from: f64,
+    },
+    /// It cannot be said.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Where the lock breaks down: the queue grows, trials don't come to their end, or throughput falls to less than half.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Collapse {
+    /// Between two values that were measured.
+    Between {
+        /// The last that held; `None` where the first broke down already.
+        held: Option<f64>,
+        /// The first that did not.
+        broke: f64,
+        /// What happened there.
+        why: String,
+    },
+    /// Nowhere up to that value.
+    NotFound {
+        /// The largest value with a point that counts; `None` where there is none.
+        up_to: Option<f64>,
+        /// The first value from which on the load generator could not keep up.
+        saturated_at: Option<f64>,
+    },
+}
+
+/// What was found of one strategy, at one value of the second variable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Its points.
+    #[serde(flatten)]
+    pub series: Series,
+    /// The objective; `None` where there is none.
+    pub objective: Option<Edge>,
+    /// The knee.
+    pub knee: Knee,
+    /// The collapse.
+    pub collapse: Collapse,
+    /// The Universal Scalability Law; `None` where it does not apply.
+    pub usl: Option<Opinion>,
+}
+
+/// What these samples come to. The law is asked where `with_law`: of contenders of a closed load.
+#[must_use]
+pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Finding> {
+    let all = ask.beside.iter().flat_map(|beside| ask.strategies.iter().map(move |one| (one, *beside)));
+    all.map(|(strategy, beside)| {
+        let series = Series::of(strategy, beside, samples, ask.objective.as_ref());
+        let law = with_law && ask.over.variable == Variable::Contenders;
+        Finding {
+            objective: ask.objective.as_ref().map(|_| edge(&series)),
+            knee: knee(&ask.figure.curve(&series), seed),
+            collapse: collapse(&series),
+            usl: law.then(|| usl(&throughput(&series), seed)),
+            series,
+        }
+    })
+    .collect()
+}
+
+fn throughput(series: &Series) -> Vec<(f64, f64)> {
+    let sound = series.points.iter().filter(|point| point.state == State::Sound);
+    sound.filter_map(|point| Some((point.at.x, point.throughput?.value))).collect()
+}
+
+fn edge(series: &Series) -> Edge {
+    let all: Vec<(f64, Decision)> =
+        series.points.iter().filter_map(|point| Some((point.at.x, point.decision?))).collect();
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        return Edge::Unknown { why: "no point was measured".into() };
+    };
+    let of = |decision| all.iter().filter(move |one| one.1 == decision).map(|one| one.0);
+    let (kept, missed, open): (Vec<f64>, Vec<f64>, Vec<f64>) =
+        (of(Decision::Kept).collect(), of(Decision::Missed).collect(), of(Decision::Undecided).collect());
+    let unknown = |why: &str| Edge::Unknown { why: why.into() };
+    match (kept.as_slice(), missed.as_slice()) {
+        ([], []) => unknown("no point could be decided: more or longer repetitions would tell"),
+        ([.., most], []) if open.iter().all(|x| x < most) => Edge::AllKept { up_to: last.0 },
+        ([], [least, ..]) if open.iter().all(|x| x > least) => Edge::NoneKept { from: first.0 },
+        ([.., most], []) => {
+            let from = open.iter().find(|x| *x > most).copied().unwrap_or(*most);
+            Edge::Unknown { why: format!("kept up to {most}, and undecided from {from} on") }
+        }
+        ([], [least, ..]) => Edge::Unknown { why: format!("missed from {least} on, and undecided below") },
+        ([least_kept, .., most_kept], _) | ([least_kept @ most_kept], _) => {
+            let (least_missed, most_missed) = (missed[0], missed[missed.len() - 1]);
+            let between = |kept: f64, missed: f64| {
+                let (low, high) = (kept.min(missed), kept.max(missed));
+                let undecided = open.iter().copied().filter(|x| low < *x && *x < high).collect();
+                Edge::Between { kept, missed, undecided }
+            };
+            if least_missed > *least_kept {
+                // The first that misses ends it, whatever luck keeps it above.
+                let below = kept.iter().copied().filter(|x| *x < least_missed).fold(*least_kept, f64::max);
+                between(below, least_missed)
+            } else if most_missed < *most_kept {
+                let above = kept.iter().copied().filter(|x| *x > most_missed).fold(*most_kept, f64::min);
+                between(above, most_missed)
+            } else {
+                unknown("it is kept between values that miss it")
+            }
+        }
+    }
+}
+
+/// To which share of its best throughput must have fallen for that to be a collapse.
+const COLLAPSED: f64 = 0.5;
+
+fn collapse(series: &Series) -> Collapse {
+    let held = |below: f64| {
+        let sound = series.points.iter().filter(|point| point.state == State::Sound && point.at.x < below);
+        sound.map(|point| point.at.x).next_back()
+    };
+    if let Some(dead) = series.points.iter().find(|point| point.is_dead()) {
+        let why = dead.why.clone().unwrap_or_else(|| dead.state.word().to_owned());
+        return Collapse::Between { held: held(dead.at.x), broke: dead.at.x, why };
+    }
+    let sound: Vec<(f64, super::estimate::Interval)> = series
+        .points
+        .iter()
+        .filter(|point| point.state == State::Sound)
+        .filter_map(|point| Some((point.at.x, point.throughput?)))
+        .collect();
+    let (mut best, mut best_at) = (0.0, 0.0);
+    for (x, found) in &sound {
+        if found.low.unwrap_or(0.0) > best {
+            (best, best_at) = (found.low.unwrap_or(0.0), *x);
+        }
+        if found.high.is_some_and(|high| high < COLLAPSED * best) {
+            let why = format!("throughput is less than half of that at {best_at}");
+            return Collapse::Between { held: held(*x), broke: *x, why };
+        }
+    }
+    let saturated = series.points.iter().find(|point| point.is_last() && point.state == State::Saturated);
+    Collapse::NotFound { up_to: held(f64::INFINITY), saturated_at: saturated.map(|point| point.at.x) }
+}
