@@ -41,6 +41,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("compare", &[WORDS, &["results", "stats"]]),
     ("capacity", &[WORDS, &["results", "stats"]]),
     ("gate", &[WORDS, &["results", "stats", "compare"]]),
+    ("articles", &[WORDS, &["scenario", "results"]]),
     ("ab", &[WORDS, &["results", "stats", "compare"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate", "ab"]]),
     // Layer 8: the door.
@@ -49,7 +50,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
 ];
 
 const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
-const READING: &[&str] = &["stats", "compare", "capacity", "gate", "ab", "report"];
+const READING: &[&str] = &["stats", "compare", "capacity", "gate", "articles", "ab", "report"];
 
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.
