@@ -37,6 +37,7 @@ pub mod results;
 pub mod run;
 // Layer 7: reading.
 pub mod ab;
+pub mod articles;
 pub mod compare;
 pub mod gate;
 pub mod model;

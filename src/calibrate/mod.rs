@@ -6,6 +6,7 @@
 //! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
 
 mod alone;
+mod behaviour;
 mod crew;
 mod handoff;
 mod nodes;
@@ -24,7 +25,7 @@ pub use saturation::{IN_FLIGHT, SESSIONS};
 use crate::clock;
 use crate::error::Error;
 use crate::measure::{Histogram, new_histogram};
-use crate::record::{Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
+use crate::record::{Behaviour, Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
 use crate::zk::{admin, reactor};
 use alone::Alone;
 use crew::Crew;
@@ -97,6 +98,21 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     }
     let missing = (!left_out.is_empty()).then(|| left_out.join("; "));
     Floor { missing, ..floor }
+}
+
+/// Tries what ZooKeeper itself does where articles make claims about it.
+///
+/// # Errors
+/// As [`calibrate`]; what fails beside that is named in what it gives.
+pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour, Error> {
+    let token = stop.clone();
+    let tried = on_a_thread(async move || {
+        let crew = Crew::open(&site, SESSIONS, OPEN_WITHIN).await?;
+        let tried = token.run_until_cancelled(behaviour::try_all(&crew, &site)).await;
+        crew.close().await;
+        Ok(tried)
+    });
+    tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)
 }
 
 /// Measures everything.

@@ -46,6 +46,8 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Say whether a run is slower than another, and how sure that is
     Compare(CompareArgs),
+    /// Say which claims of five articles on ZooKeeper locks hold, by the figures of stored runs
+    Articles(ArticlesArgs),
     /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
     Calibrate(Box<CalibrateArgs>),
     /// Run random locks under random load and random faults, all drawn by a seed
@@ -216,6 +218,9 @@ pub struct CalibrateArgs {
     /// For how long to measure, e.g. 2m; starting and warming up servers comes on top [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
+    /// Also try what ZooKeeper itself does where articles make claims about it, for `articles`; takes half a minute more
+    #[arg(long)]
+    pub behaviour: bool,
     /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
     #[arg(long)]
     pub fresh: bool,
@@ -240,6 +245,23 @@ pub struct CalibrateArgs {
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// `articles`.
+#[derive(Debug, Args)]
+pub struct ArticlesArgs {
+    /// Directories of runs and calibrations, or directories of such; `scripts/articles` makes all that is needed
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Keep the decisions in this file
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
+    /// Write the page on the claims, as docs/articles.md is, into this file
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `validate`.
@@ -490,6 +512,7 @@ impl Command {
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(_) }) => "ensemble status",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(_) }) => "ensemble down",
+            Self::Articles(_) => "articles",
             Self::Clean(_) => "clean",
             Self::Completions(_) => "completions",
             Self::Man => "man",
@@ -507,6 +530,7 @@ impl Command {
             Self::Check(args) => args.json,
             Self::Export(args) => args.json,
             Self::Compare(args) => args.json,
+            Self::Articles(args) => args.json,
             Self::Ab(args) => args.json,
             Self::Baseline(BaselineArgs { command: BaselineCommand::Add(args) }) => args.json,
             Self::Baseline(BaselineArgs { command: BaselineCommand::List(args) }) => args.json,

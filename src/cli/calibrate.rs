@@ -17,7 +17,7 @@ use super::scenario_file::Overrides;
 use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
 use crate::error::{Error, Exit};
 use crate::load::{Environment, Workspace, make_chroot};
-use crate::record::{Calibration, EnsembleInfo, synced_writes_per_s};
+use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report::{self, Style};
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::{Plan, Scenario, parse};
@@ -51,7 +51,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let measured = measure(&world, access, &args, &progress, stop).await;
     world.close(&logs);
-    let (measured, ensemble) = measured?;
+    let (measured, behaviour, ensemble) = measured?;
     let file = CalibrationFile {
         schema_version: CALIBRATION_SCHEMA_VERSION,
         calibration: Calibration {
@@ -69,6 +69,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
             servers: measured.servers,
             pairs: measured.pairs,
             missing: measured.missing,
+            behaviour,
         },
     };
     let path = writer.publish(&file)?;
@@ -80,6 +81,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
 struct Options {
     run: RunArgs,
     budget: Duration,
+    behaviour: bool,
 }
 
 impl Options {
@@ -108,7 +110,7 @@ impl Options {
             overrides: Overrides::default(),
             access: args.access,
         };
-        Self { run, budget }
+        Self { run, budget, behaviour: args.behaviour }
     }
 }
 
@@ -129,7 +131,7 @@ async fn measure(
     args: &Options,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<(Measured, EnsembleInfo), Error> {
+) -> Result<(Measured, Option<Behaviour>, EnsembleInfo), Error> {
     let servers = world.addresses();
     host::allow_sessions(servers.len() * (SESSIONS + 1), 1)?;
     let target = Target { connect: world.connect(), access };
@@ -150,7 +152,7 @@ async fn measure(
         (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
         (error, _) => error,
     };
-    measured.map(|measured| (measured, ensemble)).map_err(why)
+    measured.map(|(measured, behaviour)| (measured, behaviour, ensemble)).map_err(why)
 }
 
 async fn on(
@@ -159,7 +161,7 @@ async fn on(
     args: &Options,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<Measured, Error> {
+) -> Result<(Measured, Option<Behaviour>), Error> {
     if warms_up {
         progress.note(warm_up::NOTE);
         warm_up::warm_up(environment, stop).await?;
@@ -175,7 +177,10 @@ async fn on(
         keep_awake: environment.keep_awake,
     };
     let plan = calibrate::Plan::within(args.budget, site.servers.len());
-    calibrate::calibrate(site, plan, stop).await
+    let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
+    let behaviour =
+        if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
+    Ok((measured, behaviour))
 }
 
 fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 mod ab;
 mod args;
+mod articles;
 mod baseline;
 mod calibrate;
 mod check;
@@ -140,6 +141,7 @@ async fn dispatch(
         Command::Export(args) => export::execute(&args),
         Command::Baseline(args) => baseline::execute(args),
         Command::Compare(args) => compare::execute(&args),
+        Command::Articles(args) => articles::execute(&args),
         Command::Torture(args) => torture::execute(args, stop).await,
         Command::Schema(args) => texts::schema(&args),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,

@@ -1,11 +1,13 @@
 //! `ephemeral-node`: one node, and everybody races to create it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::creating::Race;
 use super::queue_node::watch_data;
 use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::catalog::{BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
 
@@ -25,6 +27,9 @@ Every lost race is a refused create, which the leader puts through the quorum li
 Timed out or cancelled: there is no node to delete; the watch stays armed until the next deletion.
 Crash: the session's end frees the lock; a waiter that dies costs nothing.
 
+`wait = \"retry\"`: a loser sleeps `retry_interval` and creates again. Notifications: none; every attempt is a write that
+the leader puts through the quorum.
+
 Exclusion: a path can be created once until it is deleted, and it goes by the holder's delete or with its
 session. Progress: whoever finds the node there sets a watch in the same step, so no deletion is missed, and
 of all that create after one the first succeeds. A contender may lose every race: waits have no bound.
@@ -35,23 +40,47 @@ Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 noti
 want is slower the more want it. With `watch = \"exists\"` a node that goes between create and look leaves a
 watch on an absent node: it fires at the next create, the own one included.",
         guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
-        params: &[Param {
-            name: "watch",
-            kind: ParamKind::OneOf(&["exists", "data"]),
-            default: "exists",
-            doc: "The request that sets the watch on the holder's node.",
-        }],
+        params: &[
+            Param {
+                name: "wait",
+                kind: ParamKind::Choice(&[
+                    Choice { word: "watch", takes: &["watch"] },
+                    Choice { word: "retry", takes: &["retry_interval"] },
+                ]),
+                default: "watch",
+                doc: "Whether a loser watches the holder's node, or sleeps and creates again.",
+            },
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["exists", "data"]),
+                default: "exists",
+                doc: "The request that sets the watch on the holder's node.",
+            },
+            Param {
+                name: "retry_interval",
+                kind: ParamKind::Duration,
+                default: "100ms",
+                doc: "How long a loser sleeps before it creates again.",
+            },
+        ],
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         Box::new(EphemeralNode {
             node: format!("{}/lock", config.path),
             by_data: config.is("watch", "data"),
+            retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
         })
     },
 };
 
+/// How long a loser sleeps when nobody says otherwise.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "wait", "retry") {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
     let look = if has_word(params, "watch", "data") { GetDataWatch } else { ExistsWatch };
     let cost = cost::race(look, n);
     let events = Events { node_deleted: cost.to_waiters_by_release, ..Events::default() };
@@ -61,6 +90,8 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 struct EphemeralNode {
     node: String,
     by_data: bool,
+    /// How long a loser sleeps, if it does not watch.
+    retries: Option<Duration>,
 }
 
 #[async_trait(?Send)]
@@ -71,7 +102,9 @@ impl Strategy for EphemeralNode {
             if let Some(node) = race.try_create(session, &self.node).await? {
                 return Ok(Held::by(node));
             }
-            if let Some(mut watch) = self.watch(session).await? {
+            if let Some(pause) = self.retries {
+                patience.sleep(pause).await?;
+            } else if let Some(mut watch) = self.watch(session).await? {
                 patience.wait(watch.changed()).await?;
             }
         }

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod apache_write_lock;
+mod article;
 mod atomic_multi;
 mod baton;
 mod cost;
@@ -197,9 +198,10 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
 /// How long the lock sleeps before it looks again.
 #[must_use]
 pub fn longest_pause(params: &Params) -> Duration {
-    let by_flag = matches!(params.get("wake"), Some(ParamValue::Word(how)) if how == "poll-flag");
+    let by_flag = has_word(params, "wake", "poll-flag") || has_word(params, "class", "article");
+    let retries = has_word(params, "wait", "retry");
     let pauses = params.iter().filter_map(|(name, value)| match value {
-        ParamValue::Duration(pause) if by_flag || name == "poll_interval" => Some(*pause),
+        ParamValue::Duration(pause) if by_flag || retries || name == "poll_interval" => Some(*pause),
         _ => None,
     });
     pauses.max().unwrap_or_default()
@@ -238,5 +240,7 @@ mod tests {
         let flag = |how: &str| [("wake", ParamValue::Word(how.into())), ("flag_interval", second.clone())];
         assert_eq!(longest_pause(&with(&flag("poll-flag"))), Duration::from_secs(1));
         assert_eq!(longest_pause(&with(&flag("at-once"))), Duration::ZERO);
+        let class = [("class", ParamValue::Word("article".into())), ("flag_interval", second.clone())];
+        assert_eq!(longest_pause(&with(&class)), Duration::from_secs(1));
     }
 }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::article::{self, WATCHING_CLASS};
 use super::queue_node::wait_for_way_by_parent;
 use super::wait::{FLAG_INTERVAL, Flag, WAKE};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
@@ -35,10 +36,20 @@ class): its watcher goes on listing while it holds.
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
 at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
 
+`class = \"article\"`: the article's class, with what a user of it gets. It has `while_holding = \"relist\"` and
+`wake = \"poll-flag\"`, whatever these say. It gives up at
+the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
+It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
+an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
+a connection for each lock; here a contender keeps its session from one lock to the next, so with
+`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
+and closing sessions is not in the figures.
+
 Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
 Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",
         guarantees: Guarantees::QUEUE,
         params: &[
+            WATCHING_CLASS,
             Param {
                 name: "while_holding",
                 kind: ParamKind::OneOf(&["stop", "relist"]),
@@ -53,7 +64,8 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
     build: |config: &LockConfig| {
         Box::new(ParentWatch {
             lock: config.path.clone(),
-            relists: config.is("while_holding", "relist"),
+            relists: relists(&config.params),
+            is_article: article::is_asked_for(config),
             relister: None,
             flag: Flag::of(config),
         })
@@ -61,7 +73,11 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
 };
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
-    if has_word(params, "while_holding", "relist") { relisting(n) } else { cost::parent_queue(n) }
+    if relists(params) { relisting(n) } else { cost::parent_queue(n) }
+}
+
+fn relists(params: &Params) -> bool {
+    has_word(params, "while_holding", "relist") || has_word(params, "class", "article")
 }
 
 /// Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
@@ -83,6 +99,7 @@ fn relisting(n: u64) -> BatchCost {
 struct ParentWatch {
     lock: String,
     relists: bool,
+    is_article: bool,
     relister: Option<CancellationToken>,
     flag: Flag,
 }
@@ -115,8 +132,20 @@ impl ParentWatch {
         patience: &Patience,
         begun: Stamp,
     ) -> Acquired<()> {
-        let watch =
-            wait_for_way_by_parent(session, &self.lock, patience, |names| node.predecessor(names)).await?;
+        let watch = if self.is_article {
+            let by_article = |names: &[String]| Ok(article::predecessor(node, names));
+            let watching = wait_for_way_by_parent(session, &self.lock, patience, by_article);
+            match article::until_disconnected(session, watching).await {
+                Ok(watch) => watch,
+                Err(why) => {
+                    // That it has failed is a flag, too.
+                    self.flag.noticed(begun, patience).await?;
+                    return Err(why);
+                }
+            }
+        } else {
+            wait_for_way_by_parent(session, &self.lock, patience, |names| node.predecessor(names)).await?
+        };
         self.keep(session, watch);
         Ok(self.flag.noticed(begun, patience).await?)
     }
@@ -153,7 +182,7 @@ mod tests {
     use crate::catalog::ParamValue;
 
     fn article() -> Params {
-        Params::from([("while_holding".into(), ParamValue::Word("relist".into()))])
+        Params::from([("class".into(), ParamValue::Word("article".into()))])
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
+use super::article::{self, CLASS};
 use super::queue_node::Standing;
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
@@ -35,10 +36,18 @@ goes with it.
 
 Where it breaks: after every release the lock lies idle for half a poll interval on average, whatever the
 speed of the ensemble; a shorter interval buys latency with reads. A lost create response leaves a node that
-nobody owns in front of the next attempt until the session ends (no protection). The article's own code
-takes an empty list for a held lock; here a list without the own node is an error.",
+nobody owns in front of the next attempt until the session ends (no protection).
+
+`class = \"article\"`: the article's class, with what a user of it gets. It looks once every poll interval, as the recipe does. It gives up at
+the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
+It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
+an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
+a connection for each lock; here a contender keeps its session from one lock to the next, so with
+`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
+and closing sessions is not in the figures.",
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
         params: &[
+            CLASS,
             Param {
                 name: "poll_interval",
                 kind: ParamKind::Duration,
@@ -59,6 +68,7 @@ takes an empty list for a held lock; here a list without the own node is an erro
             lock: config.path.clone(),
             interval: config.duration("poll_interval", DEFAULT_INTERVAL),
             jitters: config.is("jitter", "half"),
+            is_article: article::is_asked_for(config),
         })
     },
 };
@@ -77,13 +87,16 @@ struct Polling {
     lock: String,
     interval: Duration,
     jitters: bool,
+    is_article: bool,
 }
 
 #[async_trait(?Send)]
 impl Strategy for Polling {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
-        let waited = self.poll_until_first(session, &node, patience).await;
+        let polling = self.poll_until_first(session, &node, patience);
+        let waited =
+            if self.is_article { article::until_disconnected(session, polling).await } else { polling.await };
         node.held_after(session, waited).await
     }
 }
@@ -110,7 +123,11 @@ impl Polling {
         loop {
             self.rest(session, patience).await?;
             let names = session.get_children(&self.lock).await?;
-            if node.standing(&names)? == Standing::First {
+            let is_first = match self.is_article {
+                true => article::lets_in(node, &names),
+                false => node.standing(&names)? == Standing::First,
+            };
+            if is_first {
                 return Ok(());
             }
         }
@@ -122,7 +139,7 @@ mod tests {
     use super::*;
 
     fn polling(jitters: bool) -> Polling {
-        Polling { lock: String::new(), interval: Duration::from_secs(1), jitters }
+        Polling { lock: String::new(), interval: Duration::from_secs(1), jitters, is_article: false }
     }
 
     #[test]

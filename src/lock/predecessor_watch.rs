@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::article::{self, WATCHING_CLASS as CLASS};
 use super::queue_node::{Standing, watch_data};
 use super::wait::{FLAG_INTERVAL, Flag, WAKE};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
@@ -31,6 +32,16 @@ goes with it.
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
 at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
 
+`class = \"article\"`: the article's class, with what a user of it gets. It has `wake = \"poll-flag\"`, whatever that
+says. It also gives up when getData finds no node, which happens whenever the predecessor leaves between the
+list and the read: a race that a busy queue loses again and again. It gives up at
+the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
+It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
+an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
+a connection for each lock; here a contender keeps its session from one lock to the next, so with
+`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
+and closing sessions is not in the figures.
+
 Exclusion: held only after a list on the own session that shows no lower number; lower numbers can only
 become fewer. Progress: the node watched is the highest below the own; when it goes, by release, abandonment
 or expiry, the watch fires, and a watch is set in the same step as the look that finds the node there.
@@ -41,6 +52,7 @@ that nothing will ever fire; it stays for as long as the session, and `watches_l
 lost create response leaves a node that nobody owns (no protection).",
         guarantees: Guarantees::QUEUE,
         params: &[
+            CLASS,
             Param {
                 name: "watch",
                 kind: ParamKind::OneOf(&["data", "exists"]),
@@ -56,6 +68,7 @@ lost create response leaves a node that nobody owns (no protection).",
         Box::new(PredecessorWatch {
             lock: config.path.clone(),
             by_exists: config.is("watch", "exists"),
+            is_article: article::is_asked_for(config),
             flag: Flag::of(config),
         })
     },
@@ -68,6 +81,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 struct PredecessorWatch {
     lock: String,
     by_exists: bool,
+    is_article: bool,
     flag: Flag,
 }
 
@@ -89,6 +103,13 @@ impl PredecessorWatch {
         patience: &Patience,
         begun: Stamp,
     ) -> Acquired<()> {
+        if self.is_article {
+            let watching = self.wait_as_article(session, node, patience);
+            let waited = article::until_disconnected(session, watching).await;
+            // That it has failed is a flag, too.
+            self.flag.noticed(begun, patience).await?;
+            return waited;
+        }
         self.wait_until_first(session, node, patience).await?;
         Ok(self.flag.noticed(begun, patience).await?)
     }
@@ -105,6 +126,21 @@ impl PredecessorWatch {
             if let Some(mut watch) = self.watch(session, &predecessor).await? {
                 patience.wait(watch.changed()).await?;
             }
+        }
+    }
+
+    /// As the article's class: a predecessor that has gone meanwhile ends it.
+    async fn wait_as_article(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Acquired<()> {
+        loop {
+            let names = session.get_children(&self.lock).await?;
+            let Some(predecessor) = article::predecessor(node, &names) else { return Ok(()) };
+            let mut watch = self.watch(session, &predecessor).await?.ok_or(Failure::NoNode)?;
+            patience.wait(watch.changed()).await?;
         }
     }
 

@@ -1,11 +1,14 @@
 //! `predecessor-watch-wait-limited`: a published Java class, with its flaws.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::creating::make_directory;
 use super::queue_node::Standing;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::clock;
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use crate::zk::{EventKind, Failure, Session, reactor};
 
@@ -20,8 +23,10 @@ pub const ENTRY: Entry = Entry {
         source: "watch-lock article, its Java class",
         details: "\
 Acquire: exists on the lock's directory (missing: create it); create ephemeral sequential `mutex_lock_`;
-getChildren; the own node is the lowest -> held; else exists with a watch on the one before; absent -> held;
-woken -> held, without another look. It waits for one session timeout at most.
+getChildren, of which only names that begin with `mutex_lock_` count, as several locks may share the directory;
+the own node is the lowest -> held; else exists with a watch on the one before; absent -> held;
+NodeDeleted -> held, without another look; any other event uses the watch up and is ignored, so that it waits on
+for nothing. It waits for one session timeout at most.
 Release: exists on the own node; delete.
 
 Requests: 5 uncontended, 6 contended. Fan-out of a release: 1. Order: first in, first out, if nobody leaves.
@@ -93,17 +98,24 @@ impl WaitLimited {
         node: &QueueNode,
         patience: &Patience,
     ) -> Acquired<()> {
-        let names = session.get_children(&self.lock).await?;
+        let mut names = session.get_children(&self.lock).await?;
+        names.retain(|name| name.starts_with(PREFIX));
         let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
         let path = format!("{}/{predecessor}", self.lock);
         let (found, mut watch) = session.exists_and_watch(&path).await?;
         if found.is_none() {
             return Ok(());
         }
+        let until = clock::now() + clock::micros(session.timeout());
         let woken = reactor::timeout(session.timeout(), watch.changed());
         match patience.wait(woken).await? {
             Some(EventKind::SessionOver) => Err(Failure::SessionExpired.into()),
-            Some(_) => Ok(()),
+            Some(EventKind::NodeDeleted) => Ok(()),
+            Some(_) => {
+                let left = Duration::from_micros(until.saturating_sub(clock::now()));
+                patience.sleep(left).await?;
+                Err(AcquireError::TimedOut)
+            }
             None => Err(AcquireError::TimedOut),
         }
     }

@@ -180,7 +180,7 @@ pub const FLAG_INTERVAL: Param = Param {
     name: "flag_interval",
     kind: ParamKind::Duration,
     default: "1s",
-    doc: "Time between two looks at the flag; means something only with `wake = \"poll-flag\"`.",
+    doc: "Time between two looks at the flag; means something only with `wake = \"poll-flag\"` or the article's class.",
 };
 
 /// A flag at which a contender looks at whole intervals after the beginning of its acquire, or none.
@@ -194,7 +194,8 @@ impl Flag {
     /// What the parameters ask for.
     pub fn of(config: &LockConfig) -> Self {
         let interval = config.duration(FLAG_INTERVAL.name, DEFAULT_INTERVAL);
-        Self(config.is(WAKE.name, "poll-flag").then_some(interval))
+        let looks = config.is(WAKE.name, "poll-flag") || super::article::is_asked_for(config);
+        Self(looks.then_some(interval))
     }
 
     /// The flag is set: returns at the next look at it.

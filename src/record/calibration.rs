@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EnsembleInfo, Floor, HostInfo, Timing};
+use super::{Behaviour, EnsembleInfo, Floor, HostInfo, Timing};
 use crate::units::as_utc;
 
 /// A kind of request that is measured by itself.
@@ -181,6 +181,9 @@ pub struct Calibration {
     pub pairs: Vec<PairFigures>,
     /// What could not be measured, and why.
     pub missing: Vec<String>,
+    /// What ZooKeeper itself does where articles make claims about it; `None` unless that was asked for.
+    #[serde(default)]
+    pub behaviour: Option<Behaviour>,
 }
 
 /// Writes a second through the leader, if there is one among these.

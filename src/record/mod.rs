@@ -1,6 +1,7 @@
 //! Everything that a run yields, as plain data: the bridge between measuring and reading.
 
 mod arrived;
+mod behaviour;
 mod calibration;
 mod derived;
 mod fault;
@@ -16,6 +17,10 @@ mod together;
 mod trial;
 
 pub use arrived::Arrived;
+pub use behaviour::{
+    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced, WatchCell,
+    WatchedBy,
+};
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };

@@ -39,14 +39,14 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     // Layer 7: reading.
     ("stats", &[WORDS, &["results"]]),
     ("compare", &[WORDS, &["results", "stats"]]),
-    ("capacity", &[WORDS, &["results", "stats"]]),
     ("gate", &[WORDS, &["results", "stats", "compare"]]),
     ("queueing", &[WORDS]),
     ("model", &[WORDS, &["results", "stats", "queueing"]]),
     ("plan", &[WORDS, &["scenario", "load::schedule", "results", "stats", "queueing", "model"]]),
+    ("articles", &[WORDS, &["scenario", "results"]]),
     ("ab", &[WORDS, &["results", "stats", "compare"]]),
     ("sweep", &[WORDS, &["results", "stats"]]),
-    ("report", &[WORDS, &["results", "stats", "compare", "capacity", "gate", "model", "plan", "ab", "sweep"]]),
+    ("report", &[WORDS, &["results", "stats", "compare", "gate", "model", "plan", "ab", "sweep"]]),
     // Layer 8: the door.
     ("cli", &[WORDS, MEASURING, &["calibrate", "check", "results", "run"], READING]),
     ("main", &[&["cli"]]),
@@ -54,7 +54,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
 
 const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
 const READING: &[&str] =
-    &["stats", "compare", "capacity", "gate", "queueing", "model", "plan", "ab", "sweep", "report"];
+    &["stats", "compare", "gate", "queueing", "model", "plan", "articles", "ab", "sweep", "report"];
 
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.

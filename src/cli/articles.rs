@@ -1,0 +1,77 @@
+//! `articles`: which claims of five articles on ZooKeeper locks hold, by stored runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::args::ArticlesArgs;
+use super::output;
+use crate::articles::{Decisions, Evidence, Named, decide, page, text};
+use crate::error::{Error, Exit};
+use crate::results::{self, layout};
+
+/// Decides each claim from the runs and calibrations given.
+///
+/// # Errors
+/// [`Error::Usage`] when one of them is neither, or is damaged; [`Error::Environment`] when a file cannot be read or written.
+pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
+    let mut evidence = Evidence::default();
+    for given in &args.runs {
+        for dir in directories(given)? {
+            add(&mut evidence, &dir)?;
+        }
+    }
+    let decisions = Decisions::of(decide(&evidence));
+    if let Some(file) = &args.keep {
+        let json = serde_json::to_string_pretty(&decisions).map_err(|error| Error::environment(error.to_string()))?;
+        write(file, &(json + "\n"))?;
+    }
+    if let Some(file) = &args.page {
+        write(file, &page(&decisions))?;
+    }
+    if args.json {
+        output::answer("articles", Exit::Held, &serde_json::json!({ "claims": decisions.claims }))?;
+    } else {
+        output::data(&text(&decisions))?;
+    }
+    Ok(Exit::Held)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Error> {
+    fs::write(file, text)
+        .map_err(|error| Error::environment(format!("cannot write {}: {error}", file.display())))
+}
+
+fn is_one(dir: &Path) -> bool {
+    dir.join(layout::RUN).is_file() || dir.join(layout::CALIBRATION).is_file()
+}
+
+/// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
+fn directories(given: &Path) -> Result<Vec<PathBuf>, Error> {
+    if is_one(given) {
+        return Ok(vec![given.to_owned()]);
+    }
+    let entries = fs::read_dir(given).map_err(|error| {
+        Error::usage(format!("{}: {error}; name a run, a calibration, or a directory of such", given.display()))
+    })?;
+    let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    within.retain(|dir| is_one(dir));
+    within.sort();
+    if within.is_empty() {
+        return Err(Error::usage(format!(
+            "{} is neither a run nor a calibration, and there is none in it; scripts/articles makes them",
+            given.display()
+        )));
+    }
+    Ok(within)
+}
+
+fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
+    let name = dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
+    let name = name.unwrap_or_else(|| dir.display().to_string());
+    if dir.join(layout::RUN).is_file() {
+        evidence.runs.push(Named { name, what: results::read(dir)? });
+    } else {
+        evidence.calibrations.push(Named { name, what: results::read_calibration(dir)?.calibration });
+    }
+    Ok(())
+}
