@@ -66,6 +66,12 @@ impl Survival {
         Some(Self { steps, longest, shortest_us: least?, count, mean_us })
     }
 
+    /// Each length that something took, in microseconds, and the share that took no longer; rising.
+    #[must_use]
+    pub fn steps(&self) -> &[(u64, f64)] {
+        &self.steps
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -2,6 +2,10 @@
 
 pub mod chart;
 pub mod ci;
+pub mod conclusions;
+pub mod document;
+pub mod html;
+pub mod page;
 pub mod summary;
 mod table;
 mod trend;

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use super::View;
+use super::conclusions::{Conclusion, conclusions};
 use super::view::{Cell, Repetition, Spread, verdict};
 use crate::error::Error;
 use crate::gate::Outcome;
@@ -40,6 +41,9 @@ pub struct Summary {
     /// there were gates have none.
     #[serde(default)]
     pub gates: Vec<Outcome>,
+    /// What all of it comes to in words, the most telling first. Summaries of older versions have none.
+    #[serde(default)]
+    pub conclusions: Vec<Conclusion>,
     /// One for each strategy and number of contenders that ran, in the scenario's order.
     pub cells: Vec<CellSummary>,
 }
@@ -189,6 +193,7 @@ impl Summary {
             precision: stored.run.precision.clone(),
             notes: view.notes(),
             gates: Vec::new(),
+            conclusions: conclusions(stored, view),
             cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &trials)).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! Throughput over time, second by second; the times at which something was broken are shaded behind it, and elections that
+//! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
 //! nobody here caused are lines across it.
 
 use super::axis::{Axis, float};
@@ -10,23 +10,23 @@ use crate::report::View;
 use crate::report::view::{Broken, Cell, Fault};
 use crate::units;
 
-/// The contender count that the chart is drawn for; `None` when no trial lasted two seconds.
+/// The contender count that the chart is drawn for; `None` when no trial has a course.
 pub(super) fn count(view: &View) -> Option<usize> {
     view.best_common_count(lasted)
 }
 
 fn lasted(cell: &Cell) -> bool {
-    cell.counting().any(|repetition| repetition.per_second.len() > 1)
+    cell.over_time().is_some()
 }
 
 /// Draws it; the error says why not.
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
-    let contenders = count(view).ok_or_else(|| "no measured phase lasted two full seconds".to_owned())?;
+    let contenders = count(view).ok_or_else(|| "no measured phase was long enough for a course".to_owned())?;
     let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
     let all: Vec<Series> = cells().map(|cell| series(view, cell)).collect();
     let mut said = Vec::new();
     if cells().any(|cell| cell.repetitions.len() > 1) {
-        said.push("Each second: the median over the repetitions.".to_owned());
+        said.push("Each step: the median over the repetitions.".to_owned());
     }
     let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
     let x = Axis::from_zero("seconds since the measured phase began", end);
@@ -49,10 +49,14 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     Ok(sheet.picture)
 }
 
-/// The points of each second, at its middle; markers on about a dozen of them.
+/// The points of each step, at its middle; markers on about a dozen of them.
 fn series(view: &View, cell: &Cell) -> Series {
-    let seconds = (0_u32..).map(|second| f64::from(second) + 0.5);
-    let line: Vec<(f64, f64)> = seconds.zip(cell.per_second()).collect();
+    let course = cell.over_time();
+    let line: Vec<(f64, f64)> = course.map_or_else(Vec::new, |course| {
+        let long = course.bin_us as f64 / 1e6;
+        let middles = (0_u32..).map(|step| (f64::from(step) + 0.5) * long);
+        middles.zip(course.per_second).collect()
+    });
     let every = (line.len() / 12).max(1);
     // One cross a line is enough.
     let plain = Mark { violated: false, ..Mark::of(cell) };

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::terminal::fitted;
-use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
 use crate::compare;
+use crate::report::document::Value;
 use crate::units::{counted, format_micros, number};
 use crate::verdict::Verdict;
 
@@ -77,19 +78,19 @@ fn places(file: &AbFile) -> String {
     )
 }
 
-fn grid(file: &AbFile) -> Grid {
+fn grid(file: &AbFile) -> Table {
     let row = |one: &Comparison| {
         vec![
-            one.cells.strategy(),
-            one.cells.contenders(),
-            one.figure.clone(),
-            value(&one.unit, one.a, one.a_at_least),
-            value(&one.unit, one.b, one.b_at_least),
-            ratio(one.ratio),
-            one.p_adjusted.map_or_else(|| NOT_MEASURED.into(), probability),
-            one.pairs.to_string(),
-            one.verdict.word().to_owned(),
-            ratio(one.itself),
+            one.cells.strategy().into(),
+            one.cells.contenders().into(),
+            one.figure.as_str().into(),
+            value(&one.unit, one.a, one.a_at_least).into(),
+            value(&one.unit, one.b, one.b_at_least).into(),
+            ratio(one.ratio).into(),
+            Value::or_missing(one.p_adjusted, |p| probability(p).into()),
+            Value::Count(one.pairs as u64),
+            Value::from(one.verdict),
+            ratio(one.itself).into(),
         ]
     };
     let columns = vec![
@@ -104,7 +105,7 @@ fn grid(file: &AbFile) -> Grid {
         words("verdict"),
         numbers("A/A", 0),
     ];
-    Grid { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
+    Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
 }
 
 fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {

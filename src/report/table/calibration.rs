@@ -1,9 +1,10 @@
 //! The tables of a calibration: the floor, then each server's requests.
 
 use super::terminal::fitted;
-use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use super::{Style, Table, numbers, words};
+use crate::report::document::Value;
 use crate::results::record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
-use crate::units::{format_micros, number};
+use crate::units::number;
 
 /// A share of the generator's thread from which on the generator is taken for the limit.
 const BUSY: f64 = 0.9;
@@ -28,18 +29,19 @@ pub fn calibration(calibration: &Calibration, style: Style) -> String {
 const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
     node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
 
-fn timing(of: Option<Timing>) -> [String; 4] {
+fn timing(of: Option<Timing>) -> [Value; 4] {
     let Some(Timing { count, p50_us, p90_us, p99_us }) = of else {
-        return [(); 4].map(|()| NOT_MEASURED.into());
+        return [const { Value::NOT_MEASURED }; 4];
     };
-    [format_micros(p50_us), format_micros(p90_us), format_micros(p99_us), count.to_string()]
+    let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
+    [p50, p90, p99, Value::Count(count)]
 }
 
-fn timed(name: &str, of: Option<Timing>) -> Vec<String> {
-    std::iter::once(name.to_owned()).chain(timing(of)).collect()
+fn timed(name: &str, of: Option<Timing>) -> Vec<Value> {
+    std::iter::once(name.into()).chain(timing(of)).collect()
 }
 
-fn floor(calibration: &Calibration) -> Grid {
+fn floor(calibration: &Calibration) -> Table {
     let floor = &calibration.floor;
     let mut rows = vec![timed("handoff, over all", floor.handoff)];
     if floor.handoff_other_server.is_some() {
@@ -49,20 +51,19 @@ fn floor(calibration: &Calibration) -> Grid {
     rows.push(timed("uncontended acquire", floor.uncontended));
     let columns =
         vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
-    Grid { columns, labels: 1, rows }
+    Table { columns, labels: 1, rows }
 }
 
-fn pairs(calibration: &Calibration) -> Grid {
+fn pairs(calibration: &Calibration) -> Table {
     let role = |address: &String| {
         let server = calibration.servers.iter().find(|server| server.address == *address);
         server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
     };
-    let median =
-        |of: Option<Timing>| of.map_or_else(|| NOT_MEASURED.to_owned(), |of| format_micros(of.p50_us));
+    let median = |of: Option<Timing>| Value::or_missing(of, |of| Value::Duration(of.p50_us as f64));
     let row = |pair: &PairFigures| {
         vec![
-            role(&pair.from),
-            role(&pair.to),
+            role(&pair.from).into(),
+            role(&pair.to).into(),
             median(pair.handoff),
             median(pair.reply),
             median(pair.confirmed),
@@ -75,10 +76,10 @@ fn pairs(calibration: &Calibration) -> Grid {
         numbers("reply p50", 1),
         numbers("confirmed p50", 1),
     ];
-    Grid { columns, labels: 1, rows: calibration.pairs.iter().map(row).collect() }
+    Table { columns, labels: 1, rows: calibration.pairs.iter().map(row).collect() }
 }
 
-fn requests(server: &ServerFigures) -> Grid {
+fn requests(server: &ServerFigures) -> Table {
     let row = |name: &str, alone: Option<Timing>, saturated: Option<Saturation>| {
         timed(name, alone).into_iter().chain([rate(saturated)]).collect()
     };
@@ -103,18 +104,12 @@ fn requests(server: &ServerFigures) -> Grid {
         numbers("samples", 2),
         numbers("at saturation", 0),
     ];
-    Grid { columns, labels: 1, rows: rows.collect() }
+    Table { columns, labels: 1, rows: rows.collect() }
 }
 
 /// Replies a second; at least so many where the generator had no time for more.
-fn rate(saturated: Option<Saturation>) -> String {
-    saturated.map_or_else(
-        || NOT_MEASURED.to_owned(),
-        |saturated| {
-            let at_least = if is_bound(&saturated) { "≥ " } else { "" };
-            format!("{at_least}{}/s", number(saturated.per_s))
-        },
-    )
+fn rate(saturated: Option<Saturation>) -> Value {
+    Value::or_missing(saturated, |saturated| Value::Rate(saturated.per_s).at_least(is_bound(&saturated)))
 }
 
 fn is_bound(saturated: &Saturation) -> bool {
@@ -149,7 +144,7 @@ mod tests {
         let at = |share| {
             rate(Some(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) }))
         };
-        assert_eq!((at(0.5), at(0.95)), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
-        assert_eq!(rate(None), NOT_MEASURED);
+        assert_eq!((at(0.5).shown(), at(0.95).shown()), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
+        assert_eq!(rate(None), Value::NOT_MEASURED);
     }
 }

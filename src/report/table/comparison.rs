@@ -2,8 +2,9 @@
 
 use super::markdown::{escaped, table};
 use super::terminal::fitted;
-use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
+use crate::report::document::Value;
 use crate::results::record::Unit;
 use crate::units::{counted, format_micros, number};
 
@@ -73,7 +74,7 @@ fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The rows that are shown: that nobody violated on either side takes no row for each cell.
-fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
+fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| row.compared.verdict);
     let columns = vec![
@@ -88,14 +89,14 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Grid {
         numbers("reps", 1),
         words("verdict"),
     ];
-    Grid { columns, labels: 1, rows: rows.into_iter().map(row).collect() }
+    Table { columns, labels: 1, rows: rows.into_iter().map(row).collect() }
 }
 
 fn is_idle(row: &Row) -> bool {
     row.figure == "violations" && row.compared.verdict == Verdict::Same && row.compared.why.is_none()
 }
 
-fn row(row: &Row) -> Vec<String> {
+fn row(row: &Row) -> Vec<Value> {
     let compared = &row.compared;
     let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), times);
     let interval = match (compared.method, compared.ratio) {
@@ -105,16 +106,16 @@ fn row(row: &Row) -> Vec<String> {
     };
     let (was, is) = (compared.base.values.len(), compared.new.values.len());
     vec![
-        row.cell.strategy.clone(),
-        row.cell.contenders.to_string(),
-        row.figure.clone(),
-        value(&compared.base, row.measured_in),
-        value(&compared.new, row.measured_in),
-        compared.ratio.map_or_else(|| NOT_MEASURED.to_owned(), |ratio| times(ratio.ratio)),
-        interval,
-        compared.p_adjusted.map_or_else(|| NOT_MEASURED.to_owned(), probability),
-        if was == is { was.to_string() } else { format!("{was}, {is}") },
-        compared.verdict.word().to_owned(),
+        row.cell.strategy.as_str().into(),
+        Value::Count(row.cell.contenders as u64),
+        row.figure.as_str().into(),
+        value(&compared.base, row.measured_in).into(),
+        value(&compared.new, row.measured_in).into(),
+        Value::or_missing(compared.ratio, |ratio| times(ratio.ratio).into()),
+        interval.into(),
+        Value::or_missing(compared.p_adjusted, |p| probability(p).into()),
+        if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
+        Value::from(compared.verdict),
     ]
 }
 

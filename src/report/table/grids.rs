@@ -1,11 +1,11 @@
 //! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
-use super::{Column, Grid, NOT_MEASURED, numbers, words};
 use crate::measure::Measure;
 use crate::report::View;
+use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
-    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Repetition, Spread, TrialFigures, UnderFault,
-    gap_word, recovery_word, verdict_word,
+    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Percentile, Repetition, Spread, TrialFigures,
+    UnderFault, gap_word, recovery_word, verdict as judged,
 };
 use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
@@ -40,16 +40,21 @@ const COLUMNS: [Column; COUNT] = [
     Column { heading: "marks", numbers: false, spare: 1 },
 ];
 
-impl Grid {
+impl Table {
     /// The main table: one row for each strategy and contender count.
-    pub(super) fn of(view: &View) -> Self {
+    pub(in crate::report) fn of(view: &View) -> Self {
+        Self::whole(view).without_idle_columns()
+    }
+
+    /// The same with all its columns.
+    pub(in crate::report) fn whole(view: &View) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell).to_vec()).collect();
-        Self { columns: COLUMNS.to_vec(), labels: 1, rows }.without_idle_columns()
+        Self { columns: COLUMNS.to_vec(), labels: 1, rows }
     }
 }
 
 /// What the table's figures are, in one sentence.
-pub(super) fn legend(view: &View) -> String {
+pub(in crate::report) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
     let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(Repetition::unserved) > 0);
@@ -86,141 +91,132 @@ fn floor(view: &View) -> String {
     told.into_iter().flatten().map(|told| told + "; ").collect()
 }
 
-/// One row: a text for each column.
-fn row(view: &View, cell: &Cell) -> [String; COUNT] {
+/// One row: a value for each column.
+fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
-        Some(value) => value.shown(),
-        None if measure == Measure::Wait && cell.is_unstable() => UNSTABLE.to_owned(),
-        None => not_measured(),
+        Some(value) => duration(value),
+        None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(Missing::Unstable),
+        None => Value::NOT_MEASURED,
     };
     [
-        view.label(cell).to_owned(),
+        view.label(cell).into(),
         contenders(cell),
         repetitions(cell),
         median(cell, |one| one.open.as_ref()?.offered_per_s),
         median(cell, |one| one.throughput),
-        cell.spread(|one| one.throughput).map_or_else(not_measured, ends),
+        Value::or_missing(cell.spread(|one| one.throughput).filter(|spread| spread.count > 1), ends),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
-        cell.longest(Measure::Wait).map_or_else(not_measured, |value| value.shown()),
+        Value::or_missing(cell.longest(Measure::Wait), duration),
         percentile(Measure::Handoff, 0.5),
-        multiple(view.handoff_over_floor(cell)),
-        multiple(view.uncontended_over_floor(cell)),
+        Value::or_missing(view.handoff_over_floor(cell), Value::Multiple),
+        Value::or_missing(view.uncontended_over_floor(cell), Value::Multiple),
         unserved(cell),
         standstill(cell),
         median(cell, |one| one.fan_out),
         median(cell, Repetition::requests_total),
         median(cell, |one| one.notifications),
-        cell.median(|one| one.overtaken)
-            .map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
+        Value::or_missing(cell.median(|one| one.overtaken), Value::Share),
         median(cell, |one| one.fairness),
         median(cell, |one| one.readers),
-        cell.violations().to_string(),
-        verdict(cell).to_owned(),
+        Value::Count(cell.violations()),
+        verdict(cell),
         marks(cell),
     ]
 }
 
-/// What stands where a percentile would be, if the queue had not grown.
-const UNSTABLE: &str = "unstable";
-
-/// As a multiple of the floor: `1.4×`.
-fn multiple(of_floor: Option<f64>) -> String {
-    of_floor.map_or_else(not_measured, |times| format!("{}×", number(times)))
-}
-
-fn not_measured() -> String {
-    NOT_MEASURED.to_owned()
+fn duration(value: Percentile) -> Value {
+    Value::Duration(value.us).at_least(value.at_least)
 }
 
 /// How many repetitions count, and of how many.
-fn repetitions(cell: &Cell) -> String {
-    let (sound, all) = (cell.repetitions.iter().filter(|one| one.is_sound()).count(), cell.repetitions.len());
-    if sound == all { all.to_string() } else { format!("{sound} of {all}") }
+fn repetitions(cell: &Cell) -> Value {
+    let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
+    Value::OutOf { part: sound as u64, whole: cell.repetitions.len() as u64 }
 }
 
-/// The smallest and the largest; one repetition has no spread.
-fn ends(spread: Spread) -> String {
-    if spread.count > 1 { format!("{}-{}", number(spread.min), number(spread.max)) } else { not_measured() }
+/// The smallest and the largest of several repetitions.
+fn ends(spread: Spread) -> Value {
+    Value::Range(spread.min, spread.max)
 }
 
-fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> String {
-    cell.median(figure).map_or_else(not_measured, number)
+fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> Value {
+    Value::or_missing(cell.median(figure), Value::Amount)
 }
 
 /// How many contenders there were, and of how many where some had no session.
-fn contenders(cell: &Cell) -> String {
-    let took_part = cell.took_part();
-    if took_part < cell.contenders as u64 {
-        format!("{took_part} of {}", cell.contenders)
-    } else {
-        cell.contenders.to_string()
-    }
+fn contenders(cell: &Cell) -> Value {
+    let whole = cell.contenders as u64;
+    Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
 /// Waits that were not served, in all repetitions.
-fn unserved(cell: &Cell) -> String {
-    match cell.sum(Repetition::unserved) {
-        0 => not_measured(),
-        some => some.to_string(),
-    }
+fn unserved(cell: &Cell) -> Value {
+    Value::or_missing(Some(cell.sum(Repetition::unserved)).filter(|some| *some > 0), Value::Count)
 }
 
 /// The longest standstill that no lock explains.
-fn standstill(cell: &Cell) -> String {
+fn standstill(cell: &Cell) -> Value {
     let all = cell.repetitions.iter().filter_map(|one| one.standstill.as_ref());
-    all.map(|stood| stood.lasted_us).max().map_or_else(not_measured, format_micros)
+    Value::or_missing(all.map(|stood| stood.lasted_us).max(), micros)
+}
+
+/// Whole microseconds.
+fn micros(us: u64) -> Value {
+    Value::Duration(us as f64)
 }
 
 /// The verdict in a word.
-fn verdict(cell: &Cell) -> &'static str {
+fn verdict(cell: &Cell) -> Value {
     let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
-    verdict_word(&trials, cell.contenders).unwrap_or(NOT_MEASURED)
+    Value::or_missing(judged(&trials, cell.contenders), |verdict| Value::from(&verdict))
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.
-fn marks(cell: &Cell) -> String {
+fn marks(cell: &Cell) -> Value {
     let count = |marked: fn(&Repetition) -> bool| cell.repetitions.iter().filter(|one| marked(one)).count();
     let marks =
         [(count(|one| one.invalid.is_some()), "invalid"), (count(|one| one.partial.is_some()), "partial")];
     let said: Vec<String> =
         marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}")).collect();
-    if said.is_empty() { NOT_MEASURED.to_owned() } else { said.join(", ") }
+    Value::or_missing(Some(said).filter(|said| !said.is_empty()), |said| {
+        Value::verdict(said.join(", "), Tone::Plain)
+    })
 }
 
 /// What the columns of the table of open loads are.
-pub(super) const OPEN_LEGEND: &str = "wait: from when an arrival was due to its lock; of that, in client: until a contender \
+pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due to its lock; of that, in client: until a contender \
     was free; service: from the call of acquire to the lock; lateness: how late the generator called it; lock busy: for \
     which share of the time the busiest lock was held or being handed over.";
 
-impl Grid {
+impl Table {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
-    pub(super) fn open(view: &View) -> Self {
+    pub(in crate::report) fn open(view: &View) -> Self {
         let row = |cell: &Cell| {
             let part = |measure, quantile| {
                 let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
-                us.map_or_else(not_measured, |us| format_micros(us.round() as u64))
+                Value::or_missing(us, Value::Duration)
             };
             let count = |count: fn(&Arrived) -> u64| {
-                cell.sum(|one| one.open.as_ref().map_or(0, |o| count(&o.arrived)))
+                Value::Count(cell.sum(|one| one.open.as_ref().map_or(0, |o| count(&o.arrived))))
             };
             let share = cell.median(|one| Some(one.open.as_ref()?.utilisation?.busiest));
             let late = cell.median(|one| Some(one.open.as_ref()?.lateness_p99_us? as f64));
             let grows = cell.median(|one| one.open.as_ref()?.grows_per_s);
             vec![
-                view.label(cell).to_owned(),
+                view.label(cell).into(),
                 contenders(cell),
-                count(|arrived| arrived.offered).to_string(),
-                count(|arrived| arrived.served).to_string(),
-                count(|arrived| arrived.unserved).to_string(),
-                count(|arrived| arrived.dropped).to_string(),
+                count(|arrived| arrived.offered),
+                count(|arrived| arrived.served),
+                count(|arrived| arrived.unserved),
+                count(|arrived| arrived.dropped),
                 part(Measure::ClientWait, 0.5),
                 part(Measure::ClientWait, 0.99),
                 part(Measure::Service, 0.5),
                 part(Measure::Service, 0.99),
-                late.map_or_else(not_measured, |us| format_micros(us.round() as u64)),
-                share.map_or_else(not_measured, |share| format!("{} %", number(100.0 * share))),
-                grows.map_or_else(not_measured, |grows| format!("+{}/s", number(grows))),
+                Value::or_missing(late, Value::Duration),
+                Value::or_missing(share, Value::Share),
+                Value::or_missing(grows, |grows| Value::from(format!("+{}/s", number(grows)))),
             ]
         };
         let columns = vec![
@@ -243,16 +239,16 @@ impl Grid {
     }
 
     /// The three-way check: client, cost model, servers, count by count.
-    pub(super) fn accounting(view: &View) -> Self {
+    pub(in crate::report) fn accounting(view: &View) -> Self {
         let row = |row: AccountingRow| {
             vec![
-                row.strategy,
-                row.contenders.to_string(),
-                row.line.what.name().to_owned(),
+                row.strategy.into(),
+                Value::Count(row.contenders as u64),
+                row.line.what.name().into(),
                 counted(row.line.client),
                 counted(row.line.expected),
                 counted(row.line.servers),
-                agree(row.agrees).to_owned(),
+                agree(row.agrees),
             ]
         };
         let columns = vec![
@@ -268,14 +264,14 @@ impl Grid {
     }
 
     /// Client against servers in short: a row for each strategy and contender count.
-    pub(super) fn cross_check(view: &View) -> Self {
+    pub(in crate::report) fn cross_check(view: &View) -> Self {
         let row = |check: CrossCheck| {
             let lines = [&check.reads, &check.writes, &check.notifications];
             let agrees =
                 lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
             let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
-            let contenders = check.contenders.to_string();
-            vec![check.strategy, contenders, reads, writes, notifications, agree(agrees).to_owned()]
+            let contenders = Value::Count(check.contenders as u64);
+            vec![check.strategy.into(), contenders, reads, writes, notifications, agree(agrees)]
         };
         let columns = vec![
             words("client / servers"),
@@ -289,20 +285,19 @@ impl Grid {
     }
 }
 
-fn counted(value: Option<u64>) -> String {
-    value.map_or_else(|| NOT_MEASURED.to_owned(), |number| number.to_string())
+fn counted(value: Option<u64>) -> Value {
+    Value::or_missing(value, Value::Count)
 }
 
-fn both(line: Option<&Compared>) -> String {
-    line.map_or_else(not_measured, |line| format!("{} / {}", line.client, line.servers))
+fn both(line: Option<&Compared>) -> Value {
+    Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
 }
 
-fn agree(agrees: Option<bool>) -> &'static str {
-    match agrees {
-        Some(true) => "yes",
-        Some(false) => "NO",
-        None => NOT_MEASURED,
-    }
+fn agree(agrees: Option<bool>) -> Value {
+    Value::or_missing(agrees, |agrees| match agrees {
+        true => Value::verdict("yes", Tone::Plain),
+        false => Value::verdict("NO", Tone::Bad),
+    })
 }
 
 /// What the columns of the table are.
@@ -321,7 +316,7 @@ const SEVERAL: &str = "Where a trial had several faults: faults, election, longe
     stand with each of them, everything else with all of them together.";
 
 /// What the figures of the table of faults are.
-pub(super) fn faults_legend(view: &View) -> String {
+pub(in crate::report) fn faults_legend(view: &View) -> String {
     let several = view.fault_sets().iter().any(|set| set.single().is_none());
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
@@ -349,51 +344,61 @@ const FAULT_COLUMNS: [Column; 20] = [
     numbers("rejected", 9),
 ];
 
-impl Grid {
+impl Table {
     /// One row for each strategy, fault and contender count; no rows when nothing was broken.
-    pub(super) fn faults(view: &View) -> Self {
+    pub(in crate::report) fn faults(view: &View) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
             let named = [
-                view.label(under.cell).to_owned(),
-                names[under.set].clone(),
-                under.cell.contenders.to_string(),
+                view.label(under.cell).into(),
+                names[under.set].as_str().into(),
+                Value::Count(under.cell.contenders as u64),
             ];
-            let faults = under.faults.map_or_else(Default::default, |figures| of_faults(&figures));
-            let trials = under.trials.map_or_else(Default::default, |figures| of_trials(&figures));
-            let all = named.into_iter().chain(faults).chain(trials);
-            all.map(|text| if text.is_empty() { NOT_MEASURED.to_owned() } else { text }).collect()
+            let faults = under.faults.map_or([const { Value::NOT_MEASURED }; 5], |it| of_faults(&it));
+            let trials = under.trials.map_or([const { Value::NOT_MEASURED }; 12], |it| of_trials(&it));
+            named.into_iter().chain(faults).chain(trials).collect()
         };
         let rows = view.under_faults().into_iter().map(row).collect();
         Self { columns: FAULT_COLUMNS.to_vec(), labels: 2, rows }.without_idle_columns()
     }
 }
 
-/// What stands with a fault: empty where nothing was measured.
-fn of_faults(figures: &FaultFigures) -> [String; 5] {
+/// What stands with a fault.
+fn of_faults(figures: &FaultFigures) -> [Value; 5] {
     let FaultFigures { fired, proved, .. } = *figures;
-    let faults = if proved == fired { fired.to_string() } else { format!("{proved} of {fired}") };
-    let [median, longest] = figures.recovery.map_or_else(Default::default, |recovery| {
-        [recovery_word(recovery.median_us), recovery_word(recovery.longest_us)]
+    let [median, longest] = figures.recovery.map_or([const { Value::NOT_MEASURED }; 2], |recovery| {
+        [recovery.median_us, recovery.longest_us].map(|us| match us {
+            us if us.is_infinite() => Value::verdict(recovery_word(us), Tone::Bad),
+            us if us < 0.5 => recovery_word(us).into(),
+            us => Value::Duration(us),
+        })
     });
-    let election = figures.elected_us.map_or_else(String::new, format_micros);
-    [faults, election, gap_word(figures).unwrap_or_default(), median, longest]
+    [
+        Value::OutOf { part: proved as u64, whole: fired as u64 },
+        Value::or_missing(figures.elected_us, micros),
+        Value::or_missing(gap_word(figures), |word| match figures.longest_gap_us {
+            Some(us) if figures.recovery.is_some_and(|it| it.longest_us.is_finite()) => micros(us),
+            _ => word.into(),
+        }),
+        median,
+        longest,
+    ]
 }
 
-fn of_trials(figures: &TrialFigures) -> [String; 12] {
-    let unsafe_us = (figures.zombies > 0).then(|| format_micros(figures.longest_unsafe_us));
+fn of_trials(figures: &TrialFigures) -> [Value; 12] {
+    let order = |order: crate::report::view::Order| Value::from(format!("{} of {}", order.too_early, order.compared));
     [
-        figures.violations.to_string(),
-        figures.order.map_or_else(String::new, |order| format!("{} of {}", order.too_early, order.compared)),
-        figures.zombies.to_string(),
-        unsafe_us.unwrap_or_default(),
-        figures.uncertain.to_string(),
-        figures.stuck.to_string(),
-        figures.orphans.map_or_else(String::new, |left| left.to_string()),
-        figures.sessions_lost.to_string(),
-        figures.holds_lost.to_string(),
-        figures.waits_lost.to_string(),
-        figures.stale_writes.to_string(),
-        figures.stale_rejected.to_string(),
+        Value::Count(figures.violations),
+        Value::or_missing(figures.order, order),
+        Value::Count(figures.zombies),
+        Value::or_missing(Some(figures.longest_unsafe_us).filter(|_| figures.zombies > 0), micros),
+        Value::Count(figures.uncertain),
+        Value::Count(figures.stuck as u64),
+        Value::or_missing(figures.orphans, Value::Count),
+        Value::Count(figures.sessions_lost),
+        Value::Count(figures.holds_lost),
+        Value::Count(figures.waits_lost),
+        Value::Count(figures.stale_writes),
+        Value::Count(figures.stale_rejected),
     ]
 }

@@ -1,7 +1,7 @@
 //! The same tables as Markdown, for READMEs and CI summaries.
 
 use super::grids::{OPEN_LEGEND, faults_legend, legend};
-use super::{Grid, evidence, headline};
+use super::{Table, evidence, headline};
 use crate::report::View;
 use crate::report::view::Cell;
 
@@ -14,19 +14,19 @@ pub fn markdown(view: &View) -> String {
     if view.cells.is_empty() {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
-        said.extend([table(&Grid::of(view)), legend(view)]);
+        said.extend([table(&Table::of(view)), legend(view)]);
     }
     if view.cells.iter().any(Cell::is_open) {
-        said.extend([table(&Grid::open(view)), OPEN_LEGEND.to_owned()]);
+        said.extend([table(&Table::open(view)), OPEN_LEGEND.to_owned()]);
     }
     if view.has_faults() {
-        said.extend([table(&Grid::faults(view)), escaped(&faults_legend(view))]);
+        said.extend([table(&Table::faults(view)), escaped(&faults_legend(view))]);
     }
     let notes: Vec<String> = view.notes().iter().map(|note| format!("- {}", escaped(note))).collect();
     if !notes.is_empty() {
         said.push(notes.join("\n"));
     }
-    let accounting = Grid::accounting(view);
+    let accounting = Table::accounting(view);
     if !accounting.rows.is_empty() {
         let summary = "<details><summary>Counts: client, cost model and servers</summary>";
         said.extend([summary.to_owned(), table(&accounting), "</details>".to_owned()]);
@@ -34,12 +34,12 @@ pub fn markdown(view: &View) -> String {
     said.join("\n\n") + "\n"
 }
 
-pub(super) fn table(grid: &Grid) -> String {
+pub(super) fn table(grid: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
     let rule =
         line(grid.columns.iter().map(|column| if column.numbers { "---:" } else { "---" }.into()).collect());
-    let rows = grid.rows.iter().map(|row| line(row.iter().map(|text| escaped(text)).collect()));
+    let rows = grid.rows.iter().map(|row| line(row.iter().map(|value| escaped(&value.shown())).collect()));
     [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 

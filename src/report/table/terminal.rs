@@ -1,13 +1,14 @@
 //! The tables for a terminal.
 
 use comfy_table::{
-    Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
-    TableStyle,
+    Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle,
+    Table as Drawing, TableStyle,
 };
 
 use super::grids::{OPEN_LEGEND, faults_legend, legend};
-use super::{Grid, evidence, headline};
+use super::{Table, evidence, headline};
 use crate::report::View;
+use crate::report::document::{Tone, Value};
 use crate::report::view::Cell;
 
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
@@ -31,12 +32,12 @@ pub fn terminal(view: &View, style: Style) -> String {
     if view.cells.is_empty() {
         said.push("No trial ran, so there is nothing to show.".to_owned());
     } else {
-        said.extend(explained(Grid::of(view), legend(view), style));
+        said.extend(explained(Table::of(view), legend(view), style));
         if view.cells.iter().any(Cell::is_open) {
-            said.extend(explained(Grid::open(view), OPEN_LEGEND.to_owned(), style));
+            said.extend(explained(Table::open(view), OPEN_LEGEND.to_owned(), style));
         }
         if view.has_faults() {
-            said.extend(explained(Grid::faults(view), faults_legend(view), style));
+            said.extend(explained(Table::faults(view), faults_legend(view), style));
         }
         said.push(cross_check(view, style));
     }
@@ -45,7 +46,7 @@ pub fn terminal(view: &View, style: Style) -> String {
 }
 
 /// A table, what its figures are, and what had to be left out of it.
-fn explained(grid: Grid, legend: String, style: Style) -> Vec<String> {
+fn explained(grid: Table, legend: String, style: Style) -> Vec<String> {
     let (table, left_out) = fitted(grid, style);
     let mut said = vec![table, String::new(), legend];
     if !left_out.is_empty() {
@@ -57,7 +58,7 @@ fn explained(grid: Grid, legend: String, style: Style) -> Vec<String> {
 
 /// What the client counted against what the servers did, or why that is not shown.
 fn cross_check(view: &View, style: Style) -> String {
-    let grid = Grid::cross_check(view);
+    let grid = Table::cross_check(view);
     if grid.rows.is_empty() {
         return "Nothing could be checked against the servers' own counters.\n".to_owned();
     }
@@ -67,12 +68,12 @@ fn cross_check(view: &View, style: Style) -> String {
 /// Client, cost model and servers side by side; empty when nothing was counted.
 #[must_use]
 pub fn accounting_table(view: &View, style: Style) -> String {
-    let grid = Grid::accounting(view);
+    let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
 }
 
 /// The table without as many columns as it takes to fit, and the headings of those.
-pub(super) fn fitted(mut grid: Grid, style: Style) -> (String, Vec<&'static str>) {
+pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str>) {
     let mut left_out = Vec::new();
     loop {
         let wide = draw(&grid, style, None);
@@ -89,13 +90,13 @@ pub(super) fn fitted(mut grid: Grid, style: Style) -> (String, Vec<&'static str>
 }
 
 /// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
-fn width_of(grid: &Grid) -> usize {
+fn width_of(grid: &Table) -> usize {
     let plain = draw(grid, Style::default(), None);
     plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
-    let mut table = Table::new();
+fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
+    let mut table = Drawing::new();
     table.load_style(LEAN);
     if style.colour {
         table.enforce_styling();
@@ -105,13 +106,13 @@ fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
     table.set_header(
         grid.columns.iter().map(|column| Text::new(column.heading).add_attribute(Attribute::Bold)),
     );
-    let mut last: &[String] = &[];
+    let mut last: &[Value] = &[];
     for row in &grid.rows {
         // A strategy is named once, above all its contender counts.
-        let same = row.iter().zip(last).take(grid.labels).take_while(|(text, above)| text == above).count();
+        let same = row.iter().zip(last).take(grid.labels).take_while(|(value, above)| value == above).count();
         last = row;
-        let shown = row.iter().enumerate().map(|(at, text)| if at < same { "" } else { text });
-        table.add_row(shown.map(coloured));
+        let shown = row.iter().enumerate();
+        table.add_row(shown.map(|(at, value)| if at < same { Text::new("") } else { coloured(value) }));
     }
     for (column, look) in table.column_iter_mut().zip(&grid.columns) {
         column.set_padding((0, 1));
@@ -124,19 +125,19 @@ fn draw(grid: &Grid, style: Style, width: Option<u16>) -> String {
 }
 
 /// Wraps the columns at the left, whose labels are the longest, and leaves the others whole.
-fn wrap_labels(table: &mut Table, width: u16, labels: usize) {
+fn wrap_labels(table: &mut Drawing, width: u16, labels: usize) {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     for column in table.column_iter_mut().skip(labels) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
 }
 
-fn coloured(text: &str) -> Text {
-    let cell = Text::new(text);
-    match text {
-        "VIOLATED" | "NO" | "regressed" => cell.fg(Color::Red).add_attribute(Attribute::Bold),
-        "unknown" | "inconclusive" | "not measured" | "differs" => cell.fg(Color::Yellow),
-        "held" | "improved" => cell.fg(Color::Green),
-        _ => cell,
+fn coloured(value: &Value) -> Text {
+    let cell = Text::new(value.shown());
+    match value.tone() {
+        Tone::Bad => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        Tone::Doubtful => cell.fg(Color::Yellow),
+        Tone::Good => cell.fg(Color::Green),
+        Tone::Plain => cell,
     }
 }

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use super::terminal::fitted;
-use super::{Grid, NOT_MEASURED, Style, numbers, words};
+use super::{Style, Table, numbers, words};
+use crate::report::document::Value;
 use crate::gate::shown;
 use crate::report::Trend;
 use crate::units::{counted, shown as harmless};
@@ -33,25 +34,25 @@ fn table(trend: &Trend, style: Style) -> String {
         trend.runs.iter().zip(&line.points).map(|(run, point)| {
             let value = |value: f64| shown(value, trend.unit);
             let values = match point {
-                None => [(); 4].map(|()| NOT_MEASURED.to_owned()),
+                None => [const { Value::NOT_MEASURED }; 4],
                 Some(point) => [
-                    format!("{}{}", if point.at_least { "≥ " } else { "" }, value(point.median)),
-                    value(point.min),
-                    value(point.max),
-                    point.count.to_string(),
+                    Value::from(value(point.median)).at_least(point.at_least),
+                    value(point.min).into(),
+                    value(point.max).into(),
+                    Value::Count(point.count as u64),
                 ],
             };
             let names = [
-                line.strategy.clone(),
-                line.contenders.to_string(),
-                harmless(&run.commit, 12),
-                date(run.started_at),
-                harmless(&run.host, 24),
+                line.strategy.as_str().into(),
+                Value::Count(line.contenders as u64),
+                harmless(&run.commit, 12).into(),
+                date(run.started_at).into(),
+                harmless(&run.host, 24).into(),
             ];
             names.into_iter().chain(values).collect()
         })
     });
-    let grid = Grid { columns, labels: 2, rows: rows.collect() };
+    let grid = Table { columns, labels: 2, rows: rows.collect() };
     fitted(grid, style).0 + "\n"
 }
 

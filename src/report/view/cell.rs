@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::course::Bins;
 use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
 use crate::results::record::{Accounting, Election, Judged, Standstill};
@@ -192,16 +193,6 @@ impl Cell {
         self.repetitions.iter().map(count).sum()
     }
 
-    /// Acquisitions in each second: the median over the repetitions that count and lasted that long.
-    #[must_use]
-    pub fn per_second(&self) -> Vec<f64> {
-        let longest = self.counting().map(|repetition| repetition.per_second.len()).max().unwrap_or(0);
-        let second = |at: usize| {
-            Spread::of(self.counting().filter_map(|r| r.per_second.get(at)).map(|&count| count as f64))
-        };
-        (0..longest).filter_map(|at| second(at).map(|spread| spread.median)).collect()
-    }
-
     /// Violations found in all repetitions.
     #[must_use]
     pub fn violations(&self) -> u64 {
@@ -253,8 +244,8 @@ pub struct Repetition {
     pub handoff: Option<Histogram>,
     /// Samples of the acquires that nobody else delayed.
     pub uncontended: Option<Histogram>,
-    /// Acquisitions in each full second of the measured phase.
-    pub per_second: Vec<u64>,
+    /// Acquisitions in the course of the measured phase.
+    pub bins: Option<Bins>,
     /// Why the trial is invalid: the generator did not hold up.
     pub invalid: Option<String>,
     /// Why the trial is partial: it was cut short.
@@ -298,7 +289,7 @@ impl Repetition {
             open: None,
             handoff: None,
             uncontended: None,
-            per_second: Vec::new(),
+            bins: None,
             invalid: None,
             partial: None,
             standstill: None,
@@ -333,6 +324,12 @@ impl Repetition {
     #[must_use]
     pub fn unserved(&self) -> u64 {
         self.unserved_wait.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// Its course.
+    #[must_use]
+    pub fn bins(&self) -> Option<&Bins> {
+        self.bins.as_ref().filter(|bins| !bins.acquired.is_empty())
     }
 
     /// Samples of the waits that were not served, where that is what is measured.

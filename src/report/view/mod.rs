@@ -4,6 +4,7 @@
 
 mod accounting;
 mod cell;
+mod course;
 mod faults;
 mod notes;
 mod open;
@@ -11,6 +12,7 @@ mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
+pub use course::{Bins, Course};
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 pub use open::{Limit, OpenFigures};
 

@@ -1,7 +1,7 @@
 //! From the stored run to the view.
 
 use super::open::OpenFigures;
-use super::{Broken, Cell, Fault, Order, Repetition, View};
+use super::{Bins, Broken, Cell, Fault, Order, Repetition, View};
 use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{
     Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
@@ -84,7 +84,7 @@ fn repetition(trial: &Trial) -> Repetition {
         open: OpenFigures::of(trial),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
         uncontended: trial.histograms.get(&Measure::Uncontended).cloned(),
-        per_second: full_seconds(trial),
+        bins: Some(Bins::of(trial)),
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
         standstill: trial.standstill.clone(),
@@ -112,12 +112,6 @@ fn requests(counts: &Counts, all_seen: bool) -> Vec<(RequestKind, f64)> {
 
 fn per_acquisition(counts: &Counts, amount: u64) -> Option<f64> {
     (counts.acquired() > 0).then(|| amount as f64 / counts.acquired() as f64)
-}
-
-/// The timeline without its last second where that was cut short: it would look like a collapse.
-fn full_seconds(trial: &Trial) -> Vec<u64> {
-    let full = usize::try_from(trial.measured_us / 1_000_000).unwrap_or(usize::MAX);
-    trial.timeline.iter().take(full).map(|second| second.acquisitions).collect()
 }
 
 fn remarks(run: &RunFile) -> Vec<String> {

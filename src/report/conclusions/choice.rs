@@ -1,0 +1,123 @@
+//! Which strategy to use in the settings of the run, and what it costs.
+
+use super::ranking::{Aspect, Field};
+use super::standing::Standing;
+use super::{Certainty, Conclusion, Evidence, Topic};
+use crate::compare::Verdict as Compared;
+use crate::measure::Measure;
+use crate::report::document::{Value, listed};
+use crate::report::view::{Cell, Repetition, verdict};
+use crate::units::{contenders, number};
+use crate::verdict::Verdict;
+
+/// The recommendation for that number of contenders; `None` where there is nothing to choose from.
+///
+/// Of those that kept their promises the fastest is taken; where several are not shown to differ, the one that is shown to
+/// be the lightest of them.
+pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Option<Conclusion> {
+    let find = |aspect| standings.iter().find(|one| one.aspect == aspect && one.contenders == focus);
+    let speed = find(Aspect::Speed)?;
+    let is_proven = |label: &str| {
+        field.ranked_at(focus).any(|cell| field.label(cell) == label && kept_its_promises(cell))
+    };
+    let conclude = |certainty, strategies: Vec<String>, sentence: String| Conclusion {
+        topic: Topic::Choice,
+        certainty,
+        contenders: Some(focus),
+        strategies,
+        sentence,
+        evidence: Evidence::Table,
+    };
+    let at = contenders(focus);
+    if !speed.decidable {
+        let how = match speed.needed {
+            Some(needed) => format!("repeat every trial {needed} times (repetitions = {needed})"),
+            None => "compare fewer strategies".to_owned(),
+        };
+        let sentence = format!(
+            "No recommendation for {at}: there are too few repetitions to tell luck from speed; {how}."
+        );
+        return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
+    }
+    let fastest: Vec<&str> =
+        speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();
+    if fastest.is_empty() {
+        let sentence = format!(
+            "No recommendation for {at}: of the fastest it is not known whether they kept others out."
+        );
+        return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
+    }
+    let load = find(Aspect::Load);
+    let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
+    let (certainty, what) = match (chosen.as_slice(), fastest.len()) {
+        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: nothing that was measured is as fast")),
+        ([one], _) => {
+            let reason = "nothing that was measured is shown to be faster, and of those as fast it is the lightest";
+            (Certainty::Shown, format!("Use {one} with {at}: {reason}"))
+        }
+        _ => (
+            Certainty::Tied,
+            format!(
+                "Use any of {} with {at}: nothing that was measured is shown to be faster, and nothing here tells them \
+                 apart",
+                listed(&chosen)
+            ),
+        ),
+    };
+    let costs = match chosen.as_slice() {
+        [one] => costs(field, focus, one, load),
+        _ => String::new(),
+    };
+    let names = chosen.iter().map(|label| (*label).to_owned()).collect();
+    Some(conclude(certainty, names, format!("{what}.{costs}")))
+}
+
+fn kept_its_promises(cell: &Cell) -> bool {
+    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
+    verdict(&trials, cell.contenders).is_none_or(|verdict| verdict == Verdict::Held)
+}
+
+/// Of these, the one that is shown to be lighter than all others of them; all where none is.
+fn lightest_of<'a>(fastest: &[&'a str], load: &Standing) -> Vec<&'a str> {
+    let best = load.best().label.as_str();
+    let is_shown = load.decidable
+        && load
+            .others()
+            .filter(|(entry, _)| fastest.contains(&entry.label.as_str()))
+            .all(|(_, against)| against.verdict == Compared::Improved);
+    match fastest.iter().find(|label| **label == best) {
+        Some(best) if is_shown => vec![best],
+        _ => fastest.to_vec(),
+    }
+}
+
+/// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.
+fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
+    let Some(cell) = field.ranked_at(focus).find(|cell| field.label(cell) == label) else {
+        return String::new();
+    };
+    let mut said = Vec::new();
+    if let (Some(requests), Some(notifications)) =
+        (cell.median(Repetition::requests_total), cell.median(|one| one.notifications))
+    {
+        said.push(format!(
+            "{} requests and {} notifications per acquisition",
+            number(requests),
+            number(notifications)
+        ));
+    }
+    if let Some(wait) = cell.percentile(Measure::Wait, 0.99) {
+        said.push(format!("waits of {} at the 99th percentile", Value::Duration(wait.us).at_least(wait.at_least).shown()));
+    }
+    if said.is_empty() {
+        return String::new();
+    }
+    let lighter = load.filter(|load| load.decidable && load.best().label != label).and_then(|load| {
+        let (_, against) = load.others().find(|(entry, _)| entry.label == label)?;
+        let share = against.ratio?.ratio;
+        (against.verdict == Compared::Improved).then(|| {
+            format!(" {} is slower and gets by with {} of these requests and notifications.", load.best().label, Value::Share(share).shown())
+        })
+    });
+    format!(" It costs {}.{}", listed(&said), lighter.unwrap_or_default())
+}

@@ -1,0 +1,314 @@
+//! Who is the fastest, the lightest, the fairest: the readings of each strategy, and the sentences on how they stand.
+
+use super::standing::{Against, Entry, Question, Standing, answers};
+use super::{Certainty, Conclusion, Evidence, Topic};
+use crate::compare::Limits;
+use crate::measure::Measure;
+use crate::report::View;
+use crate::report::document::{Value, listed};
+use crate::report::view::Cell;
+use crate::results::StoredRun;
+use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
+use crate::units::{contenders, counted, number};
+
+/// In which respect strategies are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aspect {
+    /// How fast they are, by what tells that in the load.
+    Speed,
+    /// How much they ask of the ensemble for an acquisition.
+    Load,
+    /// How evenly they share the lock out.
+    Fairness,
+}
+
+/// What tells how fast a lock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speed {
+    /// Acquisitions a second, of a closed load.
+    Throughput,
+    /// How long it took until all had acquired, of a batch and of a load that acquisitions end.
+    TotalTime,
+    /// The median wait, of an open load: its throughput is the one that is offered.
+    Wait,
+}
+
+/// What can be ranked in a run.
+pub(super) struct Field<'a> {
+    view: &'a View,
+    trials: &'a [Trial],
+    pub speed: Speed,
+}
+
+impl<'a> Field<'a> {
+    /// Of a stored run; `None` where nothing was acquired.
+    pub fn of(stored: &'a StoredRun, view: &'a View) -> Option<Self> {
+        let first = stored.trials.iter().find(|trial| trial.measured.acquired() > 0)?;
+        let speed = match first.spec.load.name() {
+            "open" => Speed::Wait,
+            "batch" => Speed::TotalTime,
+            _ if first.full_crew.is_some() => Speed::TotalTime,
+            _ => Speed::Throughput,
+        };
+        Some(Self { view, trials: &stored.trials, speed })
+    }
+
+    /// The cells that may be ranked: sound, with acquisitions, and of locks that kept their promises.
+    pub fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell> {
+        let view = self.view;
+        let is_broken = move |strategy| view.cells_of(strategy).any(Cell::is_violated);
+        let is_ranked =
+            move |cell: &&Cell| cell.is_sound() && acquired(cell) && !cell.is_unstable() && !is_broken(cell.strategy);
+        view.cells_at(contenders).filter(is_ranked)
+    }
+
+    /// The number of contenders that the sentences are about: where most can be compared, and of these the largest.
+    pub fn focus(&self) -> usize {
+        let counts = self.view.contender_counts();
+        let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
+        counts.into_iter().max_by_key(most).unwrap_or(0)
+    }
+
+    /// The label of a cell's strategy.
+    pub fn label(&self, cell: &Cell) -> &'a str {
+        self.view.label(cell)
+    }
+
+    /// How the strategies stand, in every respect and with every number of contenders that has two of them.
+    pub fn standings(&self, limits: Limits) -> Vec<Standing> {
+        let aspects = [Aspect::Speed, Aspect::Load, Aspect::Fairness];
+        let counts = self.view.contender_counts();
+        let questions = aspects.iter().flat_map(|aspect| counts.iter().map(|count| self.question(*aspect, *count)));
+        answers(questions.filter(|question| question.entries.len() > 1).collect(), limits)
+    }
+
+    fn question(&self, aspect: Aspect, contenders: usize) -> Question {
+        let entries = self.ranked_at(contenders).filter_map(|cell| self.entry(aspect, cell)).collect();
+        let better = match (aspect, self.speed) {
+            (Aspect::Speed, Speed::Throughput) | (Aspect::Fairness, _) => Better::Higher,
+            _ => Better::Lower,
+        };
+        Question { aspect, contenders, better, entries }
+    }
+
+    fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<Entry> {
+        let find = |index: usize| self.trials.iter().find(|trial| trial.spec.index == index);
+        let sound = || cell.counting().filter_map(|one| Some((one.number, find(one.trial)?)));
+        let readings: Option<Vec<(u32, Reading)>> =
+            sound().map(|(number, trial)| Some((number, self.reading(aspect, trial)?))).collect();
+        let determined = aspect == Aspect::Load && sound().all(|(_, trial)| is_determined(trial));
+        let entry = Entry {
+            strategy: cell.strategy,
+            label: self.view.label(cell).to_owned(),
+            readings: readings?,
+            determined,
+        };
+        (!entry.readings.is_empty()).then_some(entry)
+    }
+
+    fn reading(&self, aspect: Aspect, trial: &Trial) -> Option<Reading> {
+        let exact = |value: f64| Reading { value, at_least: false, samples: None };
+        match (aspect, self.speed) {
+            (Aspect::Speed, Speed::Throughput) => Figure::THROUGHPUT.of(trial).ok(),
+            (Aspect::Speed, Speed::TotalTime) => Some(exact(trial.measured_us as f64)),
+            (Aspect::Speed, Speed::Wait) => {
+                Figure::Latency(Measure::Wait, Statistic::percent(50)).of(trial).ok()
+            }
+            (Aspect::Fairness, _) => Figure::Ratio(Ratio::Fairness).of(trial).ok(),
+            (Aspect::Load, _) => {
+                let requests = Figure::Ratio(Ratio::RequestsPerAcquisition).of(trial).ok()?;
+                let notifications = Figure::Ratio(Ratio::NotificationsPerAcquisition).of(trial).ok()?;
+                Some(exact(requests.value + notifications.value))
+            }
+        }
+    }
+}
+
+fn acquired(cell: &Cell) -> bool {
+    cell.counting().all(|one| one.acquired > 0)
+}
+
+/// Whether a batch's cost model says how many requests and notifications there are, so that nothing is left to chance.
+fn is_determined(trial: &Trial) -> bool {
+    let is_of = |what: Counted| what == Counted::Requests || what.is_event();
+    let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
+    let errors = Figure::Count(Count::Errors).of(trial).is_ok_and(|errors| errors.value > 0.0);
+    trial.spec.load.name() == "batch" && !errors && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
+}
+
+/// The words of a respect.
+struct Words {
+    topic: Topic,
+    evidence: Evidence,
+    /// `fastest`.
+    superlative: &'static str,
+    /// `fast`.
+    adjective: &'static str,
+}
+
+impl Standing {
+    fn words(&self) -> Words {
+        let words = |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
+        match (self.aspect, self.better) {
+            (Aspect::Speed, Better::Higher) => words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast"),
+            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
+            (Aspect::Load, _) => {
+                words(Topic::Lightest, Evidence::Requests, "the lightest on the ensemble", "light on the ensemble")
+            }
+            (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
+        }
+    }
+
+    /// What a strategy's median comes to, in words.
+    pub fn value(&self, entry: &Entry, speed: Speed) -> String {
+        let median = entry.median();
+        match (self.aspect, speed) {
+            (Aspect::Speed, Speed::Throughput) => format!("{} acquisitions a second", number(median)),
+            (Aspect::Speed, Speed::TotalTime) => format!("{} in all", Value::Duration(median).shown()),
+            (Aspect::Speed, Speed::Wait) => format!("a median wait of {}", Value::Duration(median).shown()),
+            (Aspect::Load, _) => format!("{} requests and notifications per acquisition", number(median)),
+            (Aspect::Fairness, _) => format!("a fairness index of {}", number(median)),
+        }
+    }
+
+    /// What another is to the best.
+    fn compared(&self, other: &Entry, against: &Against) -> Option<String> {
+        let ratio = against.ratio?;
+        let inverted = self.better == Better::Lower;
+        let turn = |value: f64| if inverted { 1.0 / value } else { value };
+        let (low, high) = if inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
+        let interval = match (low.map(turn), high.map(turn)) {
+            (Some(low), Some(high)) if low.is_finite() && high.is_finite() && self.decidable => {
+                format!(" [{}, {}]", number(low), number(high))
+            }
+            _ => String::new(),
+        };
+        let times = turn(ratio.ratio);
+        if !times.is_finite() {
+            return None;
+        }
+        let times = format!("{}{interval} times", number(times));
+        Some(match (self.aspect, self.better) {
+            (Aspect::Speed, Better::Higher) => format!("{times} the throughput of {}", other.label),
+            (Aspect::Speed, _) => format!("{} takes {times} as long", other.label),
+            (Aspect::Load, _) => format!("{} takes {times} as many", other.label),
+            (Aspect::Fairness, _) => format!("{} has {}", other.label, number(other.median())),
+        })
+    }
+
+    /// What the nearest and the last of these are to the best.
+    fn compared_with<'a>(&'a self, others: impl Iterator<Item = (&'a Entry, &'a Against)>) -> String {
+        let all: Vec<_> = others.collect();
+        let ends = match all.as_slice() {
+            [] => Vec::new(),
+            [one] => vec![one],
+            [first, .., last] => vec![first, last],
+        };
+        let said: Vec<String> = ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
+        if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
+    }
+
+    fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
+        let (words, at) = (self.words(), contenders(self.contenders));
+        let best = self.best();
+        let names = |entries: &[&Entry]| entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>();
+        let value = self.value(best, speed);
+        let repeated = counted(self.repetitions, "repetition", "repetitions");
+        let more = match self.needed {
+            Some(needed) => format!("; a test takes {needed}"),
+            None => String::new(),
+        };
+        let (certainty, strategies, sentence) = if self.decidable {
+            let leaders = self.leaders();
+            let beaten = self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
+            let beaten = self.compared_with(beaten);
+            let margin = format!("{} %", number(100.0 * limits.margin));
+            let names = names(&leaders);
+            match (leaders.len(), self.leaders_are_same()) {
+                (1, _) => {
+                    let said = format!("With {at} {} is {}: {value}{beaten}.", best.label, words.superlative);
+                    (Certainty::Shown, names, said)
+                }
+                (_, true) => {
+                    let said = format!(
+                        "With {at} {} are equally {}, to within {margin}: {value}{beaten}.",
+                        listed(&names),
+                        words.adjective
+                    );
+                    (Certainty::Same, names, said)
+                }
+                _ => {
+                    let said = format!(
+                        "With {at} it is not shown which of {} is {}: over {repeated} they differ by no more than noise \
+                         may; {} has {value}{beaten}.",
+                        listed(&names),
+                        words.superlative,
+                        best.label
+                    );
+                    (Certainty::Tied, names, said)
+                }
+            }
+        } else if self.repetitions < 2 {
+            let said = format!(
+                "With {at} it is not known which is {}: a single repetition does not tell how much the next would \
+                 differ{more}.",
+                words.superlative
+            );
+            (Certainty::Unknown, Vec::new(), said)
+        } else {
+            let level = self.others().filter(|(_, against)| !against.ahead).map(|(entry, _)| entry);
+            let leaders: Vec<&Entry> = std::iter::once(best).chain(level).collect();
+            let behind: Vec<(&Entry, &Against)> = self.others().filter(|(_, against)| against.ahead).collect();
+            if behind.is_empty() {
+                let said = format!(
+                    "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
+                     noise may{more}.",
+                    words.superlative
+                );
+                (Certainty::Unknown, Vec::new(), said)
+            } else {
+                let names = names(&leaders);
+                let others = names_of(&behind);
+                let compared = self.compared_with(behind.into_iter());
+                let said = format!(
+                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. They \
+                     are too few to call it {}{more}.",
+                    listed(&names),
+                    best.label,
+                    words.superlative
+                );
+                (Certainty::Ahead, names, said)
+            }
+        };
+        Conclusion {
+            topic: words.topic,
+            certainty,
+            contenders: Some(self.contenders),
+            strategies,
+            sentence,
+            evidence: words.evidence,
+        }
+    }
+}
+
+fn names_of(behind: &[(&Entry, &Against)]) -> String {
+    let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
+    listed(&names)
+}
+
+/// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.
+pub(super) fn sentences<'a>(
+    standings: impl Iterator<Item = &'a Standing>,
+    speed: Speed,
+    focus: usize,
+    limits: Limits,
+) -> Vec<Conclusion> {
+    let all: Vec<Conclusion> = standings.map(|one| one.conclude(speed, limits)).collect();
+    let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.contenders == Some(focus));
+    let said: Vec<Vec<String>> = first.iter().map(|one| one.strategies.clone()).collect();
+    let differs = |one: &Conclusion| {
+        let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
+        is_sure && !said.contains(&one.strategies)
+    };
+    first.into_iter().chain(others.into_iter().filter(differs)).collect()
+}

@@ -1,0 +1,203 @@
+//! How strategies stand to each other in one respect with one number of contenders.
+
+use super::ranking::Aspect;
+use crate::compare::{Block, Compared, Limits, Ratio, Test, Verdict, exactly, judge_family};
+use crate::results::record::{Better, Reading};
+use crate::stats::{MannWhitney, SignedRank, median};
+
+/// The readings of one strategy.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    /// The strategy's place in the view.
+    pub strategy: usize,
+    /// Its label.
+    pub label: String,
+    /// What each of its sound repetitions gave, by the number of the repetition.
+    pub readings: Vec<(u32, Reading)>,
+    /// Whether the load determines it, so that no test is needed.
+    pub determined: bool,
+}
+
+impl Entry {
+    /// The median over the repetitions.
+    pub fn median(&self) -> f64 {
+        median(&self.values()).unwrap_or(f64::NAN)
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.readings.iter().map(|(_, reading)| reading.value).collect()
+    }
+
+    fn of(&self) -> Vec<Reading> {
+        self.readings.iter().map(|(_, reading)| *reading).collect()
+    }
+
+    fn is_constant(&self) -> bool {
+        self.readings.windows(2).all(|pair| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least)
+    }
+}
+
+/// The strategies with one number of contenders, the best first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Standing {
+    pub aspect: Aspect,
+    pub contenders: usize,
+    pub better: Better,
+    /// The best by its median first.
+    pub entries: Vec<Entry>,
+    /// What the best is to each of the others, in their order.
+    pub against: Vec<Against>,
+    /// How many repetitions the strategy with the fewest has.
+    pub repetitions: usize,
+    /// With how many a test could decide.
+    pub needed: Option<usize>,
+    /// Whether that many there are.
+    pub decidable: bool,
+}
+
+/// The best, compared with another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Against {
+    pub verdict: Verdict,
+    /// The best divided by the other.
+    pub ratio: Option<Ratio>,
+    /// In each repetition the best is better than the other is in any, by more than the margin.
+    pub ahead: bool,
+}
+
+/// A question before it has an answer.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub aspect: Aspect,
+    pub contenders: usize,
+    pub better: Better,
+    pub entries: Vec<Entry>,
+}
+
+impl Question {
+    /// Every pair of it takes a test, whichever turns out to be the best: to count only those of the best would be to
+    /// choose after having looked.
+    fn pairs(&self) -> usize {
+        self.entries.len() * self.entries.len().saturating_sub(1) / 2
+    }
+}
+
+/// What all the questions come to together.
+pub(super) fn answers(questions: Vec<Question>, limits: Limits) -> Vec<Standing> {
+    let family: usize = questions.iter().map(Question::pairs).sum();
+    let mut tests = Vec::new();
+    let mut open: Vec<(Question, Vec<Pair>)> = Vec::new();
+    for mut question in questions {
+        question.entries.sort_by(|one, other| {
+            let order = one.median().total_cmp(&other.median());
+            if question.better == Better::Higher { order.reverse() } else { order }
+        });
+        let mut pairs = Vec::new();
+        for first in 0..question.entries.len() {
+            for second in first + 1..question.entries.len() {
+                let (best, other) = (&question.entries[first], &question.entries[second]);
+                let exact = best.determined
+                    && other.determined
+                    && best.is_constant()
+                    && other.is_constant();
+                let known = exact.then(|| exactly(&other.of(), &best.of(), question.better));
+                tests.push(test(best, other, question.better, limits, family));
+                pairs.push(Pair { first, second, known });
+            }
+        }
+        open.push((question, pairs));
+    }
+    let mut judged = judge_family(tests, limits).into_iter();
+    let mut standings = Vec::new();
+    for (question, pairs) in open {
+        let found: Vec<(Pair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
+        standings.push(Standing::of(question, found, limits, family));
+    }
+    standings
+}
+
+/// Two entries of a question.
+#[derive(Debug)]
+struct Pair {
+    first: usize,
+    second: usize,
+    /// What is known without a test.
+    known: Option<Compared>,
+}
+
+/// Strategies of one repetition ran side by side, so they are pairs, where there are enough of these for the family to be
+/// decided by pairs; else the sides are compared as a whole, for which fewer repetitions suffice. Which of the two depends
+/// on how many repetitions there are, and not on what they gave.
+fn test(best: &Entry, other: &Entry, better: Better, limits: Limits, family: usize) -> Test {
+    let block = |(number, new): &(u32, Reading)| {
+        let found = other.readings.iter().find(|(same, _)| same == number);
+        found.map(|(_, base)| Block { base: *base, new: *new })
+    };
+    let blocks: Vec<Block> = best.readings.iter().filter_map(block).collect();
+    let enough = SignedRank::pairs_needed(family, limits.alpha).is_some_and(|pairs| blocks.len() >= pairs);
+    match enough {
+        true => Test::paired(&blocks, better, limits),
+        false => Test::unpaired(&other.of(), &best.of(), better, limits),
+    }
+}
+
+impl Standing {
+    fn of(question: Question, found: Vec<(Pair, Compared)>, limits: Limits, family: usize) -> Self {
+        let Question { aspect, contenders, better, entries } = question;
+        let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
+        let mut exact = true;
+        let against = of_best
+            .map(|(pair, tested)| {
+                exact &= pair.known.is_some();
+                let compared = pair.known.unwrap_or(tested);
+                Against {
+                    verdict: compared.verdict,
+                    ratio: compared.ratio,
+                    ahead: is_ahead(&entries[0], &entries[pair.second], better, limits),
+                }
+            })
+            .collect();
+        let repetitions = entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
+        let needed = MannWhitney::repetitions_needed(family, limits.alpha);
+        let decidable = exact || needed.is_some_and(|needed| repetitions >= needed);
+        Self { aspect, contenders, better, entries, against, repetitions, needed, decidable }
+    }
+
+    /// The best by its median.
+    pub fn best(&self) -> &Entry {
+        &self.entries[0]
+    }
+
+    /// The others, each with what the best is to it.
+    pub fn others(&self) -> impl Iterator<Item = (&Entry, &Against)> {
+        self.entries[1..].iter().zip(&self.against)
+    }
+
+    /// The best and those that it is not shown to be better than by more than the margin.
+    pub fn leaders(&self) -> Vec<&Entry> {
+        let level = self.others().filter(|(_, against)| against.verdict != Verdict::Improved);
+        std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
+    }
+
+    /// Whether it is shown that all leaders are the same within the margin.
+    pub fn leaders_are_same(&self) -> bool {
+        self.against.iter().all(|one| matches!(one.verdict, Verdict::Same | Verdict::Improved))
+    }
+}
+
+/// Whether each repetition of the best is better than every one of the other, by more than the margin.
+fn is_ahead(best: &Entry, other: &Entry, better: Better, limits: Limits) -> bool {
+    let span = |entry: &Entry| {
+        let values = entry.values();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((low, high), (other_low, other_high)) = (span(best), span(other));
+    let beyond = 1.0 + limits.margin;
+    let bound = |entry: &Entry| entry.readings.iter().any(|(_, reading)| reading.at_least);
+    match better {
+        Better::Higher => low > other_high * beyond,
+        Better::Lower => high * beyond < other_low && !bound(best),
+        Better::Neither => false,
+    }
+}

@@ -1,0 +1,112 @@
+//! What must be known before anything else: locks that broke a promise, and what limits all other sentences.
+
+use super::{Certainty, Conclusion, Evidence, Topic};
+use crate::report::View;
+use crate::report::document::listed;
+use crate::report::view::{Cell, Repetition, verdict};
+use crate::results::StoredRun;
+use crate::results::record::RunEnding;
+use crate::units::{contenders, counted};
+use crate::verdict::Verdict;
+
+/// They all.
+pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
+    let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
+    let limits = [cut_short(stored), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
+    broken.chain(limits.into_iter().flatten()).collect()
+}
+
+fn must_not_be_used(view: &View, strategy: usize) -> Option<Conclusion> {
+    let label = view.strategies[strategy].clone();
+    let broken = |promise: fn(&Repetition) -> Option<&Verdict>| {
+        let is_broken = |one: &&Repetition| matches!(promise(one), Some(Verdict::Violated(_)));
+        let trials: Vec<&Repetition> =
+            view.cells_of(strategy).flat_map(|cell| &cell.repetitions).filter(is_broken).collect();
+        let why = trials.first().and_then(|one| promise(one)?.why());
+        let of = view.cells_of(strategy).map(|cell| cell.repetitions.len()).sum::<usize>();
+        why.map(|why| format!("in {} of {} ({why})", trials.len(), counted(of, "trial", "trials")))
+    };
+    let excluded = broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
+    let sentence = match (excluded, broken(|one| one.judged.progress.as_ref())) {
+        (Some(why), _) => format!("{label} must not be used: it did not keep others out {why}."),
+        (None, Some(why)) => format!(
+            "{label} must not be used where such faults happen: it left contenders waiting after everything had \
+             healed {why}."
+        ),
+        (None, None) => return None,
+    };
+    Some(Conclusion {
+        topic: Topic::MustNotBeUsed,
+        certainty: Certainty::Shown,
+        contenders: None,
+        strategies: vec![label],
+        sentence,
+        evidence: Evidence::Verdicts,
+    })
+}
+
+fn limit(certainty: Certainty, strategies: Vec<String>, sentence: String, evidence: Evidence) -> Conclusion {
+    Conclusion { topic: Topic::Limits, certainty, contenders: None, strategies, sentence, evidence }
+}
+
+fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
+    let how = match stored.run.outcome.ending {
+        RunEnding::Complete => return None,
+        RunEnding::Interrupted => "was interrupted",
+        RunEnding::Aborted => "was cut short",
+    };
+    let (ran, planned) = (stored.run.trials, counted(stored.run.planned_trials, "trial", "trials"));
+    let sentence =
+        format!("The run {how} after {ran} of {planned}: what is said here is true of those that ran.");
+    Some(limit(Certainty::Shown, Vec::new(), sentence, Evidence::Notes))
+}
+
+/// The cells for which that is true, named by their strategies.
+fn named(view: &View, is: impl Fn(&Cell) -> bool) -> Vec<String> {
+    let has = |strategy: &usize| view.cells_of(*strategy).any(&is);
+    (0..view.strategies.len()).filter(has).map(|strategy| view.strategies[strategy].clone()).collect()
+}
+
+fn nothing_acquired(view: &View) -> Option<Conclusion> {
+    if view.cells.iter().all(|cell| cell.sum(|one| one.acquired) == 0) {
+        let sentence = "No lock was acquired in any trial, so nothing can be said of any strategy.".to_owned();
+        return Some(limit(Certainty::Unknown, Vec::new(), sentence, Evidence::Table));
+    }
+    let idle = named(view, |cell| cell.sum(|one| one.acquired) == 0);
+    let sentence = format!("{} never acquired the lock with some number of contenders.", listed(&idle));
+    (!idle.is_empty()).then(|| limit(Certainty::Shown, idle, sentence, Evidence::Table))
+}
+
+fn unstable(view: &View) -> Option<Conclusion> {
+    let grew = named(view, Cell::is_unstable);
+    let sentence = format!(
+        "{} could not keep up with the arrivals: the queue grew for as long as the trial went on, so there is no wait to \
+         compare.",
+        listed(&grew)
+    );
+    (!grew.is_empty()).then(|| limit(Certainty::Shown, grew, sentence, Evidence::Notes))
+}
+
+fn unsound(view: &View) -> Option<Conclusion> {
+    let none = named(view, |cell| !cell.is_sound());
+    let sentence = format!(
+        "Of {} there are only invalid or partial trials with some number of contenders; their figures are not ranked.",
+        listed(&none)
+    );
+    (!none.is_empty()).then(|| limit(Certainty::Unknown, none, sentence, Evidence::Notes))
+}
+
+fn unknown(view: &View) -> Option<Conclusion> {
+    let judged = |cell: &Cell| verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+    let is_unknown = |cell: &Cell| cell.is_sound() && matches!(judged(cell), Some(Verdict::Unknown(_)));
+    let unknown: Vec<&Cell> = view.cells.iter().filter(|cell| is_unknown(cell)).collect();
+    let first = unknown.first()?;
+    let why = judged(first).and_then(|verdict| verdict.why()).unwrap_or_default();
+    let names = named(view, is_unknown);
+    let sentence = format!(
+        "Whether {} kept others out is not known (with {}: {why}), so no recommendation rests on that.",
+        listed(&names),
+        contenders(first.contenders)
+    );
+    Some(limit(Certainty::Unknown, names, sentence, Evidence::Verdicts))
+}

@@ -1,0 +1,116 @@
+//! The document behind every renderer: values that know what they are, tables, charts, notes and conclusions. A renderer
+//! makes the strings; until then a duration is a duration and a verdict a verdict, so that a terminal can colour it, a page
+//! can sort by it, and none has to look at a text to find out what it is.
+
+mod chart;
+mod curve;
+mod table;
+mod value;
+
+pub use chart::{Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
+pub use curve::simplified;
+pub use table::{Column, Table, numbers, words};
+pub use value::{Missing, Tone, Value, listed};
+
+use super::conclusions::Conclusion;
+
+/// All that is said of one run, or of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// What it is called.
+    pub title: String,
+    /// What it comes to, the most telling first.
+    pub conclusions: Vec<Conclusion>,
+    /// In one word, and what that rests on.
+    pub verdict: Value,
+    /// The sentence below the title.
+    pub subtitle: String,
+    /// The strategies by their labels; the position gives the look.
+    pub strategies: Vec<String>,
+    /// The parts, in order.
+    pub sections: Vec<Section>,
+}
+
+/// A part with a heading.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    /// By what links name it; unique in a document.
+    pub id: &'static str,
+    /// The heading.
+    pub title: String,
+    /// What it holds.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A table, what it shows in a few words, and what its columns are.
+    Table {
+        /// What it shows.
+        caption: String,
+        /// The figures.
+        table: Table,
+        /// How to read it; empty where it needs no words.
+        legend: String,
+    },
+    /// A chart.
+    Chart(Chart),
+    /// Why there is no chart.
+    NoChart {
+        /// Which.
+        title: String,
+        /// Why, in a sentence without a full stop.
+        why: String,
+    },
+    /// Lines, each of which must be said.
+    Notes(Vec<String>),
+    /// Names and what they are.
+    Facts(Vec<(String, Value)>),
+    /// Text to copy, and what it is.
+    Code {
+        /// What it is.
+        caption: String,
+        /// The text.
+        text: String,
+    },
+    /// A table of words on coloured tiles.
+    Heat(Heat),
+}
+
+/// A table of what became of each row under each column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    /// What it shows.
+    pub caption: String,
+    /// The columns by their names.
+    pub columns: Vec<String>,
+    /// The rows by their names, with a tile for each column.
+    pub rows: Vec<(String, Vec<Tile>)>,
+    /// How to read it.
+    pub legend: String,
+}
+
+/// One tile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tile {
+    /// What is written on it, line by line; nothing where there is nothing to say.
+    pub said: Vec<String>,
+    /// What colours it.
+    pub shade: Shade,
+}
+
+/// What colours a tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shade {
+    /// Nothing.
+    None,
+    /// How long it took, as a share of the way from the shortest to the longest.
+    Time(f64),
+    /// It did not go on.
+    Stuck,
+    /// A promise was broken.
+    Violated,
+}

@@ -1,0 +1,73 @@
+//! Tables of values.
+
+use super::Value;
+
+/// One column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// The heading, with its unit where it has one.
+    pub heading: &'static str,
+    /// Whether it holds numbers, which stand at the right.
+    pub numbers: bool,
+    /// The larger, the sooner it is left out where there is little room; 0 stays.
+    pub spare: u8,
+}
+
+/// A column of words.
+#[must_use]
+pub const fn words(heading: &'static str) -> Column {
+    Column { heading, numbers: false, spare: 0 }
+}
+
+/// A column of numbers, and how soon it is left out.
+#[must_use]
+pub const fn numbers(heading: &'static str, spare: u8) -> Column {
+    Column { heading, numbers: true, spare }
+}
+
+/// Rows of values below headings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The columns, from left to right.
+    pub columns: Vec<Column>,
+    /// How many columns at the left name what a row is about: these are not repeated from row to row, and wrapped where
+    /// there is no room.
+    pub labels: usize,
+    /// The rows, with a value for each column.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
+    #[must_use]
+    pub fn without_idle_columns(self) -> Self {
+        let idle = |at: usize| {
+            let column = self.columns[at];
+            let is_idle = |value: &Value| {
+                value.is_not_measured()
+                    || column.heading == "reps" && *value == (Value::OutOf { part: 1, whole: 1 })
+            };
+            column.spare > 0 && self.rows.iter().all(|row| is_idle(&row[at]))
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| !idle(*at)).collect();
+        self.only(&kept)
+    }
+
+    /// Without the column that can best be spared; `None` when all must stay.
+    #[must_use]
+    pub fn without_spare_column(&self) -> Option<(Self, &'static str)> {
+        let spare =
+            self.columns.iter().max_by_key(|column| column.spare).filter(|column| column.spare > 0)?;
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at] != *spare).collect();
+        Some((self.only(&kept), spare.heading))
+    }
+
+    fn only(&self, kept: &[usize]) -> Self {
+        let pick = |row: &Vec<Value>| kept.iter().map(|at| row[*at].clone()).collect();
+        Self {
+            columns: kept.iter().map(|at| self.columns[*at]).collect(),
+            labels: self.labels,
+            rows: self.rows.iter().map(pick).collect(),
+        }
+    }
+}

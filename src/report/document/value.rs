@@ -1,0 +1,215 @@
+//! A value that knows what it is.
+
+use crate::compare;
+use crate::units::{format_micros, number};
+use crate::verdict::Verdict;
+
+/// What stands in a cell of a table, or in a sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A name, or words of which nothing follows.
+    Text(String),
+    /// A count.
+    Count(u64),
+    /// So many on average, whose unit its heading says.
+    Amount(f64),
+    /// A time in microseconds.
+    Duration(f64),
+    /// A share between 0 and 1.
+    Share(f64),
+    /// So many a second.
+    Rate(f64),
+    /// So many times as much.
+    Multiple(f64),
+    /// The smallest and the largest of several amounts.
+    Range(f64, f64),
+    /// Some of all; just all where that is all of them.
+    OutOf {
+        /// So many.
+        part: u64,
+        /// Of so many.
+        whole: u64,
+    },
+    /// A verdict in a word, which is good or bad.
+    Verdict {
+        /// The word.
+        word: String,
+        /// How good that is.
+        tone: Tone,
+    },
+    /// At least that: what had not ended could make it longer.
+    AtLeast(Box<Value>),
+    /// There is none.
+    Missing(Missing),
+}
+
+/// Why there is no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing of the kind happened, or it does not apply.
+    NotMeasured,
+    /// The queue of an open load grew, so it would only say how long the trial was.
+    Unstable,
+}
+
+/// How good a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Not known, or not clear.
+    Doubtful,
+    /// Something is wrong.
+    Bad,
+    /// Neither.
+    Plain,
+}
+
+impl Value {
+    /// Nothing was measured.
+    pub const NOT_MEASURED: Self = Self::Missing(Missing::NotMeasured);
+
+    /// A verdict in a word.
+    #[must_use]
+    pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
+        Self::Verdict { word: word.into(), tone }
+    }
+
+    /// One of these, or nothing was measured.
+    #[must_use]
+    pub fn or_missing<T>(value: Option<T>, what: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::NOT_MEASURED, what)
+    }
+
+    /// The same as a lower bound, where it is one.
+    #[must_use]
+    pub fn at_least(self, at_least: bool) -> Self {
+        if at_least { Self::AtLeast(Box::new(self)) } else { self }
+    }
+
+    /// Whether nothing was measured.
+    #[must_use]
+    pub fn is_not_measured(&self) -> bool {
+        *self == Self::NOT_MEASURED
+    }
+
+    /// As a person reads it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Verdict { word: text, .. } => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Amount(amount) => number(*amount),
+            Self::Duration(us) => format_micros(us.round().max(0.0) as u64),
+            Self::Share(share) => format!("{} %", number(100.0 * share)),
+            Self::Rate(rate) => format!("{}/s", number(*rate)),
+            Self::Multiple(times) => format!("{}×", number(*times)),
+            Self::Range(low, high) => format!("{}-{}", number(*low), number(*high)),
+            Self::OutOf { part, whole } if part == whole => whole.to_string(),
+            Self::OutOf { part, whole } => format!("{part} of {whole}"),
+            Self::AtLeast(value) => format!("≥ {}", value.shown()),
+            Self::Missing(Missing::NotMeasured) => "-".to_owned(),
+            Self::Missing(Missing::Unstable) => "unstable".to_owned(),
+        }
+    }
+
+    /// How good it is.
+    #[must_use]
+    pub fn tone(&self) -> Tone {
+        match self {
+            Self::Verdict { tone, .. } => *tone,
+            _ => Tone::Plain,
+        }
+    }
+
+    /// A number to sort by; `None` of what has none, such as words.
+    #[must_use]
+    pub fn rank(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
+            Self::Amount(value)
+            | Self::Duration(value)
+            | Self::Share(value)
+            | Self::Rate(value)
+            | Self::Multiple(value)
+            | Self::Range(value, _) => Some(*value),
+            Self::AtLeast(value) => value.rank(),
+            Self::Text(_) | Self::Verdict { .. } | Self::Missing(_) => None,
+        }
+    }
+}
+
+impl From<&Verdict> for Value {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Held => Self::verdict(verdict.word(), Tone::Good),
+            Verdict::Unknown(_) => Self::verdict(verdict.word(), Tone::Doubtful),
+            Verdict::Violated(_) => Self::verdict("VIOLATED", Tone::Bad),
+        }
+    }
+}
+
+impl From<compare::Verdict> for Value {
+    fn from(verdict: compare::Verdict) -> Self {
+        let tone = match verdict {
+            compare::Verdict::Regressed => Tone::Bad,
+            compare::Verdict::Improved => Tone::Good,
+            compare::Verdict::Same => Tone::Plain,
+            compare::Verdict::NotMeasured | compare::Verdict::Inconclusive | compare::Verdict::Differs => {
+                Tone::Doubtful
+            }
+        };
+        Self::verdict(verdict.word(), tone)
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_read_as_people_write_it_and_sorts_by_what_it_is() {
+        let at_least = Value::Duration(1_234.0).at_least(true);
+        for (value, shown, rank) in [
+            (Value::Duration(1_500_000.0), "1.5 s", Some(1_500_000.0)),
+            (at_least, "≥ 1.23 ms", Some(1_234.0)),
+            (Value::Share(0.254), "25.4 %", Some(0.254)),
+            (Value::OutOf { part: 2, whole: 3 }, "2 of 3", Some(2.0)),
+            (Value::OutOf { part: 3, whole: 3 }, "3", Some(3.0)),
+            (Value::Missing(Missing::Unstable), "unstable", None),
+            (Value::NOT_MEASURED, "-", None),
+        ] {
+            assert_eq!((value.shown().as_str(), value.rank()), (shown, rank));
+        }
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!([listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])], ["a", "a and b", "a, b and c"]);
+    }
+}

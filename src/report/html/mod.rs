@@ -1,0 +1,146 @@
+//! The document as one HTML file: it needs no network and no script, though a script adds values under the pointer and
+//! tables that can be sorted. Whatever somebody else has written, such as a strategy's label, is shown as text.
+
+mod block;
+mod svg;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::conclusions::{Certainty, Conclusion, Topic};
+use super::document::{Document, Section, Tone, Value};
+use crate::units::harmless;
+
+/// Colours, sizes and what is switched off where.
+pub const STYLE: &str = include_str!("style.css");
+/// Values under the pointer, tables that can be sorted.
+const SCRIPT: &str = include_str!("script.js");
+
+/// The page of these runs; `between` is what stands before the first of several.
+#[must_use]
+pub fn page(documents: &[Document], between: Option<&Section>) -> String {
+    let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
+    let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
+    let looks: String = (0..most).map(look).collect();
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                link rel="icon" href="data:,";
+                title { (text(&titles.join(", "))) " - zklockbench" }
+                style { (PreEscaped(STYLE)) (PreEscaped(&looks)) }
+            }
+            body {
+                (svg::markers())
+                main {
+                    @if let Some(section) = between {
+                        header.top { h1 { "zklockbench: " (documents.len()) " runs" } }
+                        (block::section(section, "all", &[]))
+                    }
+                    @for (document, number) in documents.iter().zip(1_usize..) {
+                        (run(document, &format!("r{number}")))
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// How the strategy at that place looks: one of eight colours and one of ten dash patterns, so that no two of the first
+/// forty look the same.
+fn look(strategy: usize) -> String {
+    const DASHES: [&str; 10] = [
+        "none", "10 4", "3 3", "12 4 3 4", "6 3", "16 5", "12 3 3 3 3 3", "2 5", "5 6", "18 3 6 3",
+    ];
+    let (colour, dash) = (strategy % 8, DASHES[strategy % DASHES.len()]);
+    format!(".k{strategy}{{--c:var(--c{colour});--dash:{dash}}}")
+}
+
+/// Somebody's text: without characters that turn round the order of others. Lines stay lines.
+fn text(words: &str) -> String {
+    words.split('\n').map(|line| line.chars().map(harmless).collect::<String>()).collect::<Vec<_>>().join("\n")
+}
+
+fn run(document: &Document, id: &str) -> Markup {
+    let off: String = (0..document.strategies.len())
+        .map(|at| format!("#{id}:has(#{id}-k{at}:not(:checked)) .s.k{at}{{display:none}}"))
+        .collect();
+    html! {
+        article #(id) {
+            style { (PreEscaped(off)) }
+            header.top {
+                h1 { (text(&document.title)) " " (badge(&document.verdict)) }
+                p.subtitle { (text(&document.subtitle)) "." }
+            }
+            section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
+                h2 #(format!("{id}-conclusions")) { "Conclusions" }
+                @if document.conclusions.is_empty() {
+                    p { "The figures carry no conclusion: there is nothing to compare." }
+                } @else {
+                    ul { @for one in &document.conclusions { (conclusion(one, document, id)) } }
+                }
+            }
+            nav aria-label="Parts of this report" {
+                ul {
+                    @for section in &document.sections {
+                        li { a href=(format!("#{id}-{}", section.id)) { (section.title) } }
+                    }
+                }
+            }
+            @if !document.strategies.is_empty() {
+                fieldset.strategies {
+                    legend { "Strategies in the charts" }
+                    @for (label, at) in document.strategies.iter().zip(0_usize..) {
+                        label for=(format!("{id}-k{at}")) {
+                            input type="checkbox" checked id=(format!("{id}-k{at}"));
+                            (svg::swatch(at)) " " (text(label))
+                        }
+                    }
+                }
+            }
+            @for section in &document.sections { (block::section(section, id, &document.strategies)) }
+        }
+    }
+}
+
+fn conclusion(one: &Conclusion, document: &Document, id: &str) -> Markup {
+    let class = match (one.topic, one.certainty) {
+        (Topic::MustNotBeUsed, _) => "bad",
+        (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Ahead | Certainty::Tied) => "doubtful",
+        (_, Certainty::Shown | Certainty::Same) => "good",
+    };
+    let topic = match one.topic {
+        Topic::MustNotBeUsed => "Must not be used",
+        Topic::Limits => "Note",
+        Topic::Fastest => "Fastest",
+        Topic::Lightest => "Lightest",
+        Topic::Fairest => "Fairest",
+        Topic::Choice => "What to use",
+    };
+    let anchor = one.evidence.anchor();
+    let found = document.sections.iter().any(|section| section.id == anchor);
+    html! {
+        li class=(class) {
+            strong { (topic) } " "
+            (text(&one.sentence))
+            @if found { " " a.evidence href=(format!("#{id}-{anchor}")) { "See " (one.evidence.link()) } }
+        }
+    }
+}
+
+/// A verdict as a word with a sign, so that its colour is not all there is to it.
+fn badge(value: &Value) -> Markup {
+    let (class, sign) = match value.tone() {
+        Tone::Good => ("good", "✓ "),
+        Tone::Doubtful => ("doubtful", "? "),
+        Tone::Bad => ("bad", "✗ "),
+        Tone::Plain => return html! { (text(&value.shown())) },
+    };
+    html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } }
+}

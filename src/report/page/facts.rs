@@ -1,0 +1,301 @@
+//! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
+
+use super::Source;
+use crate::measure::Outcome;
+use crate::report::View;
+use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
+use crate::report::view::{Cell, Repetition, verdict};
+use crate::results::record::{Timing, Trial};
+use crate::units::{counted, number};
+use crate::verdict::Verdict;
+
+fn table(caption: &str, columns: Vec<Column>, labels: usize, rows: Vec<Vec<Value>>, legend: &str) -> Block {
+    let table = Table { columns, labels, rows };
+    Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
+}
+
+/// Where it was measured, and what limits the figures.
+pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
+    let run = &source.stored.run;
+    let fact = |name: &str, value: String| (name.to_owned(), Value::from(value));
+    let ensemble = &run.ensemble;
+    let mut facts = vec![fact("Ensemble", format!("{} ({})", ensemble.kind, ensemble.connect))];
+    facts.extend(ensemble.servers.iter().map(|server| {
+        fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
+    }));
+    facts.push(fact("Data", ensemble.placement.clone()));
+    let host = &run.host;
+    facts.push(fact(
+        "Generator",
+        format!(
+            "{}: {}, {}, {} of memory, {} {}",
+            host.hostname,
+            host.cpu,
+            counted(host.cores, "core", "cores"),
+            gibibytes(host.memory_bytes),
+            host.os,
+            host.kernel
+        ),
+    ));
+    facts.push(fact("Threads", run.generator_threads.to_string()));
+    let when = |time| humantime::format_rfc3339_seconds(time).to_string();
+    facts.push(fact("Measured", format!("{} to {}", when(run.started_at), when(run.ended_at))));
+    let commit = run.tool_commit.as_deref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    facts.push(fact("Program", format!("zklockbench {}{commit}", run.tool_version)));
+    let mut limits = Vec::new();
+    if ensemble.shares_host {
+        limits.push(
+            "Servers and generator share one host: they compete for its processors, so compare strategies within the \
+             run rather than figures with those of other hosts."
+                .to_owned(),
+        );
+    }
+    if ensemble.starts_cold {
+        limits.push("The servers were not warmed up: the first trials are slower than the later ones.".to_owned());
+    }
+    let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
+    if busiest > 0.0 {
+        limits.push(format!(
+            "The generator used up to {} of one core.",
+            Value::Share(busiest).shown()
+        ));
+    }
+    let disk = source.stored.trials.iter().filter_map(Trial::busiest_disk).reduce(f64::max);
+    limits.extend(disk.map(|share| {
+        format!("The busiest server waited for its log to be on disk for up to {} of a trial.", Value::Share(share).shown())
+    }));
+    let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
+    limits.extend(idle.map(|idle| {
+        format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
+    }));
+    let mut blocks = vec![Block::Facts(facts)];
+    if !limits.is_empty() {
+        blocks.push(Block::Notes(limits));
+    }
+    blocks
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
+}
+
+/// What became of every acquire, over all repetitions.
+pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
+    let view = source.view;
+    let all = |cell: &Cell, outcome: Outcome| -> u64 {
+        let of = |one: &Repetition| source.stored.trials.iter().find(|trial| trial.spec.index == one.trial);
+        cell.repetitions.iter().filter_map(of).map(|trial| trial.measured.outcomes.get(outcome)).sum()
+    };
+    let used: Vec<Outcome> = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0))
+        .collect();
+    let mut columns = vec![words("strategy"), numbers("contenders", 0)];
+    columns.extend(used.iter().map(|outcome| numbers(name(*outcome), 1)));
+    columns.extend([numbers("unserved at the end", 1), numbers("lost while held", 1)]);
+    let row = |cell: &Cell| {
+        let lost = |one: &Repetition| one.broken.as_ref().map_or(0, |broken| broken.holds_lost);
+        let mut row = vec![view.label(cell).into(), Value::Count(cell.contenders as u64)];
+        row.extend(used.iter().map(|outcome| Value::Count(all(cell, *outcome))));
+        row.extend([Value::Count(cell.sum(Repetition::unserved)), Value::Count(cell.sum(lost))]);
+        row
+    };
+    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
+    vec![table("What became of every acquire", columns, 1, rows, legend)]
+}
+
+const fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Acquired => "acquired",
+        Outcome::TimedOut => "timed out",
+        Outcome::SessionExpired => "session expired",
+        Outcome::ConnectionLost => "connection lost",
+        Outcome::Cancelled => "told to stop",
+        Outcome::Failed => "failed",
+        Outcome::Crashed => "crashed",
+    }
+}
+
+/// What the servers counted for each acquisition.
+pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
+    let view = source.view;
+    let row = |cell: &Cell| {
+        let trials: Vec<&Trial> = source.trials(cell).collect();
+        let acquired: u64 = trials.iter().map(|trial| trial.whole.acquired()).sum();
+        let sum = |key: &str| -> Option<f64> {
+            let servers = || trials.iter().flat_map(|trial| &trial.servers);
+            let all: Option<Vec<i64>> = servers()
+                .filter(|server| !server.has_restarted())
+                .map(|server| Some(server.after.get(key)? - server.before.get(key)?))
+                .collect();
+            all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<i64>() as f64)
+        };
+        let each = |key: &str| Value::or_missing(sum(key).filter(|_| acquired > 0), |sum| Value::Amount(sum / acquired as f64));
+        let sync = sum("zk_sum_fsynctime").zip(sum("zk_cnt_fsynctime")).filter(|(_, count)| *count > 0.0);
+        vec![
+            view.label(cell).into(),
+            Value::Count(cell.contenders as u64),
+            each("zk_packets_received"),
+            each("zk_packets_sent"),
+            each("zk_proposal_count"),
+            each("zk_cnt_fsynctime"),
+            Value::or_missing(sync, |(ms, count)| Value::Duration(1e3 * ms / count)),
+        ]
+    };
+    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
+    if rows.iter().all(|row| row[2..].iter().all(Value::is_not_measured)) {
+        return Vec::new();
+    }
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        numbers("packets in/acq", 1),
+        numbers("packets out/acq", 1),
+        numbers("proposals/acq", 1),
+        numbers("log syncs/acq", 1),
+        numbers("mean log sync", 1),
+    ];
+    let legend = "What all servers' own counters (mntr) grew by over a trial, for each acquisition of the whole trial, pings \
+                  and the opening of sessions among it. Servers that restarted meanwhile are left out.";
+    vec![table("Server counters", columns, 1, rows, legend)]
+}
+
+/// What handoffs and acquires are compared with.
+pub(super) fn floor(view: &View) -> Vec<Block> {
+    let Some(floor) = &view.floor else { return Vec::new() };
+    let row = |name: &str, timing: Option<Timing>| {
+        let Timing { count, p50_us, p90_us, p99_us } = timing?;
+        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
+        Some(vec![name.into(), p50, p90, p99, Value::Count(count)])
+    };
+    let rows: Vec<Vec<Value>> = [
+        row("handoff, over all servers", floor.handoff),
+        row("handoff, both sessions on one server", floor.handoff_same_server),
+        row("handoff, sessions on two servers", floor.handoff_other_server),
+        row("uncontended acquire", floor.uncontended),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut blocks = Vec::new();
+    if !rows.is_empty() {
+        let columns =
+            vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+        let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
+        blocks.push(table("What the ensemble itself takes", columns, 1, rows, legend));
+    }
+    blocks.extend(floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}."))));
+    blocks
+}
+
+/// What each strategy was judged as, promise by promise, and what that rests on.
+pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
+    let view = source.view;
+    let row = |cell: &Cell| {
+        let all = |promise: fn(&Repetition) -> Option<&Verdict>| {
+            let each = cell.repetitions.iter().filter_map(promise).cloned();
+            each.reduce(Verdict::and)
+        };
+        let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
+        let of = |one: &Repetition| source.stored.trials.iter().find(|trial| trial.spec.index == one.trial);
+        let trials: Vec<&Trial> = cell.repetitions.iter().filter_map(of).collect();
+        let entries = |count: fn(&Trial) -> u64| Value::Count(trials.iter().map(|trial| count(trial)).sum());
+        let together = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+        let why = together.as_ref().and_then(Verdict::why).unwrap_or_default();
+        let counts = all(|one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
+            // Counts that disagree make figures doubtful, not the lock.
+            Verdict::Held => Value::verdict("agree", Tone::Good),
+            Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
+            Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
+        });
+        vec![
+            view.label(cell).into(),
+            Value::Count(cell.contenders as u64),
+            word(together),
+            word(all(|one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1)),
+            word(all(|one| one.judged.order.as_ref())),
+            word(all(|one| one.judged.progress.as_ref())),
+            Value::or_missing(counts, |value| value),
+            entries(|trial| trial.evidence.entries),
+            entries(|trial| trial.evidence.catchable()),
+            if why.is_empty() { Value::NOT_MEASURED } else { why.into() },
+        ]
+    };
+    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        words("strategy"),
+        numbers("contenders", 0),
+        words("verdict"),
+        words("exclusion"),
+        words("order"),
+        words("progress"),
+        words("counts"),
+        numbers("entries", 1),
+        numbers("could be caught", 1),
+        words("why"),
+    ];
+    let legend = "Exclusion: nobody was inside beside another, as contenders saw it. Order: nobody entered before the servers \
+                  had deleted the node of the holder before. Progress: everybody was served once all faults had healed. \
+                  Could be caught: entries that would have shown it if the lock did not exclude; the others are no evidence. \
+                  A single contender has nobody to exclude.";
+    vec![table("Verdicts", columns, 1, rows, legend)]
+}
+
+/// The scenario, the seed and the command.
+pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
+    let run = &source.stored.run;
+    let overrides: String = run.overrides.iter().map(|one| format!(" {one}")).collect();
+    let seed = match overrides.contains("--seed") {
+        true => String::new(),
+        false => format!(" --seed {}", run.seed),
+    };
+    let command = format!("zklockbench run {}.toml{seed}{overrides}", run.scenario);
+    let mut blocks = vec![
+        Block::Code {
+            caption: "Save the scenario below, and run:".to_owned(),
+            text: command,
+        },
+        Block::Facts(vec![
+            ("Seed".to_owned(), Value::from(run.seed.to_string())),
+            (
+                "Overrides".to_owned(),
+                Value::from(if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") }),
+            ),
+            ("Directory".to_owned(), Value::from(source.name)),
+        ]),
+    ];
+    blocks.push(Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() });
+    blocks
+}
+
+/// How it was measured, in a few sentences.
+pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
+    let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
+    let load = match load {
+        "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
+        "open" => "In an open load arrivals come when they come, whether the ones before were served or not; a wait counts from when the arrival was due.",
+        _ => "In a closed load each contender acquires, holds, releases and thinks, again and again.",
+    };
+    [
+        "Each contender has a session of its own, and every request and notification of it is counted and timed.",
+        load,
+        "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; repetitions are \
+         interleaved, so that what the machine does meanwhile hits all alike. Figures are medians over the sound repetitions.",
+        "A strategy is called faster, lighter or fairer only if an exact rank test over the repetitions (signed ranks, or \
+         Mann-Whitney where there are few), corrected for all pairs by Holm, shows it at 5 %, and the whole interval of the \
+         ratio lies beyond 5 %. Brackets hold that interval.",
+        "Waits that did not end count as at least so long (Kaplan and Meier). Trials in which the generator itself held \
+         things up are invalid, and those cut short are partial; neither counts.",
+        "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \
+         transactions.",
+    ]
+    .map(|text| Block::Text(text.to_owned()))
+    .to_vec()
+}
