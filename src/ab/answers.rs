@@ -1,5 +1,7 @@
 //! What a run says to each question.
 
+use std::fmt;
+
 use super::blocks::Turn;
 use super::cells::{Cell, CellPair};
 use crate::results::StoredRun;
@@ -16,7 +18,23 @@ pub struct Question {
 
 /// The figure of one run, in its unit; or why there is none that could be compared. Where the queue grew, so that a wait has
 /// no steady value, it is infinite: longer than any.
-pub type Answer = Result<Reading, String>;
+pub type Answer = Result<Reading, Silence>;
+
+/// Why a run says nothing to a question, in a sentence without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// Its trial is invalid or partial: another run may say something.
+    Spoiled(String),
+    /// There is no such trial, or the figure is not measured in it: another run would say no more.
+    Unknown(String),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Spoiled(why) | Self::Unknown(why)) = self;
+        f.write_str(why)
+    }
+}
 
 /// What the runs of one block say to one question.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +45,14 @@ pub struct Answers {
     pub b: Answer,
     /// Of the first side again.
     pub again: Answer,
+}
+
+impl Answers {
+    /// Whether the block gives no pair of A and B because a run was spoiled.
+    #[must_use]
+    pub fn is_spoiled(&self) -> bool {
+        [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
+    }
 }
 
 impl Question {
@@ -49,16 +75,17 @@ impl Question {
         let is_it = |trial: &&Trial| {
             trial.spec.strategy.label == cell.strategy && trial.spec.contenders == cell.contenders
         };
-        let trial = run.trials.iter().find(is_it).ok_or("its trial did not run")?;
+        let trial = run.trials.iter().find(is_it);
+        let trial = trial.ok_or_else(|| Silence::Unknown("its trial did not run".to_owned()))?;
         if let Some(cut) = &trial.cut_short {
-            return Err(format!("its trial is partial ({})", cut.why));
+            return Err(Silence::Spoiled(format!("its trial is partial ({})", cut.why)));
         }
         if let Some(why) = &trial.health.invalid {
-            return Err(format!("its trial is invalid ({why})"));
+            return Err(Silence::Spoiled(format!("its trial is invalid ({why})")));
         }
         match self.figure.of(trial) {
             Err(Missing::Unstable) => Ok(Reading { value: f64::INFINITY, at_least: false, samples: None }),
-            Err(missing) => Err(missing.to_string()),
+            Err(missing) => Err(Silence::Unknown(missing.to_string())),
             Ok(reading) => Ok(reading),
         }
     }

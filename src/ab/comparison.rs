@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Answers, Question};
+use super::answers::{Answer, Answers, Question, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::compare::{self, Compared, Limits, Regression, Test, Verdict, judge_family};
@@ -61,6 +61,9 @@ pub struct Silent {
     pub turn: Turn,
     /// Why.
     pub why: String,
+    /// Its trial was invalid or partial, so that another block may have made up for it.
+    #[serde(default)]
+    pub spoiled: bool,
 }
 
 /// One figure of one combination, of both sides.
@@ -143,10 +146,17 @@ impl Conclusion {
 }
 
 /// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
+/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
 #[must_use]
-pub fn compare(questions: &[Question], blocks: &[(u32, Vec<Answers>)], limits: Limits) -> Vec<Comparison> {
+pub fn compare(
+    questions: &[Question],
+    blocks: &[(u32, Vec<Answers>)],
+    asked: u32,
+    limits: Limits,
+) -> Vec<Comparison> {
     let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
-    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), limits));
+    let asked = usize::try_from(asked).unwrap_or(usize::MAX);
+    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), asked, limits));
     let (measured, tests): (Vec<_>, Vec<_>) = measured.map(|one| (one.0, one.1)).unzip();
     let compared = judge_family(tests, limits);
     let each = questions.iter().zip(measured).zip(compared);
@@ -159,12 +169,15 @@ struct Measured {
     values: Vec<Values>,
     silent: Vec<Silent>,
     pairs: usize,
+    /// How many pairs there were to be.
+    asked: usize,
 }
 
 impl Measured {
     fn of<'a>(
         question: &Question,
         blocks: impl Iterator<Item = (u32, &'a Answers)> + Clone,
+        asked: usize,
         limits: Limits,
     ) -> (Self, Test) {
         let (mut values, mut silent) = (Vec::new(), Vec::new());
@@ -173,7 +186,12 @@ impl Measured {
             let value = |answer: &Answer| answer.as_ref().ok().and_then(finite);
             values.push(Values { block, a: value(a), b: value(b), again: value(again) });
             for (turn, answer) in [(Turn::A, a), (Turn::B, b), (Turn::Again, again)] {
-                silent.extend(answer.as_ref().err().map(|why| Silent { block, turn, why: why.clone() }));
+                silent.extend(answer.as_ref().err().map(|why| Silent {
+                    block,
+                    turn,
+                    why: why.to_string(),
+                    spoiled: matches!(why, Silence::Spoiled(_)),
+                }));
             }
         }
         let pairs = |other: fn(&Answers) -> &Answer| {
@@ -185,7 +203,7 @@ impl Measured {
         let of_both = pairs(|answers| &answers.b);
         // Which way A differs from itself does not matter.
         let itself = compare::paired(&pairs(|answers| &answers.again), Better::Lower, limits, 1);
-        let measured = Self { itself, values, silent, pairs: of_both.len() };
+        let measured = Self { itself, values, silent, pairs: of_both.len(), asked };
         (measured, Test::paired(&of_both, question.figure.better(), limits))
     }
 
@@ -230,9 +248,22 @@ impl Measured {
                 unknown("A differs as clearly from itself, so what differs here may be the machine".into())
             }
             Verdict::Regressed => found,
-            // What spoils a run may be what makes it slow.
-            _ => self.lost().map_or(found, unknown),
+            _ => match self.lost() {
+                Some(lost) if !self.is_made_up_for() => unknown(lost),
+                lost => (found.0, found.1, found.2.or(lost)),
+            },
         }
+    }
+
+    /// Whether as many pairs are there as were asked for, and those that are missing say nothing against B: what spoils a
+    /// run may be what makes it slow, so B must not have been spoiled more often than A, which ran twice as often.
+    fn is_made_up_for(&self) -> bool {
+        let spoiled = |is_it: fn(Turn) -> bool| {
+            self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
+        };
+        let all_spoiled = self.silent.iter().all(|silent| silent.spoiled);
+        let (of_b, of_a) = (spoiled(|turn| turn == Turn::B), spoiled(|turn| turn != Turn::B));
+        all_spoiled && self.pairs >= self.asked && of_b <= of_a
     }
 
     /// Whether A lies wholly beyond the margin from itself, to either side.
@@ -242,7 +273,7 @@ impl Measured {
 
     /// How many pairs are missing, and the first run without which one is.
     fn lost(&self) -> Option<String> {
-        let Silent { block, turn, why } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
+        let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
         Some(format!(
             "{} of {} missing: in block {block} {} gave none: {why}",
             self.values.len() - self.pairs,

@@ -46,8 +46,11 @@ pub struct Asked {
     pub blocks: u32,
     /// How far every interval may reach to either side, as a share; `None` where the blocks alone decided.
     pub until: Option<f64>,
-    /// Blocks at most.
+    /// Blocks at most, but for those that make up for spoiled ones.
     pub blocks_at_most: u32,
+    /// How many blocks more make up for blocks that lack a pair because a run was invalid or partial.
+    #[serde(default)]
+    pub made_up_at_most: u32,
     /// Whether every interval is as narrow as was asked; `None` where nothing was.
     pub reached: Option<bool>,
 }

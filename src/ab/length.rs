@@ -3,6 +3,9 @@
 //! Whoever stops as soon as a difference is significant finds one sooner or later, even between a program and itself. So
 //! nothing here looks at a p or a verdict: a comparison ends after a number of blocks that was fixed before it began, or
 //! when its intervals are as narrow as was asked for, whatever they hold.
+//!
+//! A block that the machine spoiled is made up for by another one, up to a bound. That looks at no value either: a trial
+//! is invalid by what was seen of the generator and the host.
 
 /// How long a comparison is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +17,17 @@ pub struct Length {
     pub until: Option<f64>,
     /// After so many blocks it ends even so.
     pub at_most: u32,
+}
+
+/// How far a comparison has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress<'a> {
+    /// Blocks that ran to their end.
+    pub done: u32,
+    /// How many of them lack a pair because a run was spoiled.
+    pub spoiled: u32,
+    /// How wide the interval of each comparison is that has a pair; `None` where it has none yet.
+    pub half_widths: &'a [Option<f64>],
 }
 
 /// What follows after a block.
@@ -28,18 +42,31 @@ pub enum Next {
 }
 
 impl Length {
-    /// What follows after so many blocks, of which each comparison that has a pair has an interval so wide, `None` where it
-    /// has none yet.
+    /// How many blocks are made up for at most: a machine that spoils more than every third is no place to measure.
     #[must_use]
-    pub fn after(&self, done: u32, half_widths: &[Option<f64>]) -> Next {
-        if done < self.blocks {
+    pub fn made_up_at_most(&self) -> u32 {
+        self.blocks.div_ceil(2)
+    }
+
+    /// How many blocks are run in any case, now that so many were spoiled.
+    #[must_use]
+    pub fn planned(&self, spoiled: u32) -> u32 {
+        self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
+    }
+
+    /// What follows.
+    #[must_use]
+    pub fn after(&self, so_far: Progress<'_>) -> Next {
+        let planned = self.planned(so_far.spoiled);
+        if so_far.done < planned {
             return Next::Another;
         }
         let Some(share) = self.until else { return Next::Enough };
-        if half_widths.iter().all(|half| half.is_some_and(|half| half <= share)) {
+        if so_far.half_widths.iter().all(|half| half.is_some_and(|half| half <= share)) {
             return Next::Enough;
         }
-        if done >= self.at_most { Next::Cap } else { Next::Another }
+        let at_most = self.at_most.saturating_add(planned - self.blocks);
+        if so_far.done >= at_most { Next::Cap } else { Next::Another }
     }
 }
 
@@ -51,26 +78,43 @@ mod tests {
     const NARROW: Option<f64> = Some(0.03);
     const WIDE: Option<f64> = Some(0.031);
 
+    fn so_far(done: u32, half_widths: &[Option<f64>]) -> Progress<'_> {
+        Progress { done, spoiled: 0, half_widths }
+    }
+
     #[test]
     fn without_a_width_the_number_of_blocks_alone_decides() {
         let fixed = Length { until: None, ..UNTIL };
-        assert_eq!(fixed.after(3, &[NARROW]), Next::Another);
-        assert_eq!(fixed.after(4, &[WIDE, None]), Next::Enough);
+        assert_eq!(fixed.after(so_far(3, &[NARROW])), Next::Another);
+        assert_eq!(fixed.after(so_far(4, &[WIDE, None])), Next::Enough);
     }
 
     #[test]
     fn it_goes_on_until_the_widest_interval_is_narrow_enough() {
-        assert_eq!(UNTIL.after(3, &[NARROW]), Next::Another, "so many are run in any case");
-        assert_eq!(UNTIL.after(4, &[NARROW, NARROW]), Next::Enough);
-        assert_eq!(UNTIL.after(4, &[NARROW, WIDE]), Next::Another);
-        assert_eq!(UNTIL.after(4, &[NARROW, None]), Next::Another, "no interval is no narrow one");
-        assert_eq!(UNTIL.after(4, &[Some(f64::INFINITY)]), Next::Another);
-        assert_eq!(UNTIL.after(4, &[Some(f64::NAN)]), Next::Another);
+        assert_eq!(UNTIL.after(so_far(3, &[NARROW])), Next::Another, "so many are run in any case");
+        assert_eq!(UNTIL.after(so_far(4, &[NARROW, NARROW])), Next::Enough);
+        assert_eq!(UNTIL.after(so_far(4, &[NARROW, WIDE])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(4, &[NARROW, None])), Next::Another, "no interval is no narrow one");
+        assert_eq!(UNTIL.after(so_far(4, &[Some(f64::INFINITY)])), Next::Another);
+        assert_eq!(UNTIL.after(so_far(4, &[Some(f64::NAN)])), Next::Another);
     }
 
     #[test]
     fn it_ends_at_the_cap_and_says_so_only_where_the_width_was_not_reached() {
-        assert_eq!(UNTIL.after(10, &[WIDE]), Next::Cap);
-        assert_eq!(UNTIL.after(10, &[NARROW]), Next::Enough);
+        assert_eq!(UNTIL.after(so_far(10, &[WIDE])), Next::Cap);
+        assert_eq!(UNTIL.after(so_far(10, &[NARROW])), Next::Enough);
+    }
+
+    #[test]
+    fn a_spoiled_block_is_made_up_for_up_to_half_of_what_was_asked() {
+        let fixed = Length { until: None, ..UNTIL };
+        let after = |done, spoiled| fixed.after(Progress { done, spoiled, half_widths: &[NARROW] });
+        assert_eq!(after(4, 1), Next::Another);
+        assert_eq!(after(5, 1), Next::Enough);
+        assert_eq!(after(5, 2), Next::Another, "the one that makes up for it can be spoiled, too");
+        assert_eq!(after(6, 6), Next::Enough, "there is no end of it otherwise");
+        // And the cap moves with it
+        assert_eq!(UNTIL.after(Progress { done: 10, spoiled: 1, half_widths: &[WIDE] }), Next::Another);
+        assert_eq!(UNTIL.after(Progress { done: 11, spoiled: 1, half_widths: &[WIDE] }), Next::Cap);
     }
 }

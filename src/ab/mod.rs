@@ -10,11 +10,11 @@ mod comparison;
 mod file;
 mod length;
 
-pub use answers::{Answer, Answers, Question};
+pub use answers::{Answer, Answers, Question, Silence};
 pub use blocks::{Block, Turn};
 pub use cells::{Cell, CellPair, Matrix, pair};
 pub use comparison::{Comparison, Conclusion, Ratio, Silent, Values, compare};
 pub use file::{
     AbFile, Asked, BlockRecord, Ending, FILE, RUNS, RunRecord, SideRecord, Sides, VERSION, schema,
 };
-pub use length::{Length, Next};
+pub use length::{Length, Next, Progress};

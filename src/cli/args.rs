@@ -93,7 +93,8 @@ pub struct RunArgs {
     /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Compare with this run, or with those of the newest commit of this store of baselines
+    /// Compare with this run, with those of the newest commit of this store of baselines, or with the newest in this
+    /// directory of runs that can be compared with
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
     /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
@@ -375,6 +376,9 @@ pub struct CompareArgs {
     /// Draw all ratios with their intervals, as .svg or .png
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
+    /// Draw the waits of both by percentile, a panel for each combination, as .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub percentiles: Option<PathBuf>,
     /// Write every verdict as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -406,6 +410,8 @@ pub enum SchemaOf {
     Ab,
     /// What `compare --json` prints
     Comparison,
+    /// What every command prints with --json
+    Answer,
 }
 
 /// `ensemble`.

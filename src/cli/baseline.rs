@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -30,14 +31,21 @@ pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
 }
 
 /// A baseline for programs.
-#[derive(Serialize)]
-struct Listed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Listed<'a> {
+    /// Where it lies.
     directory: &'a Path,
+    /// The commit of what was measured.
     commit: &'a str,
+    /// The scenario's name.
     scenario: &'a str,
+    /// When it began; a label.
     #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
     started_at: SystemTime,
+    /// The name of the generator's host.
     host: &'a str,
+    /// How many trials it has.
     trials: usize,
 }
 

@@ -1,6 +1,5 @@
 //! `compare`: was it really slower?
 
-use std::path::Path;
 use std::time::SystemTime;
 
 use serde_json::json;
@@ -31,10 +30,13 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     let ask = Ask { figures: args.judging.figures.clone(), limits: args.judging.limits(), force: args.force };
     let compared = compare(&base, &new, &ask)?;
     if let Some(path) = &args.markdown {
-        write(path, &report::comparison_markdown(&compared))?;
+        output::file(path, &report::comparison_markdown(&compared))?;
     }
     if let Some(path) = &args.chart {
         report::chart::draw_comparison(&compared, path)?;
+    }
+    if let Some(path) = &args.percentiles {
+        report::chart::draw_percentiles(&base, &new, &compared, path)?;
     }
     outputs.write(&Document::of_comparison(&compared))?;
     if args.json {
@@ -44,9 +46,4 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
         output::data(&report::comparison(&compared, style))?;
     }
     Ok(compared.conclusion.exit())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
 }

@@ -1,6 +1,7 @@
 //! The door: arguments in, a command run, an exit code out.
 
 mod ab;
+mod answers;
 mod args;
 mod articles;
 mod baseline;

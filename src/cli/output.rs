@@ -1,7 +1,9 @@
 //! Where text goes: data on stdout, everything else on stderr.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Exit};
@@ -26,31 +28,52 @@ pub fn data(text: &str) -> Result<(), Error> {
 /// The version of the shape of what `--json` prints. A field may be added without a new one.
 const ANSWER_VERSION: u32 = 1;
 
-/// What `--json` prints of every command: an object that begins with these fields, followed by the command's own.
+/// What `--json` prints of every command: an object that begins with the fields of [`Envelope`], followed by the command's
+/// own.
 #[derive(Serialize)]
 struct Answer<'a, T> {
-    /// The version of this shape.
-    schema_version: u32,
-    /// The command that was asked for, e.g. `run` or `ensemble up`.
-    command: &'a str,
-    /// The exit code of the program.
-    exit_code: u8,
-    /// What went wrong; null when the command could do what was asked, whatever it found.
-    error: Option<Failure>,
+    #[serde(flatten)]
+    envelope: Envelope<'a>,
     /// What the command found; nothing where it could not.
     #[serde(flatten)]
     found: Option<T>,
 }
 
+/// What every command prints with `--json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "What a command of zklockbench prints with --json")]
+pub struct Envelope<'a> {
+    /// The version of this shape: 1. A field may be added without a new one.
+    schema_version: u32,
+    /// The command that was asked for, e.g. `run` or `ensemble up`; empty where the command line was not understood.
+    command: &'a str,
+    /// The exit code of the program.
+    exit_code: u8,
+    /// What went wrong; null when the command could do what was asked, whatever it found.
+    error: Option<Failure>,
+}
+
 /// What went wrong.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// `usage`, `environment` or `interrupted`.
-    kind: &'static str,
+    /// Where it lies.
+    kind: Kind,
     /// Why, as stderr says it.
     message: String,
     /// Each mistake of a file at its place; empty where it is not about a file with places.
     mistakes: Vec<MachineDiagnostic>,
+}
+
+/// Where a mistake lies.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    /// In what was asked, or in a file that was named.
+    Usage,
+    /// In the machine or the ensemble.
+    Environment,
+    /// Nowhere: the user stopped it.
+    Interrupted,
 }
 
 /// Prints what a command found as JSON. It is to be an object, none of whose fields is one that every answer has.
@@ -59,7 +82,8 @@ struct Failure {
 /// As [`data`].
 pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
     let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
-    json(&Answer { schema_version, command, exit_code, error: None, found: Some(found) })
+    let envelope = Envelope { schema_version, command, exit_code, error: None };
+    json(&Answer { envelope, found: Some(found) })
 }
 
 /// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
@@ -74,13 +98,14 @@ pub fn answer_error(
     found: Option<&impl Serialize>,
 ) -> Result<(), Error> {
     let kind = match error {
-        Error::Usage(_) => "usage",
-        Error::Environment(_) => "environment",
-        Error::Interrupted => "interrupted",
+        Error::Usage(_) => Kind::Usage,
+        Error::Environment(_) => Kind::Environment,
+        Error::Interrupted => Kind::Interrupted,
     };
     let failure = Failure { kind, message: error.to_string(), mistakes };
     let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
-    json(&Answer { schema_version, command, exit_code, error: Some(failure), found })
+    let envelope = Envelope { schema_version, command, exit_code, error: Some(failure) };
+    json(&Answer { envelope, found })
 }
 
 /// Writes data to stdout as JSON, as it is.
@@ -90,6 +115,15 @@ pub fn answer_error(
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
     data(&text)
+}
+
+/// Writes a text into a file that the user named.
+///
+/// # Errors
+/// An error of the environment that names the file.
+pub fn file(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text)
+        .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Writes a line for the person who watches to stderr.

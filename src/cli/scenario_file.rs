@@ -3,16 +3,19 @@
 //! Changes are made in the file's data, which are then read again as a whole: so every rule that holds for a
 //! file holds for an override, and the results keep the scenario as it was really run.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use clap::Args;
 use toml::{Table, Value};
 
 use super::shared_args::PlaceArgs;
+use super::trace_file::TraceFile;
 use super::{output, trace_file};
 use crate::catalog::gate::{Known, Mistake, parse as parse_gate};
 use crate::ensemble::External;
 use crate::error::{Error, Exit};
+use crate::record::Replayed;
 use crate::scenario::fields::GATE;
 use crate::scenario::{
     Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, decode, parse_with_traces,
@@ -28,6 +31,8 @@ pub struct ScenarioFile {
     pub text: String,
     /// The changes in words.
     pub overrides: Vec<String>,
+    /// The file of arrivals that it replays, as it is now.
+    pub replayed: Option<Replayed>,
 }
 
 /// Why a scenario cannot be run.
@@ -50,16 +55,22 @@ impl ScenarioFile {
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
         let (locks, faults) = (lock::cards(), fault::cards());
         let directory = path.parent().unwrap_or(Path::new(""));
-        let traces = |file: &Path| trace_file::read(directory, file);
+        let replayed = RefCell::new(None);
+        let traces = |file: &Path| {
+            let TraceFile { arrivals, sha256 } = trace_file::read(directory, file)?;
+            replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
+            Ok(arrivals)
+        };
         let parsed = parse_with_traces(&name, &text, &locks, &faults, &traces).map_err(Unusable::Mistakes)?;
         overrides.check_gates(&parsed.scenario).map_err(Unusable::Mistakes)?;
         let read = match overrides.apply(&text).map_err(Unusable::Other)? {
-            None => Self { parsed, text, overrides: Vec::new() },
+            None => Self { parsed, text, overrides: Vec::new(), replayed: replayed.take() },
             Some((text, told)) => {
                 let changed = format!("{name} with {}", told.join(" "));
+                replayed.take();
                 let parsed = parse_with_traces(&changed, &text, &locks, &faults, &traces)
                     .map_err(Unusable::Mistakes)?;
-                Self { parsed, text, overrides: told }
+                Self { parsed, text, overrides: told, replayed: replayed.take() }
             }
         };
         read.check_containers(&name, overrides).map_err(Unusable::Other)?;

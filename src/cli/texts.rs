@@ -1,7 +1,7 @@
 //! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
 
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
-use super::output;
+use super::{answers, output};
 use crate::error::{Error, Exit};
 use crate::{ab, compare, fault, lock, report, results, scenario};
 
@@ -42,6 +42,7 @@ pub fn man() -> Result<Exit, Error> {
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
+        SchemaOf::Answer => output::json(&answers::schema())?,
         SchemaOf::Comparison => output::json(&compare::comparison_schema())?,
         SchemaOf::Calibration => output::json(&results::calibration_schema())?,
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(

@@ -8,17 +8,27 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::record::history::{Acquire, Event, Release, Step, What};
+use crate::results;
 use crate::results::history::HistoryReader;
 use crate::scenario::{TraceArrival, TraceBuilder, trace_from_csv};
 
 /// The largest CSV file that is read: five million lines of a hundred bytes.
 const LARGEST: u64 = 512 << 20;
 
+/// A file of arrivals.
+#[derive(Debug)]
+pub struct TraceFile {
+    /// What it says.
+    pub arrivals: Vec<TraceArrival>,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
+}
+
 /// The arrivals of a file that a scenario in `directory` names.
 ///
 /// # Errors
 /// What is wrong with it: its name, the line and, after `; `, what to do.
-pub fn read(directory: &Path, file: &Path) -> Result<Vec<TraceArrival>, String> {
+pub fn read(directory: &Path, file: &Path) -> Result<TraceFile, String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
     let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
@@ -26,13 +36,20 @@ pub fn read(directory: &Path, file: &Path) -> Result<Vec<TraceArrival>, String> 
         return Err(cannot("it is no file"));
     }
     if path.extension().is_some_and(|extension| extension == "jsonl") {
-        return of_history(&path);
+        let arrivals = of_history(&path)?;
+        return Ok(TraceFile { arrivals, sha256: digest(&path)? });
     }
     if found.len() > LARGEST {
         return Err(format!("{} has more than {} MB; leave a part of it out", path.display(), LARGEST >> 20));
     }
     let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
-    trace_from_csv(BufReader::new(input).take(LARGEST)).map_err(|told| format!("{} {told}", path.display()))
+    let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST));
+    let arrivals = arrivals.map_err(|told| format!("{} {told}", path.display()))?;
+    Ok(TraceFile { arrivals, sha256: digest(&path)? })
+}
+
+fn digest(path: &Path) -> Result<String, String> {
+    results::digest_of_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// An arrival for each time that a contender asked for a lock which it did not hold already.
@@ -147,7 +164,7 @@ mod tests {
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
-        read(Path::new("/nowhere"), file.path())
+        read(Path::new("/nowhere"), file.path()).map(|file| file.arrivals)
     }
 
     #[test]

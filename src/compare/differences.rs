@@ -157,6 +157,9 @@ fn of_run(run: &Loaded) -> Vec<Fact> {
             format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of no commit")),
         ),
     ];
+    // A run that did not note what it replayed may have replayed the same.
+    facts
+        .extend(run.replayed.as_ref().map(|file| Fact::needed("replayed arrivals (SHA-256)", &*file.sha256)));
     // The text says more than a line can; what it means for each trial is compared cell by cell.
     let configured = ensemble.config.iter();
     facts.extend(

@@ -1,9 +1,10 @@
 //! A side of a comparison: one run, or several whose repetitions are pooled.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::cell::{CellKey, is_sound};
 use crate::error::Error;
+use crate::measure::{Histogram, Measure, Survival, pooled};
 use crate::results::record::Trial;
 use crate::results::{self, StoredRun, layout};
 
@@ -32,7 +33,7 @@ impl Side {
     /// # Errors
     /// As [`results::read()`] of the first that cannot be read: a side of which something is missing would be another one.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let within = if is_run(path) { Vec::new() } else { runs_in(path)? };
+        let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };
         let read = |path: PathBuf| Ok(Loaded { stored: results::read(&path)?, path });
         let runs = directories.into_iter().map(read).collect::<Result<_, Error>>()?;
@@ -43,26 +44,28 @@ impl Side {
     pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
-}
 
-/// Whether it is a run directory, or half of one, which reading then says.
-fn is_run(path: &Path) -> bool {
-    path.join(layout::RUN).is_file() || path.join(layout::TRIALS).is_dir()
-}
-
-fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    if !path.is_dir() {
-        return Ok(Vec::new());
+    /// The sound trials of a cell.
+    fn sound(&self, cell: &CellKey) -> impl Iterator<Item = &Trial> {
+        self.trials().filter(move |trial| is_sound(trial) && CellKey::of(trial) == *cell)
     }
-    let cannot = |error| Error::environment(format!("cannot read {}: {error}", path.display()));
-    let entries = fs::read_dir(path).map_err(cannot)?.collect::<Result<Vec<_>, _>>().map_err(cannot)?;
-    let visible = |entry: &fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
-    let mut found: Vec<PathBuf> = entries
-        .iter()
-        .filter(|entry| visible(entry))
-        .map(fs::DirEntry::path)
-        .filter(|path| is_run(path))
-        .collect();
-    found.sort();
-    Ok(found)
+
+    /// The samples of all sound trials of a cell, pooled; of waits also those that were not served. `None` where there is
+    /// none.
+    #[must_use]
+    pub fn pooled(&self, cell: &CellKey, measure: Measure) -> Option<Survival> {
+        let all = |measure: Measure| {
+            let each = self.sound(cell).filter_map(|trial| trial.histograms.get(&measure));
+            each.cloned().reduce(pooled)
+        };
+        let unserved: Option<Histogram> =
+            (measure == Measure::Wait).then(|| all(Measure::Unserved)).flatten();
+        Survival::of(all(measure).as_ref(), unserved.as_ref())
+    }
+
+    /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.
+    #[must_use]
+    pub fn queue_grew(&self, cell: &CellKey) -> bool {
+        self.sound(cell).any(Trial::is_unstable)
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use super::schedule::Arrival;
 use crate::clock::Stamp;
 use crate::measure::Window;
-use crate::record::Arrived;
+use crate::record::{Arrived, Dispersion};
 use crate::scenario::Late;
 
 /// Nothing has come of it yet.
@@ -45,6 +45,8 @@ pub struct Arrivals {
     end: AtomicUsize,
     /// One for each: nothing yet, or its wait in microseconds plus one, or why it has none.
     outcomes: Box<[AtomicU32]>,
+    /// How late the generator was with each, in microseconds; 0 for those that have not begun.
+    lateness_us: Box<[AtomicU32]>,
 }
 
 impl Arrivals {
@@ -52,8 +54,9 @@ impl Arrivals {
     #[must_use]
     pub fn new(all: Vec<Arrival>, late: Late) -> Self {
         let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
+        let lateness_us = all.iter().map(|_| AtomicU32::new(0)).collect();
         let end = AtomicUsize::new(all.len());
-        Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes }
+        Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes, lateness_us }
     }
 
     /// The load begins at that time.
@@ -92,6 +95,12 @@ impl Arrivals {
     #[must_use]
     pub fn is_cancelled(&self, number: usize) -> bool {
         number >= self.end.load(Ordering::Acquire)
+    }
+
+    /// Acquire is called for an arrival, so long after a contender was free for it and it was due.
+    pub fn issued(&self, number: usize, lateness_us: u64) {
+        let lateness_us = u32::try_from(lateness_us).unwrap_or(u32::MAX);
+        self.lateness_us[number].store(lateness_us, Ordering::Release);
     }
 
     /// An arrival has got its lock, after that wait.
@@ -176,6 +185,31 @@ impl Arrivals {
             .collect()
     }
 
+    /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
+    #[must_use]
+    pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
+        let begin = self.begin.load(Ordering::Acquire);
+        let of = |width_us: u64| {
+            let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
+            let (mut scheduled, mut issued) = (vec![0; windows], vec![0; windows]);
+            let count = |counts: &mut Vec<u64>, at: Stamp| {
+                let slot =
+                    at.checked_sub(window.start).and_then(|since| usize::try_from(since / width_us).ok());
+                if let Some(count) = slot.and_then(|slot| counts.get_mut(slot)) {
+                    *count += 1;
+                }
+            };
+            // What was due before the window may be issued within it.
+            for number in 0..self.due_before(window.end) {
+                let due = begin + self.all[number].at_us;
+                count(&mut scheduled, due);
+                count(&mut issued, due + u64::from(self.lateness_us[number].load(Ordering::Acquire)));
+            }
+            Dispersion::of(width_us, &scheduled, &issued)
+        };
+        Dispersion::WIDTHS_US.into_iter().filter_map(of).collect()
+    }
+
     /// The times at which arrivals were due, in microseconds after the first of these two times.
     pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> + '_ {
         let begin = self.begin.load(Ordering::Acquire);
@@ -197,6 +231,23 @@ mod tests {
         let arrivals = Arrivals::new(times.iter().map(arrival).collect(), late);
         arrivals.begin_at(1_000);
         arrivals
+    }
+
+    #[test]
+    fn arrivals_that_are_issued_in_bunches_are_more_dispersed_than_they_were_due() {
+        // One each millisecond for two seconds
+        let due: Vec<u64> = (0..2_000).map(|number| number * 1_000).collect();
+        let (arrivals, window) = (at(&due, Late::Keep), Window { start: 1_000, end: 2_001_000 });
+        let [even] = arrivals.dispersion(window)[..] else { panic!("twenty windows of a tenth of a second") };
+        assert_eq!((even.width_us, even.windows, even.scheduled, even.issued), (100_000, 20, 0.0, 0.0));
+        // Those of every other tenth of a second come in the next one
+        for number in (0..2_000).filter(|number| number / 100 % 2 == 0) {
+            arrivals.issued(number, 100_000);
+        }
+        let bunched = arrivals.dispersion(window)[0];
+        // 0 and 200 in turns: 20 × 100² / 19 / 100
+        assert!((bunched.issued - 105.26).abs() < 0.01 && bunched.scheduled == 0.0, "{bunched:?}");
+        assert!(bunched.is_off() && !even.is_off());
     }
 
     #[test]

@@ -45,6 +45,13 @@ pub struct Attempt {
     kept_out_us: u64,
 }
 
+impl Attempt {
+    /// How long after it was due, and a contender was free for it, acquire was called.
+    fn lateness_us(&self, served: Served) -> u64 {
+        self.called.saturating_sub(self.intended.max(served.taken))
+    }
+}
+
 /// A lock that was acquired, with what must be looked at before it is released.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
@@ -159,7 +166,19 @@ impl Recorder {
         self.note(called, Some(session.id()), Deed::Asks(claim));
         let scene = self.scene();
         let kept_out_us = scene.kept_out_us(claim.mode, called);
-        Attempt { intended, called, arrival: scene.arrive(claim), mode, hold, served: arrival, kept_out_us }
+        let attempt = Attempt {
+            intended,
+            called,
+            arrival: scene.arrive(claim),
+            mode,
+            hold,
+            served: arrival,
+            kept_out_us,
+        };
+        if let Some((arrivals, served)) = self.shared.open.as_ref().zip(arrival) {
+            arrivals.issued(served.number, attempt.lateness_us(served));
+        }
+        attempt
     }
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
@@ -522,7 +541,7 @@ fn write_served(shared: &Shared, sheet: &mut Sheet, attempt: &Attempt, served: S
         arrivals.served(served.number, acquired.saturating_sub(intended));
     }
     sheet.record(Measure::ClientWait, intended, served.taken.saturating_sub(intended));
-    sheet.record(Measure::Lateness, intended, called.saturating_sub(intended.max(served.taken)));
+    sheet.record(Measure::Lateness, intended, attempt.lateness_us(served));
     sheet.record(Measure::Service, intended, acquired.saturating_sub(called));
 }
 

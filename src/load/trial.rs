@@ -204,6 +204,7 @@ impl<'a> Conductor<'a> {
             measured_us: window.end.saturating_sub(window.start),
             full_crew: self.full_crew(window),
             arrived,
+            dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
             steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),

@@ -58,7 +58,11 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     let unserved = (measure == Measure::Wait).then(|| samples(Measure::Unserved)).flatten();
     let all = Survival::of(samples(measure), unserved).ok_or(Missing::NotMeasured)?;
     let (value, at_least) = match statistic {
-        Statistic::Mean => (all.mean_us(), all.known() < 1.0),
+        // As `summary.csv` has it.
+        Statistic::Mean => {
+            let mean = trial.latency(measure).ok_or(Missing::NotMeasured)?;
+            (mean.mean_us, mean.known < 1.0)
+        }
         Statistic::Min => (all.shortest_us() as f64, false),
         Statistic::Max => (all.longest().us as f64, all.longest().at_least),
         Statistic::Percentile(at) => {

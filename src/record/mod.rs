@@ -4,6 +4,7 @@ mod arrived;
 mod behaviour;
 mod calibration;
 mod derived;
+mod dispersion;
 mod fault;
 mod figure;
 mod floor;
@@ -25,6 +26,7 @@ pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
+pub use dispersion::Dispersion;
 pub use fault::{FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading};
 pub use floor::{Floor, Timing};
@@ -32,7 +34,7 @@ pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};
 pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
-pub use run::{EnsembleInfo, HostInfo, Precision, Run, RunEnding, RunOutcome, ServerInfo, Widest};
+pub use run::{EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, ServerInfo, Widest};
 pub use steady::{Steady, WarmUpEnd};
 pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{

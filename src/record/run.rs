@@ -136,6 +136,15 @@ pub struct Widest {
     pub half_width: Option<f64>,
 }
 
+/// A file of arrivals that was replayed: who repeats the run needs the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Replayed {
+    /// The file, as the scenario names it.
+    pub file: String,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
+}
+
 /// All that is true of a run as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
@@ -174,6 +183,9 @@ pub struct Run {
     /// The floor of the ensemble, measured before the first trial; `None` in runs of versions that did not measure it.
     #[serde(default)]
     pub floor: Option<Floor>,
+    /// The file of arrivals that was replayed; `None` where none was, and in runs of versions that did not note it.
+    #[serde(default)]
+    pub replayed: Option<Replayed>,
     /// The scenario file's text, as run.
     pub scenario_text: String,
 }

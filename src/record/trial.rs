@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment, Steady,
-    Stuck, Violation,
+    Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment,
+    Steady, Stuck, Violation,
 };
 use crate::measure::{Counts, Histogram, Latency, Measure, Second};
 use crate::scenario::TrialSpec;
@@ -238,6 +238,10 @@ pub struct Trial {
     /// What became of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
     pub arrived: Option<Arrived>,
+    /// How unevenly the arrivals of an open load came, as scheduled and as issued, in windows of each width of which the
+    /// measured phase has enough; empty in trials of versions that did not look.
+    #[serde(default)]
+    pub dispersion: Vec<Dispersion>,
     /// How it came to its steady state, and whether it was one.
     #[serde(default)]
     pub steady: Option<Steady>,
@@ -314,14 +318,19 @@ impl Trial {
     /// The numbers of its histograms.
     #[must_use]
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
-        let numbers = |measure: Measure| {
-            let samples = self.histograms.get(&measure);
-            match measure {
-                Measure::Wait => Latency::of_waits(samples, self.histograms.get(&Measure::Unserved)),
-                _ => Latency::of(samples?),
-            }
-        };
-        Measure::all().into_iter().filter_map(|measure| Some((measure, numbers(measure)?))).collect()
+        let numbers = |measure| Some((measure, self.latency(measure)?));
+        Measure::all().into_iter().filter_map(numbers).collect()
+    }
+
+    /// The numbers of one of its histograms; `None` where that has no sample. Of waits, those that were not served are among
+    /// them.
+    #[must_use]
+    pub fn latency(&self, measure: Measure) -> Option<Latency> {
+        let samples = self.histograms.get(&measure);
+        match measure {
+            Measure::Wait => Latency::of_waits(samples, self.histograms.get(&Measure::Unserved)),
+            _ => Latency::of(samples?),
+        }
     }
 
     /// How tables and messages call it: strategy and contenders.

@@ -13,8 +13,8 @@ pub mod view;
 
 pub use summary::Summary;
 pub use table::{
-    Style, ab, accounting_table, calibration, comparison, comparison_markdown, date, gates, gates_markdown,
-    markdown, sides, terminal, trend,
+    Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
+    date, gates, gates_markdown, markdown, sides, terminal, trend,
 };
 pub use trend::{Trend, TrendLine, TrendRun};
 pub use view::View;

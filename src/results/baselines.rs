@@ -21,6 +21,7 @@ use super::layout::cannot;
 use super::read::{of_version, read, read_bytes, read_run};
 use super::staging::Staging;
 use crate::error::Error;
+use crate::record::RunEnding;
 use crate::units::{as_utc, shown};
 
 /// Its name beside the `run.json` of a copy.
@@ -76,7 +77,13 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
         return Err(Error::usage(format!("{run} is in the store already: {at}, of commit {commit}")));
     }
     let name = layout::run_name(&stored.scenario, stored.started_at);
-    layout::check_name(&name)?;
+    if layout::check_name(&name).is_err() {
+        let (path, scenario) = (run.join(layout::RUN), shown(&stored.scenario, 60));
+        return Err(Error::usage(format!(
+            "{}: `scenario`: `{scenario}` cannot name a directory; it was changed after the run: restore it from a copy",
+            path.display()
+        )));
+    }
     let mut attempt = 1;
     let staging = loop {
         if let Some(staging) = Staging::claim(store, &layout::numbered(&name, attempt))? {
@@ -156,6 +163,33 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
         Error::usage(format!("{}: `commit` is no name of a commit; remove {}", path.display(), dir.display()))
     })?;
     Ok(Baseline { commit, run: read_run(&dir)?, dir })
+}
+
+/// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
+#[must_use]
+pub fn is_store(dir: &Path) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| path.join(FILE).is_file())
+}
+
+/// The complete runs of that scenario in a directory of runs that is no store, the newest first; those whose `run.json`
+/// cannot be read are passed over, and named with the reason.
+///
+/// # Errors
+/// [`Error::Environment`] when the directory cannot be read.
+pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>), Error> {
+    let (mut runs, mut passed_over) = (Vec::new(), Vec::new());
+    for path in layout::runs_in(dir)? {
+        match read_run(&path) {
+            Ok(run) if run.scenario == scenario && run.outcome.ending == RunEnding::Complete => {
+                runs.push((run.started_at, path));
+            }
+            Ok(_) => {}
+            Err(error) => passed_over.push(error),
+        }
+    }
+    runs.sort();
+    Ok((runs.into_iter().rev().map(|(_, path)| path).collect(), passed_over))
 }
 
 /// The directories of the newest commit that has runs of that scenario; none where no commit has.

@@ -18,6 +18,8 @@ pub const FAULTS: &str = "faults.csv";
 pub const CALIBRATION: &str = "calibration.json";
 /// The folder with one `.json` and one `.hlog` for each trial.
 pub const TRIALS: &str = "trials";
+/// The folder for charts; there only where one was drawn.
+pub const CHARTS: &str = "charts";
 /// The folder for the logs of servers that the suite started.
 pub const SERVER_LOGS: &str = "server-logs";
 
@@ -81,6 +83,32 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::usage(format!(
         "`{name}` cannot name a run; give one directory name, without `/` and without a dot in front"
     )))
+}
+
+/// Whether it is a run directory, or half of one, which reading then says.
+fn is_run(path: &Path) -> bool {
+    path.join(RUN).is_file() || path.join(TRIALS).is_dir()
+}
+
+/// The run directories in a directory, by their names; that directory alone where it is one itself. Hidden ones are of runs
+/// that are not over.
+///
+/// # Errors
+/// [`Error::Environment`] when the directory cannot be read.
+pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if is_run(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.map_err(|error| cannot("read", path, &error))?;
+    let visible = |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let paths = entries.iter().filter(|entry| visible(entry)).map(std::fs::DirEntry::path);
+    let mut found: Vec<PathBuf> = paths.filter(|path| is_run(path)).collect();
+    found.sort();
+    Ok(found)
 }
 
 /// The error of a command that could not do something with a path.

@@ -19,11 +19,13 @@ mod timeline;
 mod writer;
 
 pub use baselines::{
-    Baseline, BaselineFile, add as add_baseline, list as baselines, newest as newest_baselines,
+    Baseline, BaselineFile, add as add_baseline, is_store as is_store_of_baselines, list as baselines,
+    newest as newest_baselines, runs_of,
 };
 pub use calibration::{
     CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, calibration_schema, read_calibration,
 };
+pub use digest::of_file as digest_of_file;
 pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
 pub use read::read;
 pub use staging::{create_dated, tidy};

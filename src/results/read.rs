@@ -15,7 +15,7 @@ use super::layout::cannot;
 use super::{digest, hlog, layout};
 use crate::error::Error;
 use crate::record::Trial;
-use crate::units::counted;
+use crate::units::{counted, shown};
 
 /// Reads a run directory, histograms included.
 ///
@@ -150,7 +150,15 @@ pub(super) fn of_version<T: DeserializeOwned>(version: u32, path: &Path, bytes: 
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
     // The error prints its own line and column.
-    serde_json::from_slice(bytes).map_err(|error| broken(path, &error.to_string()))
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let read =
+        serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
+            // Of the whole, or of no field that it knows.
+            field if field == "." || field.contains('?') => broken(path, &error.inner().to_string()),
+            field => broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
+        })?;
+    json.end().map_err(|error| broken(path, &error.to_string()))?;
+    Ok(read)
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {

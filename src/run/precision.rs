@@ -7,7 +7,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::measure::Measure;
-use crate::record::{Precision, Trial, Widest};
+use crate::record::{Figure, Precision, Statistic, Trial, Widest};
 use crate::scenario::{self, Load, TrialSpec};
 
 /// Of fewer repetitions an interval says nothing of use: with two, Student's factor is 12.7.
@@ -83,13 +83,14 @@ impl Figures {
 
 /// What is to be precise of a trial; `None` where it was not measured.
 fn figure(trial: &Trial) -> Option<f64> {
-    let mean = |measure| trial.latencies().get(&measure).map(|latency| latency.mean_us);
+    // The mean wait of a queue that grew is missing: it would only say how long the trial was.
+    let of = |figure: Figure| figure.of(trial).ok().map(|reading| reading.value);
+    let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
-        Load::Closed => trial.derived().throughput_per_s,
+        Load::Closed => of(Figure::THROUGHPUT),
         // Its throughput is that of the conductor, who lets contenders queue up one by one. Alone there is no handoff.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
-        // Of a queue that grew it only says how long the trial was.
-        Load::Open(_) => mean(Measure::Wait).filter(|_| !trial.is_unstable()),
+        Load::Open(_) => mean(Measure::Wait),
     }
 }
 

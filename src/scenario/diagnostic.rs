@@ -7,10 +7,11 @@ use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The file cannot be run.
@@ -33,7 +34,7 @@ pub struct Diagnostic {
 }
 
 /// A place as editors count it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Position {
     /// Line, from 1.
     pub line: usize,
@@ -42,7 +43,7 @@ pub struct Position {
 }
 
 /// A diagnostic for programs: what `--json` prints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MachineDiagnostic {
     /// The file's name as it was given.
     pub file: String,

@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::program::{Bench, eventually, stderr, stdout};
+use crate::support::program::{Answers, Bench, eventually, stderr, stdout};
 use crate::support::{records, run_dirs};
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
@@ -133,6 +133,14 @@ fn a_run_that_cannot_begin_leaves_no_green_file_of_an_earlier_one() {
 #[test]
 fn every_command_answers_programs_in_one_shape_errors_included() {
     let bench = Bench::new();
+    let answers = Answers::of(&bench);
+    for wrong in [
+        json!({ "schema_version": 1, "command": "run", "exit_code": 0, "error": null }),
+        json!({ "schema_version": 1, "command": "faults", "exit_code": 0, "error": null, "faults": 3 }),
+        json!({ "command": "man" }),
+    ] {
+        assert_ne!(answers.complaints(&wrong), Vec::<String>::new(), "{wrong}");
+    }
     let scenario = bench.scenario(SHORT);
     let scenario = scenario.to_str().unwrap();
     let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
@@ -153,6 +161,11 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
         (&["export", run], "export", 2, ""),
         (&["export", "nowhere", "--junit", "junit.xml"], "export", 2, ""),
         (&["baseline", "list", "nowhere"], "baseline list", 2, ""),
+        (&["baseline", "add", run, "store", "--commit", "abc"], "baseline add", 0, "commit"),
+        (&["baseline", "list", "store"], "baseline list", 0, "baselines"),
+        (&["baseline", "trend", "store", "--figure", "wait.p50"], "baseline trend", 0, "lines"),
+        (&["compare", run, run, "--force"], "compare", 4, "comparison"),
+        (&["compare", run, "nowhere"], "compare", 2, ""),
         (&["ensemble", "status"], "ensemble status", 3, "up"),
         (&["ensemble", "down"], "ensemble down", 0, "ended"),
         (&["clean", "--connect", "127.0.0.1:1"], "clean", 3, ""),
@@ -161,6 +174,7 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
         let told: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|wrong| {
             panic!("{words:?}: {wrong}: {} {}", stdout(&output), stderr(&output));
         });
+        assert_eq!(answers.complaints(&told), Vec::<String>::new(), "{words:?}");
         let shape = (&told["schema_version"], told["command"].as_str(), told["exit_code"].as_i64());
         assert_eq!(shape, (&1.into(), Some(command), Some(code)), "{words:?}: {told}");
         assert_eq!(output.status.code().map(i64::from), Some(code), "{words:?}");

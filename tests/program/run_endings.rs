@@ -3,7 +3,7 @@
 use crate::support::ensemble;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
+use crate::support::program::{Answers, Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
 use zklockbench::load::leftovers;
 use zklockbench::zk::admin::mntr;
@@ -211,5 +211,6 @@ fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_en
     let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
     assert_eq!(printed["summary"], summary);
+    assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());
     assert!(stored.run.files.contains_key("summary.json"));
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::support::records;
 use zklockbench::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, Cell, CellPair, Comparison, Conclusion, Ending,
-    Question, RunRecord, SideRecord, Sides, Turn, VERSION, compare, schema,
+    Question, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
 use zklockbench::compare::{Limits, Regression, Verdict as Found};
 use zklockbench::record::{Cause, CutShort, Figure, Floor, Reading};
@@ -30,8 +30,19 @@ fn answers(a: f64, b: f64, again: f64) -> Answers {
 
 /// Judges one figure by the answers of each block.
 fn judged(figure: &str, blocks: Vec<Answers>) -> Comparison {
+    let asked = u32::try_from(blocks.len()).unwrap();
+    judged_of(figure, blocks, asked)
+}
+
+/// The same where so many blocks were to be run in any case.
+fn judged_of(figure: &str, blocks: Vec<Answers>, asked: u32) -> Comparison {
     let blocks: Vec<_> = (1..).zip(blocks.into_iter().map(|one| vec![one])).collect();
-    compare(&[question(figure)], &blocks, TERMS).remove(0)
+    compare(&[question(figure)], &blocks, asked, TERMS).remove(0)
+}
+
+/// Of a trial that is invalid.
+fn spoiled() -> Answer {
+    Err(Silence::Spoiled("its trial is invalid (late)".into()))
 }
 
 /// Blocks on a machine that becomes twice as slow meanwhile, with so much noise in each run; B takes so many times as long.
@@ -121,17 +132,17 @@ fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
     // Given eight pairs, which can decide six comparisons, and seven of those
     let questions = vec![question("wait.p50"); 7];
     let blocks: Vec<_> = (1..).zip(drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; 7])).collect();
-    let all = compare(&questions, &blocks, TERMS);
+    let all = compare(&questions, &blocks, 8, TERMS);
     assert!(all.iter().all(|one| one.verdict == Found::Inconclusive), "{all:?}");
     assert_eq!((all[0].pairs_needed, all[0].regression), (Some(9), Regression::Unknown));
-    assert!(compare(&questions[..6], &blocks, TERMS).iter().all(|one| one.verdict == Found::Regressed));
+    assert!(compare(&questions[..6], &blocks, 8, TERMS).iter().all(|one| one.verdict == Found::Regressed));
 }
 
 #[test]
 fn where_a_run_said_nothing_nothing_is_green_but_a_regression_stays_one() {
     let lacking = |slower: f64| {
         let mut blocks = drifting(1, 24, 0.01, slower);
-        blocks[2].b = Err("its trial is invalid (late)".into());
+        blocks[2].b = spoiled();
         judged("wait.p50", blocks)
     };
     for slower in [1.0, 0.5] {
@@ -145,17 +156,38 @@ fn where_a_run_said_nothing_nothing_is_green_but_a_regression_stays_one() {
     assert_eq!(lacking(1.5).verdict, Found::Regressed);
     // And where the others are too few, both is said
     let mut few = drifting(1, 6, 0.01, 1.5);
-    few[0].a = Err("late".into());
+    few[0].a = Err(Silence::Spoiled("late".into()));
     let why = judged("wait.p50", few).why.unwrap();
     let expected =
         "1 of 6 pairs are missing: in block 1 A gave none: late; left are 5 pairs, which for 1 comparison";
     assert!(why.starts_with(expected), "{why}");
     // And when no block has a pair, that is what is said
-    let none = Answers { b: Err("it was not measured".into()), ..answers(1.0, 1.0, 1.0) };
+    let none = Answers { b: Err(Silence::Unknown("it was not measured".into())), ..answers(1.0, 1.0, 1.0) };
     let found = judged("wait.p50", vec![none; 8]);
     assert_eq!((found.verdict, found.ratio, found.p), (Found::NotMeasured, None, None));
     assert!(found.why.unwrap().ends_with("in block 1 B gave none: it was not measured"));
     assert_eq!(judged("wait.p50", Vec::new()).verdict, Found::NotMeasured);
+}
+
+#[test]
+fn a_spoiled_pair_that_was_made_up_for_casts_doubt_only_where_b_was_spoiled_more_often_than_a() {
+    // 24 blocks were asked for, and 26 ran.
+    let spoiling = |spoil: fn(&mut [Answers])| {
+        let mut blocks = drifting(1, 26, 0.01, 1.0);
+        spoil(&mut blocks);
+        judged_of("wait.p50", blocks, 24)
+    };
+    let of_a = spoiling(|blocks| blocks[2].a = spoiled());
+    assert_eq!((of_a.verdict, of_a.pairs), (Found::Same, 25), "{of_a:?}");
+    assert!(of_a.why.unwrap().starts_with("1 of 26 pairs are missing: in block 3 A gave none"));
+    let of_both = spoiling(|blocks| (blocks[2].b, blocks[7].again) = (spoiled(), spoiled()));
+    assert_eq!(of_both.verdict, Found::Same, "{of_both:?}");
+    let of_b = spoiling(|blocks| blocks[2].b = spoiled());
+    assert_eq!((of_b.verdict, of_b.regression), (Found::Inconclusive, Regression::Unknown), "{of_b:?}");
+    // And where too many were spoiled to make up for all of them
+    let too_many =
+        spoiling(|blocks| (blocks[1].a, blocks[4].a, blocks[9].a) = (spoiled(), spoiled(), spoiled()));
+    assert_eq!((too_many.verdict, too_many.pairs), (Found::Inconclusive, 23), "{too_many:?}");
 }
 
 #[test]
@@ -203,13 +235,13 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     let expected = Figure::THROUGHPUT.of(&trial).unwrap();
     assert_eq!(of(&trial, Turn::A), Ok(expected));
     assert_eq!(of(&trial, Turn::Again), Ok(expected));
-    assert_eq!(of(&trial, Turn::B), Err("its trial did not run".into()));
+    assert_eq!(of(&trial, Turn::B), Err(Silence::Unknown("its trial did not run".into())));
     let mut invalid = trial.clone();
     invalid.health.invalid = Some("late".into());
-    assert_eq!(of(&invalid, Turn::A), Err("its trial is invalid (late)".into()));
+    assert_eq!(of(&invalid, Turn::A), spoiled());
     let mut partial = trial.clone();
     partial.cut_short = Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() });
-    assert_eq!(of(&partial, Turn::A), Err("its trial is partial (interrupted)".into()));
+    assert_eq!(of(&partial, Turn::A), Err(Silence::Spoiled("its trial is partial (interrupted)".into())));
     assert_eq!(asked("timed_out".parse().unwrap()).cell(Turn::B), &other);
 }
 
@@ -225,7 +257,7 @@ fn file() -> AbFile {
     let blocks: Vec<_> = (1..)
         .zip(answers.iter().zip(&same).map(|(slow, same)| vec![per_s(slow), slow.clone(), same.clone()]))
         .collect();
-    let comparisons = compare(&questions, &blocks, TERMS);
+    let comparisons = compare(&questions, &blocks, 8, TERMS);
     let record = |number: u32| {
         let block = Block::of(1, number);
         let run = |turn: Turn| RunRecord {
@@ -257,7 +289,7 @@ fn file() -> AbFile {
         written_at: records::began(),
         ending: Ending::Complete,
         why: None,
-        asked: Asked { blocks: 8, until: None, blocks_at_most: 8, reached: None },
+        asked: Asked { blocks: 8, until: None, blocks_at_most: 8, made_up_at_most: 4, reached: None },
         terms: TERMS,
         sides: Sides { a: side("hold=5ms"), b: side("hold=6ms") },
         conclusion: Conclusion::of(&comparisons),
@@ -269,6 +301,36 @@ fn file() -> AbFile {
 #[test]
 fn the_table_begins_with_the_conclusion_and_shows_what_noise_does_beside_each_ratio() {
     insta::assert_snapshot!("ab_regressed", report::ab(&file(), Style::default()));
+}
+
+#[test]
+fn the_markdown_has_the_conclusion_each_comparison_and_the_sides() {
+    insta::assert_snapshot!("ab_regressed_markdown", report::ab_markdown(&file()));
+    let mut file = file();
+    file.sides.b.differs = vec!["hold=\"<b>|`\"".into()];
+    assert!(report::ab_markdown(&file).contains("- B: hold=\"&lt;b>\\|\\`\""));
+    file.blocks.clear();
+    assert!(report::ab_markdown(&file).contains("No block ran to its end"));
+}
+
+#[test]
+fn the_charts_show_every_ratio_and_every_block_and_nothing_where_there_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let drawn = report::chart::draw_ab(&file(), dir.path()).unwrap();
+    let names: Vec<_> = drawn.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["ratios.svg", "ratios.png", "blocks.svg", "blocks.png"]);
+    let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    for told in ["Regressed: B is worse than A", "baton, 5: throughput", "regressed", "B: hold=6ms"] {
+        assert!(text("ratios.svg").contains(told), "{told}");
+    }
+    for told in ["A again / A", "baton, 5: wait.p50: regressed", "block"] {
+        assert!(text("blocks.svg").contains(told), "{told}");
+    }
+    let mut none = file();
+    none.blocks.clear();
+    none.comparisons.iter_mut().for_each(|one| (one.ratio, one.values) = (None, Vec::new()));
+    let drawn = report::chart::draw_ab(&none, &dir.path().join("none")).unwrap();
+    assert_eq!((drawn.files.len(), drawn.left_out.len()), (0, 2));
 }
 
 #[test]

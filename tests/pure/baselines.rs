@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklockbench::catalog::gate::Scope;
 use zklockbench::check;
 use zklockbench::error::Error;
-use zklockbench::record::Run;
+use zklockbench::record::{Run, RunOutcome};
 use zklockbench::report::{self, Style, Trend};
 use zklockbench::results::{self, RunWriter};
 
@@ -161,4 +161,46 @@ fn a_trend_says_when_hosts_differ_and_leaves_gaps_where_nothing_was_measured() {
         told(report::chart::draw_trend(&empty, &nowhere)).contains("none of the runs measured read_wait.p50")
     );
     assert!(!nowhere.exists());
+}
+
+#[test]
+fn of_a_plain_directory_of_runs_the_complete_ones_of_the_scenario_are_there_the_newest_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let later = |minutes: u64| {
+        move |run: &mut Run| run.started_at = records::began() + Duration::from_secs(60 * minutes)
+    };
+    let old = run(dir.path(), "b-old", later(0));
+    let new = run(dir.path(), "a-new", later(5));
+    run(dir.path(), "other", |run| run.scenario = "other".into());
+    run(dir.path(), "interrupted", |run| run.outcome = RunOutcome::INTERRUPTED);
+    let damaged = run(dir.path(), "damaged", later(9));
+    fs::write(damaged.join("run.json"), "{").unwrap();
+    assert!(!results::is_store_of_baselines(dir.path()));
+    let (runs, passed_over) = results::runs_of(dir.path(), "quick").unwrap();
+    assert_eq!(runs, [new, old]);
+    assert!(
+        passed_over.len() == 1 && passed_over[0].to_string().contains("damaged/run.json"),
+        "{passed_over:?}"
+    );
+    // With one baseline in it, it is a store
+    add(dir.path(), &runs[0], "abc").unwrap();
+    assert!(results::is_store_of_baselines(dir.path()));
+}
+
+#[test]
+fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let texts = [
+        "# The first one\nname = \"quick\"\nhold = \"5ms\"\n",
+        "hold = \"5ms\"\nname = \"quick\"\n[[gate]]\nrequire = \"wait.p50 not regressed by 5% against baseline\"\n",
+        "name = \"quick\"\nhold = \"6ms\"\n",
+    ];
+    let mut trend = Trend::new("throughput".parse().unwrap(), Scope::default());
+    let told = texts.map(|text| {
+        let run =
+            run(dir.path(), &format!("run-{}", trend.runs.len()), |run| run.scenario_text = text.into());
+        trend.add("abc", &results::read(&run).unwrap());
+        trend.notes.iter().any(|note| note.contains("the scenario was changed"))
+    });
+    assert_eq!(told, [false, false, true]);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use zklockbench::catalog::gate::Scope;
+use zklockbench::compare::{Ask, Loaded, Regression, Side, compare};
 use zklockbench::gate;
 use zklockbench::measure::Measure;
 use zklockbench::record::Trial;
@@ -125,7 +126,7 @@ fn junit_is_valid_by_the_schema_that_jenkins_refuses_files_by() {
         let output = output.unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    for document in [example(), hostile(), failing(30)] {
+    for document in [example(), hostile(), failing(30), comparison()] {
         let text = junit::render(&document).unwrap();
         let (valid, told) = validate(&text);
         assert!(valid, "{told}\n{text}");
@@ -175,6 +176,60 @@ fn what_github_would_drop_is_counted_instead() {
         assert!(text.find("❌").unwrap() < text.find("❔").unwrap_or(usize::MAX), "{most}");
     }
     assert_eq!(github::summary(&document, 0), "");
+}
+
+// --- A comparison -----------------------------------------------------------------------------------------------------
+
+/// Ten repetitions of the strategies with these labels, each of which takes so many times as long.
+fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
+    let trial = |(at, (label, times)): (usize, &(&str, f64))| {
+        let mut trial = records::trial(at);
+        let repetition = at / strategies.len();
+        let times = times * (1.0 + repetition as f64 / 500.0);
+        trial.spec.strategy.label = (*label).into();
+        trial.spec.repetition = u32::try_from(repetition).unwrap() + 1;
+        let samples: Vec<u64> =
+            (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
+        trial.histograms.insert(Measure::Wait, records::histogram(&samples));
+        trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
+        trial.measured_us = (2_500_000.0 * times) as u64;
+        trial
+    };
+    let each = strategies.iter().cycle().take(10 * strategies.len()).enumerate();
+    let trials: Vec<Trial> = each.map(trial).collect();
+    let mut stored = records::stored(&records::run(trials.len()), &trials);
+    stored.run.digest = name.into();
+    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
+}
+
+/// One that regressed, one that is the same, one that only the base has, with a hostile name.
+fn comparison() -> Document {
+    let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
+    let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
+    let figures = ["throughput", "wait.p50"].map(|figure| figure.parse().unwrap()).to_vec();
+    let compared = compare(&base, &new, &Ask { figures, ..Ask::default() }).unwrap();
+    assert_eq!(compared.conclusion.regression, Regression::Yes);
+    Document::of_comparison(&compared)
+}
+
+#[test]
+fn junit_of_a_comparison_fails_what_regressed_and_errs_on_what_is_not_known() {
+    let text = junit::render(&comparison()).unwrap();
+    insta::assert_snapshot!("junit_of_a_comparison", text);
+    // Three figures of three cells, violations among them, and all of them together
+    assert!(text.contains("tests=\"10\" failures=\"3\" errors=\"3\""), "{}", &text[..300]);
+}
+
+#[test]
+fn github_is_told_of_what_regressed_first() {
+    let document = comparison();
+    insta::assert_snapshot!(
+        "github_summary_of_a_comparison",
+        github::summary(&document, github::SUMMARY_AT_MOST)
+    );
+    let annotations = github::annotations(&document);
+    assert!(annotations.iter().all(|line| line.lines().count() == 1));
+    insta::assert_snapshot!("github_annotations_of_a_comparison", annotations.join("\n"));
 }
 
 // --- github-action-benchmark and Bencher --------------------------------------------------------------------------------

@@ -356,6 +356,33 @@ fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     assert!(error.to_string().contains("neither .svg nor .png"), "{error}");
 }
 
+#[test]
+fn the_waits_of_both_sides_are_drawn_by_percentile_in_a_panel_for_each_cell() {
+    let dir = tempfile::tempdir().unwrap();
+    let (base, new) = (taking("base", 1.0, 10), taking("new", 1.2, 10));
+    let (found, svg, png) = (compared(&base, &new), dir.path().join("p.svg"), dir.path().join("p.png"));
+    report::chart::draw_percentiles(&base, &new, &found, &svg).unwrap();
+    report::chart::draw_percentiles(&base, &new, &found, &png).unwrap();
+    let text = fs::read_to_string(&svg).unwrap();
+    for told in ["base: base", "new: new", "3 contenders, closed load", "99.9 %"] {
+        assert!(text.contains(told), "{told}");
+    }
+    assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    // A cell of one side only has one line, and one without a sample no panel.
+    let other = |contenders: usize, count: usize| {
+        let mut trials: Vec<Trial> = (0..count).map(|at| trial(at, NOISE[at])).collect();
+        trials.iter_mut().for_each(|trial| trial.spec.contenders = contenders);
+        side("other", &trials)
+    };
+    let (alone, nobody) = (other(3, 4), other(7, 4));
+    let apart = compared(&alone, &nobody);
+    report::chart::draw_percentiles(&alone, &nobody, &apart, &svg).unwrap();
+    let mut silent = nobody.clone();
+    silent.runs[0].stored.trials.iter_mut().for_each(|trial| trial.histograms.clear());
+    let nothing = report::chart::draw_percentiles(&silent, &silent, &apart, &svg).unwrap_err();
+    assert!(nothing.to_string().contains("no sound trial of either side measured a wait"), "{nothing}");
+}
+
 fn told(path: &Path) -> String {
     let error = Side::read(path).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");

@@ -75,7 +75,7 @@ fn a_truncated_json_is_told_with_its_file_and_line() {
 #[test]
 fn a_value_of_the_wrong_kind_is_told_with_its_line() {
     let told = told_after(|dir| change(dir, "run.json", "/seed", json!("many")));
-    assert!(told.contains("run.json: invalid type: string \"many\", expected u64 at line"), "{told}");
+    assert!(told.contains("run.json: `seed`: invalid type: string \"many\", expected u64 at line"), "{told}");
 }
 
 #[test]
@@ -224,4 +224,72 @@ fn what_was_drawn_may_be_deleted_but_not_changed() {
     assert!(results::read(&dir).is_ok());
     fs::remove_file(dir.join("summary.csv")).unwrap();
     assert!(results::read(&dir).unwrap_err().to_string().contains("summary.csv: is missing"));
+}
+
+/// What is wrong with a `run.json`: the field, the text that stands in its place, and what is said of it.
+const HOSTILE: [(&str, &str, &str); 9] = [
+    ("seed", "1e400", "run.json: `seed`: number out of range"),
+    ("seed", "99999999999999999999999", "run.json: `seed`: invalid type"),
+    ("seed", "-1", "run.json: `seed`: invalid value: integer `-1`, expected u64"),
+    (
+        "trials",
+        "18446744073709551615",
+        "trials/002.json: is missing, though the run had 18446744073709551615 trials",
+    ),
+    ("started_at", "\"9999-12-31T23:59:60Z\"", "run.json"),
+    ("scenario", "\"../../etc\"", "run.json: `scenario`"),
+    ("scenario", "{\"$ref\": 1}", "run.json: `scenario`: invalid type: map, expected a string"),
+    ("strategies", "[[[]]]", "run.json: `strategies"),
+    ("outcome", "null", "run.json: `outcome`: invalid type: null"),
+];
+
+/// Puts that text in the place of a field's value, with the digests that belong to it.
+fn change_text(dir: &Path, field: &str, text: &str) {
+    const MARK: &str = "\"in place of what stood here\"";
+    set(dir, "run.json", &format!("/{field}"), json!("in place of what stood here"));
+    let path = dir.join("run.json");
+    let changed = fs::read_to_string(&path).unwrap().replace(MARK, text);
+    let digest = serde_json::from_str::<Value>(&changed.replace(text, "0")).unwrap()["digest"].clone();
+    let blank = changed.replace(digest.as_str().unwrap(), &"0".repeat(64));
+    fs::write(path, blank.replace(&"0".repeat(64), &sha256(blank.as_bytes()))).unwrap();
+}
+
+#[test]
+fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves_nothing() {
+    for (field, text, said) in HOSTILE {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+        change_text(&dir, field, text);
+        let store = parent.path().join("store");
+        let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+        let Err(Error::Usage(told)) = added else { panic!("{field} = {text}: {added:?}") };
+        assert!(told.contains(said), "{field} = {text}: {told}");
+        assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
+        // A comparison makes nothing of the scenario's name but text.
+        if said != "run.json: `scenario`" {
+            let compared = zklockbench::compare::Side::read(&dir);
+            let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };
+            assert!(told.contains(said), "{field} = {text}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_run_json_that_is_cut_off_anywhere_is_told_with_its_name_and_leaves_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (path, store) = (dir.join("run.json"), parent.path().join("store"));
+    let whole = fs::read(&path).unwrap();
+    for length in (0..whole.len() - 1).step_by(97) {
+        fs::write(&path, &whole[..length]).unwrap();
+        let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+        let Err(Error::Usage(told)) = added else { panic!("{length}: {added:?}") };
+        assert!(told.contains("run.json: "), "{length}: {told}");
+    }
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    fs::write(&path, nested).unwrap();
+    let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
+    let told = added.unwrap_err().to_string();
+    assert!(told.contains("run.json: "), "{told}");
+    assert!(!store.exists());
 }

@@ -120,6 +120,21 @@ impl Bench {
     }
 }
 
+/// What `--json` prints, by the schema that the program publishes.
+pub struct Answers(jsonschema::Validator);
+
+impl Answers {
+    pub fn of(bench: &Bench) -> Self {
+        let schema = stdout(&bench.output(&["schema", "answer"]));
+        Self(jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap())
+    }
+
+    /// What is wrong with an answer.
+    pub fn complaints(&self, answer: &serde_json::Value) -> Vec<String> {
+        self.0.iter_errors(answer).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    }
+}
+
 /// A program under way.
 pub struct Watched {
     child: Child,

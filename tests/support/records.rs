@@ -55,6 +55,7 @@ pub fn run(planned_trials: usize) -> Run {
         tool_version: "0.1.0".into(),
         tool_commit: Some("0123abc-dirty".into()),
         scenario: "quick".into(),
+        replayed: None,
         scenario_text: "name = \"quick\"\n".into(),
         overrides: vec!["--connect zk1:2181".into()],
         seed: u64::MAX,
@@ -176,6 +177,7 @@ pub fn trial(index: usize) -> Trial {
         measured_us: 2_500_000,
         full_crew: None,
         arrived: None,
+        dispersion: Vec::new(),
         steady: None,
         utilisation: None,
         phases: vec![

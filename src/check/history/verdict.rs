@@ -38,7 +38,9 @@ pub fn of(locks: &[LockReport], complete: Option<bool>, ending: Ending) -> (Verd
         violated.extend(zombies);
     }
     let mut unknown = reasons(locks, UNKNOWN);
-    unknown.extend(no_evidence(locks));
+    let no_evidence = no_evidence(locks);
+    let of_more = no_evidence.as_ref().map(|_| TOLD_BY_MORE.to_owned());
+    unknown.extend(no_evidence);
     unknown.extend(broken_off(complete, ending));
     let mut verdict = Verdict::Held;
     if !violated.is_empty() {
@@ -46,8 +48,12 @@ pub fn of(locks: &[LockReport], complete: Option<bool>, ending: Ending) -> (Verd
     } else if !unknown.is_empty() {
         verdict = Verdict::Unknown(unknown);
     }
-    (verdict, notes(locks, complete))
+    (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
+
+/// Why a run may be held of which the history is unknown, and how to find out.
+const TOLD_BY_MORE: &str = "a history does not tell who waited within a process, nor what the servers' transaction logs said: a \
+                            run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
 fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
     let all = locks.iter().flat_map(|lock| of.iter().map(move |(count, what)| (lock, count(lock), what)));
@@ -243,6 +249,18 @@ mod tests {
         let mut idle = sound("a");
         idle.contended = false;
         assert_eq!(judge(&[idle, sound("b")]).0, Verdict::Held, "one lock with contention is enough");
+    }
+
+    #[test]
+    fn where_nothing_shows_that_anybody_was_kept_out_it_is_said_that_a_run_is_judged_by_more() {
+        let mut silent = sound("l");
+        silent.seen_inside = 0;
+        let (verdict, notes) = judge(&[silent]);
+        assert!(
+            matches!(verdict, Verdict::Unknown(_)) && notes.contains(&TOLD_BY_MORE.to_owned()),
+            "{notes:?}"
+        );
+        assert!(!judge(&[sound("l")]).1.contains(&TOLD_BY_MORE.to_owned()));
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub struct AbArgs {
     /// Where the directory of the comparison is made
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
+    /// Write the outcome as Markdown, too, e.g. for a pull request
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Draw no charts
+    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_charts: bool,
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{Cli, Command, RunArgs};
 use super::output;
-use super::run::{host, tool_commit};
+use super::run::{host, places as where_results_are, tool_commit};
 use crate::ab::{
-    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Question, RUNS, RunRecord,
-    SideRecord, Sides, Turn, VERSION, compare,
+    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
+    RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
 use crate::clock::micros;
 use crate::compare::Limits;
@@ -353,15 +353,16 @@ impl Session {
         }
         let of = |question: &Question, turn: Turn| {
             let run = done.iter().find(|one| one.record.turn == turn);
-            run.map_or_else(|| Err("it did not run".to_owned()), |one| question.answer(turn, &one.stored))
+            let silent = || Err(Silence::Unknown("it did not run".to_owned()));
+            run.map_or_else(silent, |one| question.answer(turn, &one.stored))
         };
         let answers = |question: &Question| {
             let [a, b, again] = [Turn::A, Turn::B, Turn::Again].map(|turn| of(question, turn));
             Answers { a, b, again }
         };
         let answers: Vec<Answers> = self.questions.iter().map(answers).collect();
-        self.tell(&block, &answers);
         self.answers.push((block.number, answers));
+        self.tell(&block);
         for one in &done {
             let side = usize::from(one.record.turn == Turn::B);
             let at = |why| format!("{}: {why}", one.record.directory);
@@ -452,7 +453,17 @@ impl Session {
     }
 
     fn next(&self, file: &AbFile) -> Next {
-        self.length.after(self.done(), &half_widths(file))
+        self.length.after(self.progress(&half_widths(file)))
+    }
+
+    fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
+        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
+    }
+
+    /// How many blocks lack a pair because a run was spoiled.
+    fn spoiled(&self) -> u32 {
+        let spoiled = self.answers.iter().filter(|(_, each)| each.iter().any(Answers::is_spoiled));
+        u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
     }
 
     fn done(&self) -> u32 {
@@ -460,10 +471,9 @@ impl Session {
     }
 
     /// A line about the block that has ended.
-    fn tell(&self, block: &Block, answers: &[Answers]) {
-        if self.args.quiet {
-            return;
-        }
+    fn tell(&self, block: &Block) {
+        let Some((_, answers)) = self.answers.last().filter(|_| !self.args.quiet) else { return };
+        let planned = self.length.planned(self.spoiled());
         let first = self.questions.iter().zip(answers).next();
         let ratios = first.map_or_else(String::new, |(question, answers)| {
             let over_a = |of: &crate::ab::Answer| match (&answers.a, of) {
@@ -477,12 +487,12 @@ impl Session {
                 missing.map_or_else(String::new, |(turn, why)| format!(" ({}: {why})", turn.title()));
             format!("{} of {}: B/A {b}, A/A {again}{missing}", question.figure, question.cells)
         });
-        let left = self.length.blocks.saturating_sub(block.number);
+        let left = planned.saturating_sub(block.number);
         let left = match left {
             0 => String::new(),
             left => format!("; about {} left", whole_seconds(self.pace().saturating_mul(left))),
         };
-        output::note(&format!("[{}/{}] {ratios}{left}", block.number, self.length.blocks.max(block.number)));
+        output::note(&format!("[{}/{}] {ratios}{left}", block.number, planned.max(block.number)));
     }
 
     /// How long a block takes, by those that have ended.
@@ -496,7 +506,7 @@ impl Session {
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
     fn file(&self, end: &End) -> AbFile {
-        let comparisons = compare(&self.questions, &self.answers, self.limits);
+        let comparisons = compare(&self.questions, &self.answers, self.length.blocks, self.limits);
         let mut file = AbFile {
             schema_version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -512,6 +522,7 @@ impl Session {
                 blocks: self.length.blocks,
                 until: self.length.until,
                 blocks_at_most: self.length.at_most,
+                made_up_at_most: self.length.made_up_at_most(),
                 reached: None,
             },
             terms: self.limits,
@@ -520,10 +531,9 @@ impl Session {
             comparisons,
             blocks: self.blocks.clone(),
         };
-        file.asked.reached = self
-            .length
-            .until
-            .map(|_| self.length.after(self.length.at_most, &half_widths(&file)) == Next::Enough);
+        let half_widths = half_widths(&file);
+        let at_the_end = Progress { done: u32::MAX, ..self.progress(&half_widths) };
+        file.asked.reached = self.length.until.map(|_| self.length.after(at_the_end) == Next::Enough);
         file
     }
 
@@ -552,6 +562,12 @@ impl Session {
         let Self { args, directory, places, .. } = self;
         places.close(&directory);
         written?;
+        if !args.no_charts {
+            draw(&file, &directory.path);
+        }
+        if let Some(path) = &args.markdown {
+            output::file(path, &report::ab_markdown(&file))?;
+        }
         let exit = exit(&file);
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
@@ -560,8 +576,15 @@ impl Session {
         }
         let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
         let table = report::ab(&file, style);
-        output::data(&format!("\n{table}\nresults: {}", directory.path.display()))?;
+        output::data(&format!("\n{table}\n{}", where_results_are(&directory.path)))?;
         error.map_or(Ok(exit), Err)
+    }
+}
+
+/// Draws the charts. What was measured is worth as much without them.
+fn draw(file: &AbFile, directory: &Path) {
+    if let Err(error) = report::chart::draw_ab(file, &directory.join(layout::CHARTS)) {
+        output::note(&format!("warning: charts could not be drawn: {error}"));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::output;
-use crate::compare::{Ask, Comparison, Loaded, Side, compare};
+use crate::compare::{Ask, Comparison, Loaded, Side, compare, differences};
 use crate::error::Error;
 use crate::gate::{self, Cell, Evaluation, Outcome, Sides};
 use crate::results::{self, layout};
@@ -17,6 +17,16 @@ pub struct Baseline {
     path: PathBuf,
     /// Their directories, of which there is one at least.
     dirs: Vec<PathBuf>,
+    which: Which,
+}
+
+/// Which of the runs of a baseline count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// All of them, together.
+    All,
+    /// The first that can be compared with: they lie in a directory of runs, the newest first.
+    NewestThatFits,
 }
 
 impl Baseline {
@@ -34,10 +44,15 @@ impl Baseline {
                 ))),
             };
         };
-        let dirs =
-            if dir.join(layout::RUN).is_file() { vec![dir.to_owned()] } else { newest(dir, scenario)? };
-        let found = Self { path: dir.to_owned(), dirs };
-        for Loaded { path: dir, stored } in found.read()?.runs {
+        let (dirs, which) = if dir.join(layout::RUN).is_file() {
+            (vec![dir.to_owned()], Which::All)
+        } else if !dir.is_dir() || results::is_store_of_baselines(dir) {
+            (newest(dir, scenario)?, Which::All)
+        } else {
+            (in_directory(dir, scenario)?, Which::NewestThatFits)
+        };
+        let found = Self { path: dir.to_owned(), dirs, which };
+        for Loaded { path: dir, stored } in found.first()?.runs {
             let run = stored.run;
             if run.scenario != scenario.name {
                 return Err(Error::usage(format!(
@@ -51,11 +66,53 @@ impl Baseline {
         Ok(Some(found))
     }
 
-    /// Reads them: not kept for the time of a run, because of their size.
-    fn read(&self) -> Result<Side, Error> {
-        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: results::read(dir)? });
-        Ok(Side { path: self.path.clone(), runs: self.dirs.iter().map(read).collect::<Result<_, Error>>()? })
+    /// What is compared with where nothing is known of the run yet.
+    fn first(&self) -> Result<Side, Error> {
+        match self.which {
+            Which::All => self.side(&self.dirs),
+            Which::NewestThatFits => self.side(&self.dirs[..1]),
+        }
     }
+
+    /// What that run is compared with. Where none fits, it is the newest: the comparison then says why it does not.
+    fn fitting(&self, new: &Side) -> Result<Side, Error> {
+        if self.which == Which::NewestThatFits {
+            for dir in &self.dirs {
+                let side = self.side(std::slice::from_ref(dir))?;
+                if !differences(&side, new).iter().any(|one| one.meaningless) {
+                    return Ok(side);
+                }
+            }
+        }
+        self.first()
+    }
+
+    /// Reads these: not kept for the time of a run, because of their size.
+    fn side(&self, dirs: &[PathBuf]) -> Result<Side, Error> {
+        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: results::read(dir)? });
+        let path = match (self.which, dirs) {
+            (Which::NewestThatFits, [one]) => one.clone(),
+            _ => self.path.clone(),
+        };
+        Ok(Side { path, runs: dirs.iter().map(read).collect::<Result<_, Error>>()? })
+    }
+}
+
+/// The runs of a directory that is no store, the newest first.
+fn in_directory(dir: &Path, scenario: &Scenario) -> Result<Vec<PathBuf>, Error> {
+    let (runs, passed_over) = results::runs_of(dir, &scenario.name)?;
+    for error in passed_over {
+        output::note(&format!("warning: passed over as a baseline: {error}"));
+    }
+    if runs.is_empty() {
+        return Err(Error::usage(format!(
+            "--baseline: {} has no complete run of `{}`; name a run, a directory of runs, or a store of baselines \
+             (`zklockbench baseline add RUN` begins one)",
+            dir.display(),
+            scenario.name
+        )));
+    }
+    Ok(runs)
 }
 
 /// The runs of the newest commit of a store.
@@ -87,7 +144,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     let base = baseline.and_then(|baseline| {
         let unreadable =
             |error| output::note(&format!("warning: the baseline cannot be read any more: {error}"));
-        baseline.read().map_err(unreadable).ok()
+        baseline.fitting(new).map_err(unreadable).ok()
     });
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
         return Gated { outcomes: Vec::new(), comparison: None };

@@ -263,7 +263,10 @@ impl Session {
         write_markdown(&view, &summary, sealed.dir());
         let path = sealed.publish()?;
         let mut document = Document::of_run(stored, &view).with_gates(&summary.gates);
-        if let Some(comparison) = &comparison {
+        // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
+        // comparison says is for people, in the table.
+        let is_gated = file.parsed.scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
+        if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
         }
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
@@ -293,6 +296,7 @@ impl Session {
             tool_commit: tool_commit(),
             scenario: self.scenario().name.clone(),
             strategies: self.scenario().strategies.iter().map(|strategy| strategy.label.clone()).collect(),
+            replayed: self.file.replayed.clone(),
             scenario_text: self.file.text.clone(),
             overrides: self.file.overrides.clone(),
             seed: self.scenario().seed,
@@ -323,7 +327,7 @@ fn nothing(outcome: RunOutcome) -> Error {
 
 /// Charts that can't be drawn cost no results.
 fn draw(view: &View, directory: &Path) {
-    match report::chart::draw_all(view, &directory.join("charts")) {
+    match report::chart::draw_all(view, &directory.join(layout::CHARTS)) {
         Ok(drawn) => {
             for (chart, why) in drawn.left_out {
                 output::note(&format!("note: no chart {chart}: {why}"));
@@ -394,8 +398,8 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
 }
 
 /// Where results are, and charts where there are any: a trial that was interrupted early has none.
-fn places(path: &Path) -> String {
-    let charts = path.join("charts");
+pub(super) fn places(path: &Path) -> String {
+    let charts = path.join(layout::CHARTS);
     let results = format!("results: {}", path.display());
     if charts.is_dir() { format!("{results}\ncharts:  {}", charts.display()) } else { results }
 }

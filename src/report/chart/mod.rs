@@ -1,6 +1,8 @@
 //! Charts, each drawn as SVG and PNG from the same picture.
 
+mod ab;
 mod axis;
+mod both;
 mod by_contenders;
 mod comparison;
 mod faults;
@@ -8,9 +10,11 @@ mod heat;
 mod look;
 mod over_time;
 mod paint;
+mod panels;
 mod percentile;
 mod picture;
 mod plot;
+mod ratios;
 mod requests;
 mod sheet;
 mod trend;
@@ -18,7 +22,8 @@ mod trend;
 use std::path::{Path, PathBuf};
 
 use super::View;
-use crate::compare::Comparison;
+use crate::ab::AbFile;
+use crate::compare::{Comparison, Side};
 use crate::error::Error;
 use crate::measure::Measure;
 use picture::Picture;
@@ -38,8 +43,15 @@ pub struct Drawn {
 /// # Errors
 /// [`Error::Environment`] when a file cannot be written.
 pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
+    draw_each(charts(view), dir)
+}
+
+fn draw_each(
+    charts: impl IntoIterator<Item = (String, Result<Picture, String>)>,
+    dir: &Path,
+) -> Result<Drawn, Error> {
     let mut drawn = Drawn::default();
-    for (name, chart) in charts(view) {
+    for (name, chart) in charts {
         match chart {
             Ok(picture) => {
                 // Not before there is something to put into it.
@@ -67,14 +79,34 @@ pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
 /// # Errors
 /// [`Error::Usage`] for another end or when there is no ratio, [`Error::Environment`] when the file cannot be written.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
+    draw_into(path, || comparison::draw(compared))
+}
+
+/// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
+///
+/// # Errors
+/// As [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
+pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
+    draw_into(path, || both::draw(base, new, compared))
+}
+
+/// Draws what an A/B comparison came to into a directory: every ratio with its interval, and the ratios block by block.
+/// What has no ratio is not drawn, and named with the reason.
+///
+/// # Errors
+/// [`Error::Environment`] when a file cannot be written.
+pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
+    draw_each([("ratios".to_owned(), ab::ratios(file)), ("blocks".to_owned(), ab::blocks(file))], dir)
+}
+
+fn draw_into(path: &Path, draw: impl FnOnce() -> Result<Picture, String>) -> Result<(), Error> {
     let kind = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
     let paint = match kind {
         "svg" => paint::svg,
         "png" => paint::png,
         _ => return Err(Error::usage(format!("{} ends with neither .svg nor .png", path.display()))),
     };
-    let picture =
-        comparison::draw(compared).map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
+    let picture = draw().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
     paint(&picture, path)
 }
 

@@ -98,7 +98,7 @@ fn rarest(samples: &Survival) -> f64 {
 }
 
 /// The curve: from the smallest sample to the last that is known.
-fn curve(samples: &Survival) -> Vec<(f64, f64)> {
+pub(super) fn curve(samples: &Survival) -> Vec<(f64, f64)> {
     const STEPS: u32 = 240;
     let end = rarest(samples);
     let point = |step: u32| {
@@ -117,7 +117,7 @@ fn last(samples: &Survival, end: f64) -> (f64, f64) {
 }
 
 /// Markers at the percentiles that have a tick, and at the end.
-fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
+pub(super) fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let end = rarest(samples);
     let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
     // One cross a line is enough.

@@ -148,6 +148,14 @@ pub(super) fn draw_keys(picture: &mut Picture, plot: &Plot, keys: &[Key]) {
     }
 }
 
+/// Draws keys in a row, from that point to the right: their lines, markers and labels.
+pub(super) fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
+    for key in keys {
+        one(picture, left, at, key, std::slice::from_ref(&key.label));
+        left += SAMPLE + GAP + text_width(&key.label, MEDIUM) + 2.0 * LEADER;
+    }
+}
+
 /// A thin line from the end of the strategy's line to its key, if the line ends at the plot's edge.
 fn leader(picture: &mut Picture, plot: &Plot, key: &Key, row: f64, at: f64) {
     let end = plot.at(key.end.0, key.end.1).0;

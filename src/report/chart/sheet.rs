@@ -14,8 +14,10 @@ const LARGE: f64 = 21.0;
 /// What stays free at each edge.
 pub(super) const MARGIN: f64 = 18.0;
 const LINE: f64 = 18.0;
-const ABOVE_PLOT: f64 = 24.0;
-const BELOW_PLOT: f64 = 46.0;
+/// What the title of the upright axis takes.
+pub(super) const ABOVE_PLOT: f64 = 24.0;
+/// What labels and title of the other axis take.
+pub(super) const BELOW_PLOT: f64 = 46.0;
 const CAPTION_LINES: usize = 6;
 
 /// A sheet with its heading and caption in place.
@@ -37,10 +39,13 @@ impl Sheet {
 
     /// The same for what is not measured in one place, with another line below the title.
     pub fn placed(place: &str, title: &str, caption: &[String], keys: &[Key]) -> Self {
-        let probe = Self::at(place, "", caption, HEIGHT);
-        let overhead = HEIGHT - (probe.bottom - probe.top);
-        let needed = overhead + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
+        let needed = Self::overhead_at(place, caption) + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
         Self::at(place, title, caption, needed.max(HEIGHT).ceil())
+    }
+
+    /// The same with that much height between heading and caption.
+    pub fn placed_holding(place: &str, title: &str, caption: &[String], inner: f64) -> Self {
+        Self::at(place, title, caption, (Self::overhead_at(place, caption) + inner).ceil())
     }
 
     /// A sheet with that much height between heading and caption.
@@ -50,7 +55,11 @@ impl Sheet {
 
     /// What heading and caption take of a sheet's height.
     fn overhead(view: &View, caption: &[String]) -> f64 {
-        let probe = Self::new(view, "", caption, HEIGHT);
+        Self::overhead_at(&view.place_line(), caption)
+    }
+
+    fn overhead_at(place: &str, caption: &[String]) -> f64 {
+        let probe = Self::at(place, "", caption, HEIGHT);
         HEIGHT - (probe.bottom - probe.top)
     }
 
@@ -115,36 +124,39 @@ impl Sheet {
             y,
         };
         ground(&mut self.picture, &plot);
-        self.rows(&plot);
-        self.columns(&plot);
+        draw_axes(&mut self.picture, &plot, MARGIN);
         draw_keys(&mut self.picture, &plot, keys);
         plot
     }
+}
 
-    fn rows(&mut self, plot: &Plot) {
-        let title = plot.y.title.as_str();
-        self.picture.text((MARGIN, plot.top - 22.0), title, MEDIUM, INK, Anchor::Start);
-        for (value, label) in &plot.y.ticks {
-            let row = plot.bottom - plot.y.share(*value) * (plot.bottom - plot.top);
-            let width = if label.is_empty() { 0.5 } else { 1.0 };
-            self.picture.line(vec![(plot.left, row), (plot.right, row)], GRID, width);
-            self.picture.text((plot.left - 8.0, row), label.as_str(), MEDIUM, INK, Anchor::End);
-        }
-    }
+/// Draws axes and grid; the title of the upright one begins at `left`.
+pub(super) fn draw_axes(picture: &mut Picture, plot: &Plot, left: f64) {
+    rows(picture, plot, left);
+    columns(picture, plot);
+}
 
-    fn columns(&mut self, plot: &Plot) {
-        for (value, _) in &plot.x.ticks {
-            let column = plot.at(*value, 0.0).0;
-            self.picture.line(vec![(column, plot.top), (column, plot.bottom + 5.0)], GRID, 1.0);
-        }
-        self.picture.line(vec![(plot.left, plot.bottom), (plot.right, plot.bottom)], RULE, 1.5);
-        for (column, label) in readable(plot) {
-            self.picture.text((column, plot.bottom + 16.0), label, MEDIUM, INK, Anchor::Middle);
-        }
-        let middle = f64::midpoint(plot.left, plot.right);
-        let title = plot.x.title.as_str();
-        self.picture.text((middle, plot.bottom + 38.0), title, MEDIUM, INK, Anchor::Middle);
+fn rows(picture: &mut Picture, plot: &Plot, left: f64) {
+    picture.text((left, plot.top - 22.0), plot.y.title.as_str(), MEDIUM, INK, Anchor::Start);
+    for (value, label) in &plot.y.ticks {
+        let row = plot.bottom - plot.y.share(*value) * (plot.bottom - plot.top);
+        let width = if label.is_empty() { 0.5 } else { 1.0 };
+        picture.line(vec![(plot.left, row), (plot.right, row)], GRID, width);
+        picture.text((plot.left - 8.0, row), label.as_str(), MEDIUM, INK, Anchor::End);
     }
+}
+
+fn columns(picture: &mut Picture, plot: &Plot) {
+    for (value, _) in &plot.x.ticks {
+        let column = plot.at(*value, 0.0).0;
+        picture.line(vec![(column, plot.top), (column, plot.bottom + 5.0)], GRID, 1.0);
+    }
+    picture.line(vec![(plot.left, plot.bottom), (plot.right, plot.bottom)], RULE, 1.5);
+    for (column, label) in readable(plot) {
+        picture.text((column, plot.bottom + 16.0), label, MEDIUM, INK, Anchor::Middle);
+    }
+    let middle = f64::midpoint(plot.left, plot.right);
+    picture.text((middle, plot.bottom + 38.0), plot.x.title.as_str(), MEDIUM, INK, Anchor::Middle);
 }
 
 /// The labels below the plot, without those that would touch one another; the last one always stays.

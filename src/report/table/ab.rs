@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::markdown::{escaped, folded, table};
 use super::terminal::fitted;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
@@ -13,7 +14,7 @@ use crate::verdict::Verdict;
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
 #[must_use]
 pub fn ab(file: &AbFile, style: Style) -> String {
-    let mut said = vec![headline(file)];
+    let mut said = vec![ab_headline(file)];
     said.extend([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]);
     said.extend([format!("Measured on: {}.", places(file)), String::new()]);
     if file.blocks.is_empty() {
@@ -29,6 +30,29 @@ pub fn ab(file: &AbFile, style: Style) -> String {
     said.join("\n") + "\n"
 }
 
+/// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
+#[must_use]
+pub fn ab_markdown(file: &AbFile) -> String {
+    let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
+    said.push(bullets([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]));
+    if file.blocks.is_empty() {
+        said.push("No block ran to its end, so there is nothing to show.".into());
+        return said.join("\n\n") + "\n";
+    }
+    said.push(table(&grid(file)));
+    let notes = notes(file);
+    if !notes.is_empty() {
+        said.push(bullets(notes));
+    }
+    let place = format!("Measured on: {}.", places(file));
+    said.push(folded("How to read this", &[escaped(&place), escaped(&legend(file))].join("\n\n")));
+    said.join("\n\n") + "\n"
+}
+
+fn bullets(lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().map(|line| format!("- {}", escaped(&line))).collect::<Vec<_>>().join("\n")
+}
+
 /// What one side is, in a line.
 #[must_use]
 pub fn sides(turn: Turn, differs: &[String]) -> String {
@@ -36,7 +60,9 @@ pub fn sides(turn: Turn, differs: &[String]) -> String {
     format!("{}: {differs}", turn.title())
 }
 
-fn headline(file: &AbFile) -> String {
+/// What it came to, in a sentence.
+#[must_use]
+pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts = compare::Verdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
     let counts = verdicts.filter(|(count, _)| *count > 0);

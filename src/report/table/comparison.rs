@@ -1,6 +1,6 @@
 //! What a comparison came to: the sentence first, then every figure, and what must be said of them.
 
-use super::markdown::{escaped, table};
+use super::markdown::{escaped, folded, table};
 use super::terminal::fitted;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
@@ -45,10 +45,6 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     let sides: Vec<String> = sides(compared).iter().map(|side| format!("- {}", escaped(side))).collect();
     said.push(folded("How to read this", &[sides.join("\n"), escaped(&legend(compared))].join("\n\n")));
     said.join("\n\n") + "\n"
-}
-
-fn folded(summary: &str, text: &str) -> String {
-    format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
 }
 
 fn sides(compared: &Comparison) -> [String; 2] {

@@ -56,3 +56,8 @@ pub(super) fn escaped(text: &str) -> String {
     }
     safe
 }
+
+/// A part that is shown when somebody opens it.
+pub(super) fn folded(summary: &str, text: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
+}

@@ -9,7 +9,7 @@ mod markdown;
 mod terminal;
 mod trend;
 
-pub use ab::{ab, sides};
+pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::calibration;
 pub use comparison::{comparison, comparison_markdown};
 pub use gates::{gates, gates_markdown};

@@ -124,6 +124,16 @@ fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
             used.join(", ")
         ));
     }
+    if let Some(first) = open.distorted.first() {
+        notes.push(format!(
+            "distorted: {of}: arrivals were not issued as they were scheduled: the index of dispersion of {} windows of {} is \
+             {}, and {} was scheduled",
+            first.windows,
+            format_micros(first.width_us),
+            number(first.issued),
+            number(first.scheduled)
+        ));
+    }
     let Arrived { offered, dropped, .. } = open.arrived;
     if dropped > 0 {
         notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));

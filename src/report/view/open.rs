@@ -1,6 +1,6 @@
 //! What a table says of an open load: what was offered, what became of it, and where the time went.
 
-use crate::results::record::{Arrived, Trial, Utilisation};
+use crate::results::record::{Arrived, Dispersion, Trial, Utilisation};
 
 /// The arrivals of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ pub struct OpenFigures {
     pub utilisation: Option<Utilisation>,
     /// By how many waiting arrivals a second the queue grew; `None` where it did not.
     pub grows_per_s: Option<f64>,
+    /// Where the arrivals were not issued as they were scheduled: how unevenly they came, in windows of each such width.
+    pub distorted: Vec<Dispersion>,
     /// What limited the throughput, the busiest first, where less was achieved than was offered.
     pub limits: Vec<Limit>,
 }
@@ -42,6 +44,7 @@ impl OpenFigures {
             lateness_p99_us: trial.health.lateness_p99_us,
             utilisation: trial.utilisation,
             grows_per_s: trial.steady.as_ref().and_then(|steady| steady.grows_per_s()),
+            distorted: trial.dispersion.iter().copied().filter(Dispersion::is_off).collect(),
             limits: if missed { limits(trial) } else { Vec::new() },
         })
     }

@@ -7,7 +7,7 @@ use crate::results::record::{
     Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
 };
 use crate::results::{RunFile, StoredRun};
-use crate::units::{contenders, counted, format_micros};
+use crate::units::{contenders, counted, format_micros, shown};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -206,6 +206,11 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
     said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
+    said.extend(
+        run.replayed.as_ref().map(|file| {
+            format!("arrivals of {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
+        }),
+    );
     said
 }
 

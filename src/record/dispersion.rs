@@ -1,0 +1,84 @@
+//! How unevenly the arrivals of an open load came, and whether the generator issued them as they were scheduled.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The index of dispersion of counts, in windows of one width: the variance of how many arrive in a window, divided by their
+/// mean. 1 for a Poisson process, nearly 0 where they come evenly, more where they come in bursts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Dispersion {
+    /// The width of a window, in microseconds.
+    pub width_us: u64,
+    /// How many windows the measured phase has.
+    pub windows: usize,
+    /// Of the arrivals as they were due.
+    pub scheduled: f64,
+    /// Of the arrivals as the generator issued them. One that waited in the client for a free session counts as issued when
+    /// it was due: that is the lock's doing.
+    pub issued: f64,
+}
+
+impl Dispersion {
+    /// The widths: a tenth of a second, a second, ten seconds.
+    pub const WIDTHS_US: [u64; 3] = [100_000, 1_000_000, 10_000_000];
+    /// Of fewer windows a variance says little.
+    pub const WINDOWS_AT_LEAST: usize = 20;
+    /// The largest difference between the two, as a share of the scheduled one or, where that is less, of a Poisson process'.
+    pub const OFF_AT_MOST: f64 = 0.1;
+
+    /// Of the counts in each window of that width; `None` of too few windows, or where nothing was due.
+    #[must_use]
+    pub fn of(width_us: u64, scheduled: &[u64], issued: &[u64]) -> Option<Self> {
+        let windows = scheduled.len();
+        if windows < Self::WINDOWS_AT_LEAST {
+            return None;
+        }
+        let (scheduled, issued) = (index_of_dispersion(scheduled)?, index_of_dispersion(issued)?);
+        Some(Self { width_us, windows, scheduled, issued })
+    }
+
+    /// Whether the arrivals were not issued as they were scheduled: more evenly, or in bursts of the generator's own.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        (self.issued - self.scheduled).abs() > Self::OFF_AT_MOST * self.scheduled.max(1.0)
+    }
+}
+
+/// Variance over mean; `None` where the mean is 0.
+fn index_of_dispersion(counts: &[u64]) -> Option<f64> {
+    let number = counts.len() as f64;
+    let mean = counts.iter().sum::<u64>() as f64 / number;
+    let squares: f64 = counts.iter().map(|count| (*count as f64 - mean).powi(2)).sum();
+    (mean > 0.0).then(|| squares / (number - 1.0) / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_counts_have_none_and_all_in_one_window_as_much_as_there_are() {
+        let even = Dispersion::of(100_000, &[5; 20], &[5; 20]).unwrap();
+        assert_eq!((even.scheduled, even.windows), (0.0, 20));
+        let mut burst = [0; 20];
+        burst[7] = 100;
+        // The mean is 5, the squares are 19 × 25 + 95² = 9500: 9500 / 19 / 5 = 100.
+        let issued = Dispersion::of(100_000, &[5; 20], &burst).unwrap().issued;
+        assert!((issued - 100.0).abs() < 1e-9, "{issued}");
+    }
+
+    #[test]
+    fn of_too_few_windows_and_of_no_arrival_nothing_is_said() {
+        assert_eq!(Dispersion::of(100_000, &[5; 19], &[5; 19]), None);
+        assert_eq!(Dispersion::of(100_000, &[0; 20], &[0; 20]), None);
+    }
+
+    #[test]
+    fn it_is_off_beyond_a_tenth() {
+        let of = |scheduled, issued| Dispersion { width_us: 100_000, windows: 50, scheduled, issued };
+        assert!(!of(1.0, 1.09).is_off() && of(1.0, 1.11).is_off() && of(1.0, 0.8).is_off());
+        assert!(!of(0.0, 0.05).is_off(), "even arrivals can't be met to the microsecond");
+        assert!(of(0.0, 0.2).is_off());
+        assert!(!of(10.0, 10.9).is_off() && of(10.0, 11.1).is_off());
+    }
+}
