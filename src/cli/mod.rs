@@ -15,6 +15,7 @@ mod output;
 mod outputs;
 mod run;
 mod scenario_file;
+mod sweep;
 mod texts;
 mod torture;
 mod trace_file;
@@ -131,6 +132,7 @@ async fn dispatch(
     match command {
         Command::Run(args) => run::execute(*args, port, stop).await,
         Command::Ab(args) => ab::execute(*args, stop).await,
+        Command::Sweep(args) => sweep::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),

@@ -13,6 +13,7 @@ mod picture;
 mod plot;
 mod requests;
 mod sheet;
+mod sweep;
 mod trend;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::compare::Comparison;
 use crate::error::Error;
 use crate::measure::Measure;
 use picture::Picture;
+pub use sweep::draw_sweep;
 pub use trend::draw_trend;
 
 /// What was drawn, and what was not.
