@@ -37,15 +37,23 @@ impl Question {
     /// Usage: what cannot be swept, and what to change.
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
         let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
-        let mut overrides = args.overrides.clone();
-        if !args.strategies.is_empty() {
-            let names: Vec<Value> = args.strategies.iter().map(|name| Value::from(name.trim())).collect();
-            overrides.set.push(format!("strategies={}", Value::Array(names)));
-        }
-        refuse(&overrides, &args.over)?;
-        let file = ScenarioFile::read(path, &overrides).map_err(|unusable| unusable.report(path))?;
+        refuse(&args.overrides, &args.over)?;
+        let file = ScenarioFile::read(path, &args.overrides).map_err(|unusable| unusable.report(path))?;
         check(&file.parsed.scenario, &args.over)?;
-        Self::of(&file.text, args.over.clone(), args.objective.clone())
+        let mut text = file.text;
+        if !args.strategies.is_empty() {
+            let mut table: Table = text.parse().map_err(Error::usage)?;
+            let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
+            let named = |name: &String| {
+                let name = name.trim();
+                let own: Vec<Value> = listed.iter().filter(|one| name_of(one) == Some(name)).cloned().collect();
+                // Another one than those of the scenario.
+                if own.is_empty() { vec![Value::from(name)] } else { own }
+            };
+            choose(&mut table, args.strategies.iter().flat_map(named).collect());
+            text = toml::to_string(&table).map_err(Error::usage)?;
+        }
+        Self::of(&text, args.over.clone(), args.objective.clone())
     }
 
     /// Of a scenario's text.
@@ -95,8 +103,7 @@ impl Question {
             let wanted = |(at, _): &(usize, Value)| {
                 self.strategies.get(*at).is_some_and(|label| step.strategies.contains(label))
             };
-            let some: Vec<Value> = all.into_iter().enumerate().filter(wanted).map(|(_, one)| one).collect();
-            table.insert("strategies".into(), Value::Array(some));
+            choose(&mut table, all.into_iter().enumerate().filter(wanted).map(|(_, one)| one).collect());
         }
         let text = toml::to_string(&table).map_err(Error::usage)?;
         let scenario = parsed(&text)?;
@@ -149,6 +156,24 @@ impl Question {
     }
 }
 
+/// The name of a strategy as a scenario lists it.
+fn name_of(listed: &Value) -> Option<&str> {
+    listed.as_str().or_else(|| listed.get("name")?.as_str())
+}
+
+/// Lists these strategies instead. A poll interval goes where none of them polls.
+fn choose(table: &mut Table, strategies: Vec<Value>) {
+    const INTERVAL: &str = "poll_interval";
+    let polls = |one: &Value| {
+        let card = name_of(one).and_then(lock::find);
+        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == INTERVAL))
+    };
+    if !strategies.iter().any(polls) {
+        table.remove(INTERVAL);
+    }
+    table.insert("strategies".into(), Value::Array(strategies));
+}
+
 /// Refuses options that say what the sweep says.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     if over.len() > 2 {
@@ -184,12 +209,6 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
 fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
     let refused = |why: String| Err(Error::usage(why));
-    if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
-        return refused(format!(
-            "the scenario has {} numbers of contenders: choose one with --contenders, or sweep them with --over contenders=…",
-            scenario.contenders.len()
-        ));
-    }
     if Needs::of(scenario).own_servers() {
         return refused("the scenario breaks servers, and all points share theirs: leave those faults out".into());
     }
@@ -203,6 +222,12 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             "rate cannot be swept: the scenario's load is {}, in which contenders come again when they are served; sweep \
              contenders instead, or say load = \"open\" and a rate in it",
             scenario.load.name()
+        ));
+    }
+    if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
+        return refused(format!(
+            "the scenario has {} numbers of contenders: choose one with --contenders, or sweep them with --over contenders=…",
+            scenario.contenders.len()
         ));
     }
     if swept(Variable::Servers) && !matches!(scenario.ensemble, EnsembleChoice::Local { .. }) {

@@ -82,7 +82,15 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             }
             Edge::AllKept { up_to } => format!("{objective}: kept up to {}; where it ends was not found.", show(*up_to)),
             Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
-            Edge::Unknown { why } => format!("{objective}: not known: {}.", why),
+            Edge::Unknown { kept, missed, why } => {
+                let known = [(kept, "kept up to"), (missed, "missed from")];
+                let known: Vec<String> = known
+                    .into_iter()
+                    .filter_map(|(value, word)| Some(format!("{word} {}, ", show((*value)?))))
+                    .collect();
+                let rest = if known.is_empty() { "undecided" } else { "the rest undecided" };
+                format!("{objective}: {}{rest}: {why}.", known.concat())
+            }
         });
     }
     said.push(match &finding.knee {
