@@ -11,6 +11,7 @@ use super::ab::args::AbArgs;
 use super::outputs::Outputs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
+use super::sweep::args::SweepArgs;
 use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
 use crate::measure::Figure;
@@ -44,6 +45,8 @@ pub enum Command {
     Baseline(BaselineArgs),
     /// Run two sides of a scenario in alternating blocks and say whether one is better, on a machine that is never quiet
     Ab(Box<AbArgs>),
+    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips: where it bends and breaks
+    Sweep(Box<SweepArgs>),
     /// Say whether a run is slower than another, and how sure that is
     Compare(CompareArgs),
     /// Say which claims of five articles on ZooKeeper locks hold, by the figures of stored runs
@@ -408,6 +411,8 @@ pub enum SchemaOf {
     Summary,
     /// The file that `ab` writes
     Ab,
+    /// The file that `sweep` writes
+    Sweep,
     /// What `compare --json` prints
     Comparison,
     /// What every command prints with --json
@@ -510,6 +515,7 @@ impl Command {
             Self::Export(_) => "export",
             Self::Compare(_) => "compare",
             Self::Ab(_) => "ab",
+            Self::Sweep(_) => "sweep",
             Self::Baseline(BaselineArgs { command: BaselineCommand::Add(_) }) => "baseline add",
             Self::Baseline(BaselineArgs { command: BaselineCommand::List(_) }) => "baseline list",
             Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(_) }) => "baseline trend",
@@ -538,6 +544,7 @@ impl Command {
             Self::Compare(args) => args.json,
             Self::Articles(args) => args.json,
             Self::Ab(args) => args.json,
+            Self::Sweep(args) => args.json,
             Self::Baseline(BaselineArgs { command: BaselineCommand::Add(args) }) => args.json,
             Self::Baseline(BaselineArgs { command: BaselineCommand::List(args) }) => args.json,
             Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(args) }) => args.json,
@@ -552,7 +559,7 @@ impl Command {
 }
 
 /// A name that is good for a directory and for a znode.
-fn run_id(text: &str) -> Result<String, String> {
+pub(super) fn run_id(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
         return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());

@@ -18,6 +18,7 @@ mod outputs;
 mod run;
 mod scenario_file;
 mod shared_args;
+mod sweep;
 mod texts;
 mod torture;
 mod trace_file;
@@ -134,6 +135,7 @@ async fn dispatch(
     match command {
         Command::Run(args) => run::execute(*args, port, stop).await,
         Command::Ab(args) => ab::execute(*args, stop).await,
+        Command::Sweep(args) => sweep::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),

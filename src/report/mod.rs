@@ -14,7 +14,7 @@ pub mod view;
 pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
-    date, gates, gates_markdown, markdown, sides, terminal, trend,
+    date, gates, gates_markdown, markdown, sides, sweep, terminal, trend,
 };
 pub use trend::{Trend, TrendLine, TrendRun};
 pub use view::View;

@@ -35,6 +35,10 @@ pub enum Edge {
     },
     /// It cannot be said.
     Unknown {
+        /// The largest value that keeps it, if one does; what lies above is undecided.
+        kept: Option<f64>,
+        /// The smallest value that misses it, if one does; what lies below is undecided.
+        missed: Option<f64>,
         /// Why.
         why: String,
     },
@@ -105,21 +109,23 @@ fn edge(series: &Series) -> Edge {
     let all: Vec<(f64, Decision)> =
         series.points.iter().filter_map(|point| Some((point.at.x, point.decision?))).collect();
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
-        return Edge::Unknown { why: "no point was measured".into() };
+        return Edge::Unknown { kept: None, missed: None, why: "no point was measured".into() };
+    };
+    let why = if series.points.iter().any(|point| point.too_few_samples) {
+        "trials have too few samples for the percentile; make them longer with --duration"
+    } else {
+        "repetitions lie too far apart, or too near to the limit"
     };
     let of = |decision| all.iter().filter(move |one| one.1 == decision).map(|one| one.0);
     let (kept, missed, open): (Vec<f64>, Vec<f64>, Vec<f64>) =
         (of(Decision::Kept).collect(), of(Decision::Missed).collect(), of(Decision::Undecided).collect());
-    let unknown = |why: &str| Edge::Unknown { why: why.into() };
+    let unknown = |kept, missed| Edge::Unknown { kept, missed, why: why.into() };
     match (kept.as_slice(), missed.as_slice()) {
-        ([], []) => unknown("no point could be decided: more or longer repetitions would tell"),
+        ([], []) => unknown(None, None),
         ([.., most], []) if open.iter().all(|x| x < most) => Edge::AllKept { up_to: last.0 },
         ([], [least, ..]) if open.iter().all(|x| x > least) => Edge::NoneKept { from: first.0 },
-        ([.., most], []) => {
-            let from = open.iter().find(|x| *x > most).copied().unwrap_or(*most);
-            Edge::Unknown { why: format!("kept up to {most}, and undecided from {from} on") }
-        }
-        ([], [least, ..]) => Edge::Unknown { why: format!("missed from {least} on, and undecided below") },
+        ([.., most], []) => unknown(Some(*most), None),
+        ([], [least, ..]) => unknown(None, Some(*least)),
         ([least_kept, .., most_kept], _) | ([least_kept @ most_kept], _) => {
             let (least_missed, most_missed) = (missed[0], missed[missed.len() - 1]);
             let between = |kept: f64, missed: f64| {
@@ -135,7 +141,7 @@ fn edge(series: &Series) -> Edge {
                 let above = kept.iter().copied().filter(|x| *x > most_missed).fold(*most_kept, f64::min);
                 between(above, most_missed)
             } else {
-                unknown("it is kept between values that miss it")
+                unknown(Some(*most_kept), Some(least_missed))
             }
         }
     }
@@ -159,13 +165,11 @@ fn collapse(series: &Series) -> Collapse {
         .filter(|point| point.state == State::Sound)
         .filter_map(|point| Some((point.at.x, point.throughput?)))
         .collect();
-    let (mut best, mut best_at) = (0.0, 0.0);
+    let mut best = 0.0;
     for (x, found) in &sound {
-        if found.low.unwrap_or(0.0) > best {
-            (best, best_at) = (found.low.unwrap_or(0.0), *x);
-        }
+        best = found.low.unwrap_or(0.0).max(best);
         if found.high.is_some_and(|high| high < COLLAPSED * best) {
-            let why = format!("throughput is less than half of that at {best_at}");
+            let why = "throughput is less than half of its best".to_owned();
             return Collapse::Between { held: held(*x), broke: *x, why };
         }
     }

@@ -153,7 +153,7 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     let is_burden = ask.over.variable.is_burden();
     let last = series.last().filter(|_| is_burden);
     // What broke down at once is asked again before anything above it.
-    let doubtful = series.points.iter().find(|point| point.sound == 0 && point.repetitions < AT_LEAST);
+    let doubtful = series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
     if let Some(point) = doubtful.filter(|_| is_burden) {
         return vec![wish(point.at.x, Why::Cover)];
     }
@@ -184,7 +184,10 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let decided: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.decision?))).collect();
     let open = |point: &Point, decision| {
-        decision == Decision::Undecided && point.repetitions < AT_MOST && point.sound > 0
+        decision == Decision::Undecided
+            && point.repetitions < AT_MOST
+            && point.sound > 0
+            && !point.too_few_samples
     };
     for pair in decided.windows(2) {
         let [(one, before), (other, behind)] = pair else { continue };

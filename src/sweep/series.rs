@@ -102,6 +102,8 @@ pub struct Point {
     pub objective: Option<Interval>,
     /// Whether it keeps the objective; `None` where there is none.
     pub decision: Option<Decision>,
+    /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
+    pub too_few_samples: bool,
 }
 
 impl Point {
@@ -111,9 +113,15 @@ impl Point {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
 
-    /// Whether there is nothing to be learnt above it: it is dead, or the generator could not keep up.
+    /// Whether there is nothing to be learnt above it: it is dead, or the generator could not keep up. That may be a moment's
+    /// noise, so it is asked once more.
     pub(super) fn is_last(&self) -> bool {
-        self.sound == 0 && self.repetitions >= AT_LEAST
+        self.sound == 0 && self.repetitions >= self.asked_at_least()
+    }
+
+    /// How often it is measured in any case.
+    pub(super) fn asked_at_least(&self) -> usize {
+        if self.sound == 0 && self.state == State::Saturated { AT_LEAST + 1 } else { AT_LEAST }
     }
 }
 
@@ -159,9 +167,15 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// The lowest value above which there is nothing to be learnt.
+    /// The lowest value above which there is nothing to be learnt. A generator that could not keep up even with the least is
+    /// disturbed by something else, which says nothing of more.
     pub(super) fn last(&self) -> Option<f64> {
-        self.points.iter().find(|point| point.is_last()).map(|point| point.at.x)
+        let mut any_sound = false;
+        let ends = |point: &&Point| {
+            any_sound |= point.sound > 0;
+            point.is_last() && (point.state.is_broken() || any_sound)
+        };
+        self.points.iter().find(ends).map(|point| point.at.x)
     }
 }
 
@@ -223,6 +237,11 @@ fn point(group: &[&Sample], spreads: &Spreads, objective: Option<&Objective>) ->
         wait_p99_at_least: bounded(&|sample| sample.wait_p99),
         objective: interval(spreads.objective, &|sample| Some(sample.objective?.value)),
         decision: objective.map(|objective| decide(group, spreads.objective, objective)),
+        too_few_samples: objective.is_some_and(|objective| {
+            let readings: Vec<Reading> = group.iter().filter_map(|sample| sample.objective).collect();
+            let most = AT_MOST as f64 / readings.len().max(1) as f64;
+            !readings.is_empty() && !has_samples(objective.figure, &readings, most)
+        }),
     }
 }
 
@@ -258,15 +277,15 @@ fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> D
     let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { high };
     let holds = [low, high].map(|end| objective.relation.holds(end, objective.limit));
     match holds {
-        [true, true] if has_samples(objective.figure, &readings) => Decision::Kept,
+        [true, true] if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
         [false, false] => Decision::Missed,
         _ => Decision::Undecided,
     }
 }
 
-/// Whether a percentile rests on enough samples, over all repetitions, to say that it is small.
-fn has_samples(figure: Figure, readings: &[Reading]) -> bool {
+/// Whether a percentile would rest on enough samples to say that it is small, with so many times these repetitions.
+fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();
-    all >= statistic.samples_needed()
+    all as f64 * times >= statistic.samples_needed() as f64
 }

@@ -28,4 +28,5 @@ mod session_expiry;
 mod shaken_ensemble;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;
 mod thousand_contenders;

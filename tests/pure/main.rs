@@ -38,6 +38,8 @@ mod scenario_plan;
 mod scenario_properties;
 mod scenario_schema;
 mod scenario_shipped;
+mod sweep;
+mod sweep_file;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::args::AccessArgs;
 use crate::ensemble::spawn_mortal;
 use crate::error::Error;
 
@@ -57,6 +58,34 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
             Some(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
+}
+
+/// Tells a run what it needs to be let in; secrets stand in no list of processes.
+pub fn let_in(command: &mut Command, access: &AccessArgs) {
+    let files = [
+        ("--auth-file", &access.auth_file),
+        ("--tls-ca", &access.tls_ca),
+        ("--tls-cert", &access.tls_cert),
+        ("--tls-key", &access.tls_key),
+    ];
+    for (option, file) in files {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
+    if access.tls {
+        command.arg("--tls");
+    }
+    if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
+        command.env("ZKLOCKBENCH_AUTH", identity.told());
+    }
+}
+
+/// What a run said last, for an error.
+pub fn last_words(said: &Path) -> String {
+    let text = std::fs::read_to_string(said).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("\n  ")
 }
 
 /// A process that is killed when nobody waits for it any more.

@@ -4,8 +4,8 @@
 //! parameters, and every run leaves an ordinary directory.
 
 pub mod args;
-mod child;
-mod place;
+pub(super) mod child;
+pub(super) mod place;
 mod questions;
 mod side;
 
@@ -73,10 +73,10 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let started_at = SystemTime::now();
     let directory = Directory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
     let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
-    let at_a = Place::open(&a, &args_a, &access, &logs_a, stop).await?;
+    let at_a = Place::open(a.scenario(), &a.needs, &args_a, &access, &logs_a, stop).await?;
     let at_b = match shared {
         true => None,
-        false => Some(Place::open(&b, &args_b, &access, &logs_b, stop).await?),
+        false => Some(Place::open(b.scenario(), &b.needs, &args_b, &access, &logs_b, stop).await?),
     };
     let places = Places { a: at_a, b: at_b };
     let mut session = Session {
@@ -207,7 +207,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate:
     ));
 }
 
-fn whole_seconds(time: Duration) -> String {
+pub(super) fn whole_seconds(time: Duration) -> String {
     format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
@@ -410,28 +410,11 @@ impl Session {
         Ok(Done { record, stored })
     }
 
-    /// The process of a run. What it needs to be let in stands in no list of processes.
+    /// The process of a run.
     fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
-        let access = &self.args.access;
-        let files = [
-            ("--auth-file", &access.auth_file),
-            ("--tls-ca", &access.tls_ca),
-            ("--tls-cert", &access.tls_cert),
-            ("--tls-key", &access.tls_key),
-        ];
-        for (option, file) in files {
-            if let Some(file) = file {
-                command.arg(option).arg(file);
-            }
-        }
-        if access.tls {
-            command.arg("--tls");
-        }
-        if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
-            command.env("ZKLOCKBENCH_AUTH", identity.told());
-        }
+        child::let_in(&mut command, &self.args.access);
         // Variables, because older binaries pass over those that they do not know.
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         command
@@ -440,9 +423,7 @@ impl Session {
     /// A run that left no results ends the comparison: another one would only end in the same way.
     fn failed(&self, block: &Block, turn: Turn, ended: &Ended, said: &Path) -> Error {
         let how = ended.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"));
-        let text = fs::read_to_string(said).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(3)..].join("\n  ");
+        let last = child::last_words(said);
         let server = self.places.ended().map_or_else(String::new, |server| format!("; {server}"));
         Error::environment(format!(
             "{} of block {} left no results ({how}){server}; the end of {}:\n  {last}",

@@ -62,12 +62,19 @@ impl Axis {
 
     /// The axis of contender counts: a tick at each that was measured.
     pub fn contenders(counts: &[usize]) -> Self {
-        let ticks: Vec<Tick> =
-            counts.iter().map(|count| (float((*count).max(1)), count.to_string())).collect();
-        let (low, high) = ends(ticks.iter().map(|tick| tick.0));
+        let counts: Vec<f64> = counts.iter().map(|count| float((*count).max(1))).collect();
+        Self::measured("contenders (one session each; log scale)", &counts)
+    }
+
+    /// A logarithmic axis with a tick at each of a few values that were measured.
+    pub fn measured(title: &str, values: &[f64]) -> Self {
+        let mut values = values.to_vec();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let ticks: Vec<Tick> = values.iter().map(|value| (*value, number(*value))).collect();
+        let (low, high) = ends(values);
         let room = (high / low).powf(0.04);
-        let title = "contenders (one session each; log scale)".to_owned();
-        Self { title, ticks, scale: Scale::Log, low: low / room, high: high * room }
+        Self { title: title.to_owned(), ticks, scale: Scale::Log, low: low / room, high: high * room }
     }
 
     /// An axis with a column for each of these, the first at 1.

@@ -17,6 +17,7 @@ mod plot;
 mod ratios;
 mod requests;
 mod sheet;
+mod sweep;
 mod trend;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::compare::{Comparison, Side};
 use crate::error::Error;
 use crate::measure::Measure;
 use picture::Picture;
+pub use sweep::draw_sweep;
 pub use trend::draw_trend;
 
 /// What was drawn, and what was not.

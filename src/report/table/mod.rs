@@ -6,6 +6,7 @@ mod comparison;
 mod gates;
 pub(super) mod grids;
 mod markdown;
+mod sweep;
 mod terminal;
 mod trend;
 
@@ -14,6 +15,8 @@ pub use calibration::calibration;
 pub use comparison::{comparison, comparison_markdown};
 pub use gates::{gates, gates_markdown};
 pub use markdown::markdown;
+pub use sweep::sweep;
+pub(super) use sweep::title as sweep_title;
 pub use terminal::{Style, accounting_table, terminal};
 pub use trend::{date, trend};
 

@@ -1,0 +1,85 @@
+//! What `sweep` is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::args::run_id;
+use crate::cli::scenario_file::Overrides;
+use crate::cli::shared_args::{AccessArgs, InstallArgs};
+use crate::sweep::{Objective, Over};
+use crate::units::parse_duration;
+
+/// `sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The scenario file
+    #[arg(required_unless_present = "resume")]
+    pub scenario: Option<PathBuf>,
+    /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5 or
+    /// delay=0.2ms,1ms,5ms,50ms (added to every round trip); a second one gives a curve for each of its values
+    #[arg(long, value_name = "VARIABLE=VALUES", required_unless_present = "resume")]
+    pub over: Vec<Over>,
+    /// What is to be kept, e.g. 'wait.p99 < 100ms': finds up to where it is
+    #[arg(long, value_name = "CONDITION")]
+    pub objective: Option<Objective>,
+    /// Only these strategies of the scenario, or other ones, by their names
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
+    /// For how long, start of the servers included; the range is covered first [default: 15m]
+    #[arg(long, value_name = "TIME", value_parser = sweep_budget)]
+    pub budget: Option<Duration>,
+    /// Values of the first variable at most, for each strategy
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
+    pub points_at_most: u16,
+    /// Go on with the sweep that left this directory, without repeating what is finished
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
+    pub resume: Option<PathBuf>,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not warm the servers up, and do not measure their floor: the first points are slow
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Let faults (and so `--over delay`) hold up the sweep's own connections on an existing ensemble
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where the sweep's directory is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Name of the sweep's directory; one that is there already is gone on with [default: scenario and time]
+    #[arg(long, value_name = "NAME", value_parser = run_id)]
+    pub run_id: Option<String>,
+    /// Draw no charts
+    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_charts: bool,
+    /// Print the outcome as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it runs; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// Changes to the scenario.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// How long a sweep may take.
+fn sweep_budget(text: &str) -> Result<Duration, String> {
+    let budget = parse_duration(text)?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(7 * 86_400)).contains(&budget);
+    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 7days")) }
+}

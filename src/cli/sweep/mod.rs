@@ -1,0 +1,500 @@
+//! `sweep`: a scenario measured over a range, point by point, on an ensemble that is kept for all of them.
+//!
+//! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
+//! was measured alone (`crate::sweep`), so a sweep that was killed goes on where it was.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "when it began is a label, and a budget is no measurement"
+)]
+
+pub mod args;
+mod question;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Parser;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::ab::child;
+use super::ab::place::Place;
+use super::ab::whole_seconds;
+use super::args::{Cli, Command, RunArgs};
+use super::output;
+use super::run::capabilities::Needs;
+use super::run::{host, tool_commit};
+use crate::clock::micros;
+use crate::error::{Error, Exit};
+use crate::report::{self, Style};
+use crate::results::{self, layout};
+use crate::scenario::{Plan, Scenario};
+use crate::sweep::{
+    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
+    read, samples,
+};
+use crate::units::format_duration;
+use args::SweepArgs;
+use question::{Question, announcement};
+
+/// How long it may take when nobody says.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
+/// What a run takes beside its trials.
+const AROUND_A_RUN: f64 = 0.7;
+/// Starting servers and warming them up.
+const START: f64 = 14.0;
+/// The share of the budget that covering the range once may take, where there is a choice.
+const COVERING: f64 = 0.3;
+/// How far the interval of a throughput may reach to be precise enough.
+const PRECISE: f64 = 0.1;
+/// Where a run's directory grows until it is whole.
+const UNDER_WAY: &str = ".under-way";
+
+/// Sweeps.
+///
+/// # Errors
+/// Usage when the question cannot be asked of the scenario, an environment error when nothing could be measured.
+pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
+    let (question, file, directory) = match args.resume.clone().or(named) {
+        Some(directory) => resume(&args, directory)?,
+        None => begin(&args)?,
+    };
+    let run = run_args(&args)?;
+    let grid = file.grid.clone();
+    if !args.quiet {
+        output::note(&announcement(&question, &grid, Duration::from_micros(file.budget_us)));
+        let done = file.runs.len();
+        if done > 0 {
+            output::note(&format!("going on after {done} runs, which are not repeated"));
+        }
+    }
+    let beside = question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect());
+    let ask = Ask {
+        over: question.over[0].clone(),
+        grid,
+        beside,
+        strategies: question.strategies.clone(),
+        objective: question.objective.clone(),
+        figure: question.figure(),
+        points_at_most: file.points_at_most,
+        precise: PRECISE,
+    };
+    let spent_before = file.spent_us;
+    let name = format!("sweep-{:08x}", rand::random::<u32>());
+    let mut session =
+        Session { args, run, question, ask, file, directory, place: None, began: Instant::now(), spent_before, name };
+    let end = session.measure(stop).await;
+    session.conclude(end)
+}
+
+/// A sweep from the beginning.
+fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
+    let question = Question::read(args)?;
+    let needs = Needs::of(&question.scenario);
+    needs.check(&question.scenario, &run_args(args)?)?;
+    let budget = args.budget.unwrap_or(BUDGET);
+    let points_at_most = usize::from(args.points_at_most);
+    let now = SystemTime::now();
+    let file = SweepFile {
+        schema_version: VERSION,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        tool_commit: tool_commit(),
+        scenario: question.scenario.name.clone(),
+        scenario_text: question.text.clone(),
+        load: question.scenario.load.name().into(),
+        over: question.over.clone(),
+        grid: grid(&question, budget, points_at_most),
+        strategies: question.strategies.clone(),
+        objective: question.objective.as_ref().map(|objective| objective.text.clone()),
+        seed: question.scenario.seed,
+        budget_us: micros(budget),
+        spent_us: 0,
+        points_at_most,
+        threads: args.threads,
+        host: host::describe(),
+        ensembles: Vec::new(),
+        started_at: now,
+        written_at: now,
+        ending: Ending::GoingOn,
+        why: None,
+        findings: Vec::new(),
+        runs: Vec::new(),
+        samples: Vec::new(),
+    };
+    let directory = match &args.run_id {
+        None => results::create_dated(&args.out, &format!("sweep-{}", file.scenario), now)?,
+        Some(name) => {
+            let path = args.out.join(name);
+            let cannot = |error| Error::environment(format!("cannot create {}: {error}", path.display()));
+            fs::create_dir_all(&args.out).and_then(|()| fs::create_dir(&path)).map_err(cannot)?;
+            path
+        }
+    };
+    for folder in [POINTS, "scenarios", "logs"] {
+        let path = directory.join(folder);
+        fs::create_dir(&path)
+            .map_err(|error| Error::environment(format!("cannot create {}: {error}", path.display())))?;
+    }
+    file.write(&directory)?;
+    Ok((question, file, directory))
+}
+
+/// A sweep that was begun before.
+fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, PathBuf), Error> {
+    let mut file = read(&directory)?;
+    let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
+    if args.resume.is_some() && args.overrides.apply("")?.is_some() {
+        return Err(at("a sweep goes on as it was begun: leave out the options that change its scenario"));
+    }
+    let objective = file.objective.as_deref().map(str::parse).transpose().map_err(|why: String| at(&why))?;
+    let question = Question::of(&file.scenario_text, file.over.clone(), objective)?;
+    if question.strategies != file.strategies {
+        return Err(at("its strategies are not those of its scenario"));
+    }
+    if args.resume.is_none() {
+        let asked = Question::read(args)?;
+        let is_same = asked.text == question.text && asked.over == question.over && asked.objective == question.objective;
+        if !is_same {
+            return Err(at("another sweep has that name: choose another --run-id"));
+        }
+    }
+    if let Some(budget) = args.budget {
+        file.budget_us = micros(budget);
+    }
+    file.threads = args.threads.or(file.threads);
+    Ok((question, file, directory))
+}
+
+/// The values to begin with: fewer where covering the range with all of them would take too much of the time.
+fn grid(question: &Question, budget: Duration, at_most: usize) -> Vec<f64> {
+    let over = &question.over[0];
+    let mut grid = over.grid();
+    let beside = question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect::<Vec<_>>());
+    let cost = |grid: &[f64]| -> f64 {
+        let each = beside.iter().flat_map(|beside| grid.iter().map(move |x| At { x: *x, beside: *beside }));
+        each.map(|at| estimate(question, &Step { at, strategies: question.strategies.clone(), why: Why::Cover })).sum()
+    };
+    while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
+        let fewer = over.spaced(grid.len() - 1);
+        // A list is taken as it is.
+        if fewer.len() >= grid.len() {
+            break;
+        }
+        grid = fewer;
+    }
+    grid
+}
+
+/// What a run takes in seconds, by the scenario alone.
+fn estimate(question: &Question, step: &Step) -> f64 {
+    let trials = |scenario: &Scenario| -> f64 {
+        Plan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
+    };
+    AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
+}
+
+/// What `run` would be told, for the parts that a sweep shares with it.
+fn run_args(args: &SweepArgs) -> Result<RunArgs, Error> {
+    let mut words: Vec<std::ffi::OsString> = vec!["zklockbench".into(), "run".into(), "sweep".into()];
+    words.push("--no-progress".into());
+    let flags = [
+        (args.fresh, "--fresh"),
+        (args.cold, "--cold"),
+        (args.quiet, "--quiet"),
+        (args.allow_faults, "--allow-faults"),
+        (args.create_chroot, "--create-chroot"),
+    ];
+    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.into()));
+    if let Some(home) = &args.install.zookeeper_home {
+        words.extend(["--zookeeper-home".into(), home.into()]);
+    }
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Run(run)) => Ok(RunArgs { access: args.access.clone(), ..*run }),
+        Ok(_) => Err(Error::usage("this is no run")),
+        Err(error) => Err(Error::usage(error)),
+    }
+}
+
+/// The ensemble of the points that are measured now.
+struct Ground {
+    place: Place,
+    /// How many servers, where the sweep changes that.
+    servers: Option<usize>,
+    /// Its position among the ensembles of the sweep.
+    number: usize,
+}
+
+/// A sweep under way.
+struct Session {
+    args: SweepArgs,
+    run: RunArgs,
+    question: Question,
+    ask: Ask,
+    file: SweepFile,
+    directory: PathBuf,
+    place: Option<Ground>,
+    began: Instant,
+    spent_before: u64,
+    /// What the names of its runs begin with on the ensemble.
+    name: String,
+}
+
+/// How a sweep ended, and what cut it short.
+type End = (Ending, Option<String>);
+
+impl Session {
+    async fn measure(&mut self, stop: &CancellationToken) -> End {
+        let cut_short = |error: Error| match error {
+            Error::Interrupted => (Ending::Interrupted, None),
+            Error::Usage(why) | Error::Environment(why) => (Ending::Aborted, Some(why)),
+        };
+        if let Err(error) = self.sweep_up() {
+            return cut_short(error);
+        }
+        loop {
+            if stop.is_cancelled() {
+                return (Ending::Interrupted, None);
+            }
+            let left = (self.file.budget_us as f64 - self.spent() as f64) / 1e6;
+            let step = match next(&self.ask, &self.file.samples, &|step| self.cost(step), left) {
+                Next::Run(step) => step,
+                Next::Enough => return (Ending::Complete, None),
+                Next::NoTime { covered: true } => return (Ending::OutOfTime, None),
+                Next::NoTime { covered: false } => return (Ending::NotCovered, None),
+            };
+            if let Err(error) = self.step(&step, stop).await {
+                return cut_short(error);
+            }
+            self.refresh((Ending::GoingOn, None));
+            if let Err(error) = self.file.write(&self.directory) {
+                return cut_short(error);
+            }
+        }
+    }
+
+    /// Removes what a killed sweep left half done.
+    fn sweep_up(&self) -> Result<(), Error> {
+        let points = self.directory.join(POINTS);
+        let cannot = |error: std::io::Error| Error::environment(format!("{}: {error}", points.display()));
+        for entry in fs::read_dir(&points).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+            let is_listed = number.is_some_and(|number| self.file.runs.iter().any(|run| run.number == number));
+            if !is_listed && path.is_dir() {
+                fs::remove_dir_all(&path).map_err(cannot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How long it has taken, in microseconds.
+    fn spent(&self) -> u64 {
+        self.spent_before.saturating_add(micros(self.began.elapsed()))
+    }
+
+    /// What a step is expected to take in seconds: by the scenario, corrected by what the nearest run took.
+    fn cost(&self, step: &Step) -> f64 {
+        let far = |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
+        let nearest = self.file.runs.iter().min_by(|one, other| far(one.at).total_cmp(&far(other.at)));
+        let correction = nearest.map_or(1.0, |run| {
+            let same = Step { at: run.at, strategies: run.strategies.clone(), why: Why::Repeat };
+            run.took_us as f64 / 1e6 / estimate(&self.question, &same)
+        });
+        let changes = self.place.as_ref().is_none_or(|place| place.servers != self.question.servers(step.at));
+        estimate(&self.question, step) * correction + if changes { START } else { 0.0 }
+    }
+
+    async fn ground(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
+        let servers = self.question.servers(step.at);
+        if self.place.as_ref().is_some_and(|place| place.servers == servers) {
+            return Ok(());
+        }
+        self.leave();
+        let (_, scenario) = self.question.step(step)?;
+        let number = self.file.ensembles.len();
+        let logs = self.logs(number);
+        let needs = Needs::of(&scenario);
+        let access = self.args.access.access()?;
+        let place = Place::open(&scenario, &needs, &self.run, &access, &logs, stop).await?;
+        self.file.ensembles.push(place.ensemble.clone());
+        self.place = Some(Ground { place, servers, number });
+        Ok(())
+    }
+
+    fn logs(&self, number: usize) -> PathBuf {
+        self.directory.join(layout::SERVER_LOGS).join(number.to_string())
+    }
+
+    fn leave(&mut self) {
+        if let Some(ground) = self.place.take() {
+            let logs = self.logs(ground.number);
+            ground.place.close(&logs);
+        }
+    }
+
+    /// Runs a step; its samples are then in the file.
+    async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
+        self.ground(step, stop).await?;
+        let number = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0) + 1;
+        self.tell(number, step);
+        let (text, _) = self.question.step(step)?;
+        let scenario = self.directory.join("scenarios").join(format!("{number:03}.toml"));
+        fs::write(&scenario, text)
+            .map_err(|error| Error::environment(format!("cannot write {}: {error}", scenario.display())))?;
+        let name = format!("{}-{number:03}", self.name);
+        let said = self.directory.join("logs").join(format!("{number:03}.txt"));
+        let seed = self.file.seed.wrapping_add(u64::from(number)) % super::args::SEEDS;
+        let ended = child::run(self.command(&scenario, &name, seed)?, &said, stop).await?;
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let under_way = self.directory.join(POINTS).join(UNDER_WAY);
+        let directory = self.directory.join(POINTS).join(format!("{number:03}"));
+        let found = if under_way.join(&name).is_dir() {
+            fs::rename(under_way.join(&name), &directory)
+                .map_err(|error| Error::environment(format!("cannot move {}: {error}", directory.display())))?;
+            let stored = results::read(&directory)?;
+            samples(&stored, number, step.at, self.question.objective.as_ref().map(|objective| objective.figure))
+        } else {
+            self.failed(step, number, ended.code, &said)?
+        };
+        self.file.samples.extend(found);
+        self.file.runs.push(RunRecord {
+            number,
+            at: step.at,
+            strategies: step.strategies.clone(),
+            seed,
+            took_us: micros(ended.took),
+            exit_code: ended.code,
+            ensemble: self.place.as_ref().map_or(0, |ground| ground.number),
+        });
+        Ok(())
+    }
+
+    /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
+    fn failed(&self, step: &Step, number: u32, code: Option<i32>, said: &Path) -> Result<Vec<Sample>, Error> {
+        let how = code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"));
+        let ended = self.place.as_ref().and_then(|ground| ground.place.ended());
+        let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
+        let is_usage = code == Some(Exit::Usage as i32);
+        let last = child::last_words(said);
+        if ended.is_some() || !any_sound || is_usage {
+            let server = ended.map_or_else(String::new, |server| format!("; {server}"));
+            return Err(Error::environment(format!(
+                "run {number} left no results ({how}){server}; the end of {}:\n  {last}",
+                said.display()
+            )));
+        }
+        let sample = |strategy: &String| Sample {
+            run: number,
+            strategy: strategy.clone(),
+            at: step.at,
+            state: State::Failed,
+            why: Some(format!("no results ({how}): {}", last.lines().last().unwrap_or_default().trim())),
+            throughput: None,
+            wait_p50: None,
+            wait_p99: None,
+            objective: None,
+        };
+        Ok(step.strategies.iter().map(sample).collect())
+    }
+
+    fn command(&self, scenario: &Path, name: &str, seed: u64) -> Result<Process, Error> {
+        let program = std::env::current_exe()
+            .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))?;
+        let mut command = Process::new(program);
+        command.arg("run").arg(scenario).args(["--run-id", name, "--seed", &seed.to_string()]);
+        command.arg("--out").arg(self.directory.join(POINTS).join(UNDER_WAY));
+        if let Some(ground) = &self.place {
+            command.args(["--connect", &ground.place.connect()]);
+            if self.args.allow_faults || !ground.place.is_external() {
+                command.arg("--allow-faults");
+            }
+        }
+        if let Some(threads) = self.file.threads {
+            command.args(["--threads", &threads.to_string()]);
+        }
+        command.args(["--quiet", "--no-progress", "--no-floor", "--no-charts"]);
+        child::let_in(&mut command, &self.args.access);
+        Ok(command)
+    }
+
+    fn tell(&self, number: u32, step: &Step) {
+        if self.args.quiet {
+            return;
+        }
+        let over = &self.question.over;
+        let mut place = format!("{} {}", over[0].variable.name(), over[0].variable.show(step.at.x));
+        if let (Some(second), Some(value)) = (over.get(1), step.at.beside) {
+            place = format!("{place}, {} {}", second.variable.name(), second.variable.show(value));
+        }
+        let spent = whole_seconds(Duration::from_micros(self.spent()));
+        let budget = format_duration(Duration::from_micros(self.file.budget_us));
+        output::note(&format!(
+            "[{number}] {place}: {} ({}; {spent} of {budget})",
+            step.strategies.join(", "),
+            step.why.word()
+        ));
+    }
+
+    /// Brings the file up to date.
+    fn refresh(&mut self, (ending, why): End) {
+        self.file.spent_us = self.spent();
+        self.file.written_at = SystemTime::now();
+        (self.file.ending, self.file.why) = (ending, why);
+        self.file.findings = find(&self.ask, &self.file.samples, self.question.has_law(), self.file.seed);
+    }
+
+    /// Ends the ensemble, writes what came out of it and prints it.
+    fn conclude(mut self, end: End) -> Result<Exit, Error> {
+        self.leave();
+        self.refresh(end);
+        self.file.write(&self.directory)?;
+        let _ = fs::remove_dir_all(self.directory.join(POINTS).join(UNDER_WAY));
+        let charts = if self.args.no_charts { Vec::new() } else { report::chart::draw_sweep(&self.file, &self.directory)? };
+        let notes = self.question.notes();
+        let exit = exit(&self.file);
+        let goes_on = matches!(self.file.ending, Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime);
+        let hint = goes_on.then(|| format!("zklockbench sweep --resume {}", self.directory.display()));
+        let error = (self.file.ending == Ending::Aborted)
+            .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
+        if self.args.json {
+            let found = json!({ "results": self.directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
+            return match error {
+                None => output::answer("sweep", exit, &found).map(|()| exit),
+                Some(error) => {
+                    output::complain(&error);
+                    output::answer_error("sweep", &error, Vec::new(), Some(&found))?;
+                    Ok(error.exit())
+                }
+            };
+        }
+        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
+        let mut text = report::sweep(&self.file, &notes, style);
+        text.push_str(&format!("\nresults: {}", self.directory.display()));
+        if let Some(hint) = hint {
+            let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
+            text.push_str(&format!("\ngo on with: {hint}{more}"));
+        }
+        output::data(&text)?;
+        error.map_or(Ok(exit), Err)
+    }
+}
+
+/// What a sweep means as an exit code.
+fn exit(file: &SweepFile) -> Exit {
+    let violated = file.samples.iter().any(|sample| sample.state == State::Violated);
+    let any_sound = file.samples.iter().any(|sample| sample.state == State::Sound);
+    match file.ending {
+        Ending::Interrupted => Exit::Interrupted,
+        Ending::Aborted | Ending::GoingOn => Exit::Environment,
+        _ if violated => Exit::Violated,
+        Ending::NotCovered => Exit::Unknown,
+        Ending::Complete | Ending::OutOfTime if any_sound => Exit::Held,
+        Ending::Complete | Ending::OutOfTime => Exit::Unknown,
+    }
+}

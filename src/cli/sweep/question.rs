@@ -1,0 +1,306 @@
+//! What is swept: the scenario, what of it changes from point to point, and whether that can be done.
+
+use toml::{Table, Value};
+
+use super::args::SweepArgs;
+use crate::cli::output;
+use crate::cli::run::capabilities::Needs;
+use crate::cli::scenario_file::{Overrides, ScenarioFile};
+use crate::error::Error;
+use crate::scenario::{EnsembleChoice, Load, Scenario, Stop, parse};
+use crate::sweep::{At, KneeFigure, Objective, Over, Step, Values, Variable};
+use crate::units::{format_duration, shown};
+use crate::{fault, lock};
+
+/// Keys that a sweep decides by itself, or has no use for.
+const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
+
+/// The question of a sweep.
+pub struct Question {
+    /// What is swept: one or two variables.
+    pub over: Vec<Over>,
+    /// What is to be kept.
+    pub objective: Option<Objective>,
+    /// The scenario with the smallest value of each variable.
+    pub scenario: Scenario,
+    /// Its text, with the command line's changes, and what each point changes left out.
+    pub text: String,
+    /// The labels of the strategies.
+    pub strategies: Vec<String>,
+    base: Table,
+}
+
+impl Question {
+    /// Reads the scenario and what is asked.
+    ///
+    /// # Errors
+    /// Usage: what cannot be swept, and what to change.
+    pub fn read(args: &SweepArgs) -> Result<Self, Error> {
+        let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
+        refuse(&args.overrides, &args.over)?;
+        let file = ScenarioFile::read(path, &args.overrides).map_err(|unusable| unusable.report(path))?;
+        check(&file.parsed.scenario, &args.over)?;
+        let mut text = file.text;
+        if !args.strategies.is_empty() {
+            let mut table: Table = text.parse().map_err(Error::usage)?;
+            let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
+            let named = |name: &String| {
+                let name = name.trim();
+                let own: Vec<Value> = listed.iter().filter(|one| name_of(one) == Some(name)).cloned().collect();
+                // Another one than those of the scenario.
+                if own.is_empty() { vec![Value::from(name)] } else { own }
+            };
+            choose(&mut table, args.strategies.iter().flat_map(named).collect());
+            text = toml::to_string(&table).map_err(Error::usage)?;
+        }
+        Self::of(&text, args.over.clone(), args.objective.clone())
+    }
+
+    /// Of a scenario's text.
+    ///
+    /// # Errors
+    /// Usage: what cannot be swept, and what to change.
+    pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {
+        let mut base: Table = text.parse().map_err(Error::usage)?;
+        for key in DROPPED {
+            base.remove(key);
+        }
+        base.insert("repetitions".into(), Value::from(1));
+        let has_rate = base.contains_key("rate");
+        if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
+            return Err(Error::usage(
+                "rate cannot be swept: the scenario has no `rate` of all its contenders; say load = \"open\" and rate = …, \
+                 with arrivals that have one rate (docs/arrivals.md)",
+            ));
+        }
+        let text = toml::to_string(&base).map_err(Error::usage)?;
+        let ends = |pick: fn(&Over) -> f64| At { x: pick(&over[0]), beside: over.get(1).map(pick) };
+        let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
+        let question = |scenario| Self {
+            strategies: Vec::new(),
+            over: over.clone(),
+            objective: objective.clone(),
+            scenario,
+            text: text.clone(),
+            base: base.clone(),
+        };
+        let at = |at| parsed(&text_at(&base, &over, at)?);
+        let scenario = at(least)?;
+        // What cannot be at the far end is told before anything starts.
+        at(ends(Over::most))?;
+        let mut asked = question(scenario);
+        asked.strategies = asked.scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
+        Ok(asked)
+    }
+
+    /// The scenario of a step, as text and as read.
+    ///
+    /// # Errors
+    /// Usage, where that value cannot be.
+    pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
+        let mut table = table_at(&self.base, &self.over, step.at)?;
+        if let Some(Value::Array(all)) = table.get("strategies").cloned() {
+            let wanted = |(at, _): &(usize, Value)| {
+                self.strategies.get(*at).is_some_and(|label| step.strategies.contains(label))
+            };
+            choose(&mut table, all.into_iter().enumerate().filter(wanted).map(|(_, one)| one).collect());
+        }
+        let text = toml::to_string(&table).map_err(Error::usage)?;
+        let scenario = parsed(&text)?;
+        Ok((text, scenario))
+    }
+
+    /// How many servers a place has, where the sweep changes that.
+    pub fn servers(&self, at: At) -> Option<usize> {
+        let value = |(over, value): (&Over, Option<f64>)| {
+            value.filter(|_| over.variable == Variable::Servers).map(|value| value as usize)
+        };
+        self.over.iter().zip([Some(at.x), at.beside]).find_map(value)
+    }
+
+    /// Which figure's knee is sought.
+    pub fn figure(&self) -> KneeFigure {
+        match (&self.scenario.load, self.over[0].variable) {
+            // An open load serves what comes, until it cannot: what bends is the wait.
+            (Load::Open(_), _) => KneeFigure::WaitP99,
+            (Load::Batch, _) => KneeFigure::WaitP50,
+            (Load::Closed, _) => KneeFigure::Throughput,
+        }
+    }
+
+    /// Whether the Universal Scalability Law speaks of it: of throughput over contenders that ask again and again.
+    pub fn has_law(&self) -> bool {
+        self.scenario.load == Load::Closed && self.over[0].variable == Variable::Contenders
+    }
+
+    /// What must be said beside the figures.
+    pub fn notes(&self) -> Vec<String> {
+        let has = |variable| self.over.iter().any(|over| over.variable == variable);
+        let mut notes = Vec::new();
+        let is_local = matches!(self.scenario.ensemble, EnsembleChoice::Local { .. });
+        if has(Variable::Servers) && is_local {
+            notes.push(
+                "All servers run on this host and share its processors and its disk: on hosts of their own, more servers would \
+                 cost less than they do here."
+                    .to_owned(),
+            );
+        }
+        if has(Variable::Delay) {
+            notes.push(
+                "The delay is added by a proxy between contenders and servers, half of it in each direction, from the \
+                 beginning of the measured phase on; the servers stay as near to each other as they are."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+/// The name of a strategy as a scenario lists it.
+fn name_of(listed: &Value) -> Option<&str> {
+    listed.as_str().or_else(|| listed.get("name")?.as_str())
+}
+
+/// Lists these strategies instead. A poll interval goes where none of them polls.
+fn choose(table: &mut Table, strategies: Vec<Value>) {
+    const INTERVAL: &str = "poll_interval";
+    let polls = |one: &Value| {
+        let card = name_of(one).and_then(lock::find);
+        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == INTERVAL))
+    };
+    if !strategies.iter().any(polls) {
+        table.remove(INTERVAL);
+    }
+    table.insert("strategies".into(), Value::Array(strategies));
+}
+
+/// Refuses options that say what the sweep says.
+fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
+    if over.len() > 2 {
+        return Err(Error::usage(format!("--over is given {} times: sweep one or two variables", over.len())));
+    }
+    if let [one, other] = over
+        && one.variable == other.variable
+    {
+        return Err(Error::usage(format!(
+            "--over {} is given twice: sweep two different variables, or one",
+            one.variable.name()
+        )));
+    }
+    let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
+    let refused = [
+        (!overrides.contenders.is_empty() && swept(Variable::Contenders), "--contenders", "it is what is swept"),
+        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "it is what is swept"),
+        (overrides.repetitions.is_some(), "--repetitions", "a sweep repeats each point until it is precise enough"),
+        (!overrides.gate.is_empty(), "--gate", "say with --objective what is to be kept"),
+        (
+            overrides.time_scale.is_some() && (swept(Variable::Rate) || swept(Variable::Hold) || swept(Variable::Delay)),
+            "--time-scale",
+            "it would change the values that are swept",
+        ),
+    ];
+    match refused.iter().find(|(is_given, ..)| *is_given) {
+        Some((_, option, why)) => Err(Error::usage(format!("{option} does not go with a sweep here: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what the scenario does not have.
+fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
+    let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
+    let refused = |why: String| Err(Error::usage(why));
+    if Needs::of(scenario).own_servers() {
+        return refused("the scenario breaks servers, and all points share theirs: leave those faults out".into());
+    }
+    if let Load::Open(open) = &scenario.load
+        && matches!(open.arrivals, crate::scenario::Arrivals::Replay(_))
+    {
+        return refused("arrivals from a file cannot be swept: choose another process of arrivals".into());
+    }
+    if swept(Variable::Rate) && scenario.load.open().is_none() {
+        return refused(format!(
+            "rate cannot be swept: the scenario's load is {}, in which contenders come again when they are served; sweep \
+             contenders instead, or say load = \"open\" and a rate in it",
+            scenario.load.name()
+        ));
+    }
+    if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
+        return refused(format!(
+            "the scenario has {} numbers of contenders: choose one with --contenders, or sweep them with --over contenders=…",
+            scenario.contenders.len()
+        ));
+    }
+    if swept(Variable::Servers) && !matches!(scenario.ensemble, EnsembleChoice::Local { .. }) {
+        return refused(
+            "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out".into(),
+        );
+    }
+    if swept(Variable::Delay) && !scenario.faults.is_empty() {
+        return refused(
+            "delay cannot be swept over a scenario with faults of its own: leave its [[fault]] out".into(),
+        );
+    }
+    if swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)) {
+        return refused("delay can be swept where the measured phase has a duration: say one with --duration".into());
+    }
+    Ok(())
+}
+
+fn parsed(text: &str) -> Result<Scenario, Error> {
+    let told = parse("the scenario with the sweep's values", text, &lock::cards(), &fault::cards());
+    told.map(|parsed| parsed.scenario).map_err(|mistakes| {
+        output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
+        Error::usage("the scenario cannot be run with the values that are swept; nothing was started")
+    })
+}
+
+fn text_at(base: &Table, over: &[Over], at: At) -> Result<String, Error> {
+    toml::to_string(&table_at(base, over, at)?).map_err(Error::usage)
+}
+
+fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
+    let mut table = base.clone();
+    for (over, value) in over.iter().zip([Some(at.x), at.beside]) {
+        let Some(value) = value else { continue };
+        let whole = Value::from(value.round() as i64);
+        match over.variable {
+            Variable::Contenders => drop(table.insert("contenders".into(), whole)),
+            Variable::Locks => drop(table.insert("locks".into(), whole)),
+            Variable::Rate => drop(table.insert("rate".into(), Value::from(value))),
+            Variable::Hold => drop(table.insert("hold".into(), Value::from(format!("{value}us")))),
+            Variable::Servers => {
+                let ensemble = table.entry("ensemble").or_insert_with(|| Value::Table(Table::new()));
+                let ensemble = ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is no table"))?;
+                ensemble.insert("servers".into(), whole);
+            }
+            Variable::Delay => {
+                let lasts = table.get("duration").and_then(Value::as_str).unwrap_or("10s").to_owned();
+                let mut fault = Table::new();
+                fault.insert("kind".into(), "delay".into());
+                fault.insert("at".into(), "0s".into());
+                fault.insert("duration".into(), lasts.into());
+                fault.insert("latency".into(), format!("{}us", (value / 2.0).round()).into());
+                table.insert("fault".into(), Value::Array(vec![Value::Table(fault)]));
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// What is about to be done, in a line.
+pub fn announcement(question: &Question, grid: &[f64], budget: std::time::Duration) -> String {
+    let over = &question.over[0];
+    let values: Vec<String> = grid.iter().map(|value| over.variable.show(*value)).collect();
+    let beside = question.over.get(1).map_or_else(String::new, |over| {
+        let values: Vec<String> = over.few().iter().map(|value| over.variable.show(*value)).collect();
+        format!(", for {} {}", over.variable.name(), values.join(", "))
+    });
+    let more = if matches!(over.values, Values::Range { .. }) { ", then more where it says most" } else { "" };
+    format!(
+        "{} of {}: {} at first{beside}{more}; {} at most",
+        over.variable.name(),
+        shown(&question.strategies.join(", "), 200),
+        values.join(", "),
+        format_duration(budget)
+    )
+}

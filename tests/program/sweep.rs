@@ -1,0 +1,111 @@
+//! `sweep`: points as processes of their own on one ensemble, and what is left of a sweep that was killed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use zklockbench::sweep::{Ending, SweepFile, State, read};
+
+use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
+
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\", \"parent-watch\"]\ncontenders = 3\n\
+                     hold = \"2ms\"\nduration = \"500ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\n\
+                     session_timeout = \"10s\"\n[ensemble]\nservers = 1\n";
+
+fn finished(directory: &Path) -> SweepFile {
+    read(directory).unwrap()
+}
+
+#[test]
+fn nonsense_is_told_what_to_change_before_anything_starts() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let scenario = scenario.to_str().unwrap();
+    let over = |text: &'static str| ["--over", text];
+    let cases: [(&[&str], &str); 13] = [
+        (&[], "--over"),
+        (&over("contenders=0..5"), "give 1 to 10000"),
+        (&over("contenders=10..1"), "write the smaller end first"),
+        (&over("threads=1..2"), "there is no variable `threads`"),
+        (&over("rate=1..10"), "the scenario's load is closed"),
+        (&["--over", "servers=1,3", "--connect", "zk:2181"], "leave --connect and --compose out"),
+        (&["--over", "locks=1..4", "--over", "locks=2,3"], "is given twice"),
+        (&["--over", "contenders=1..4", "--contenders", "3"], "it is what is swept"),
+        (&["--over", "contenders=1..4", "--objective", "wiat.p99 < 1s"], "did you mean `wait`?"),
+        (&["--over", "contenders=1..4", "--repetitions", "3"], "until it is precise enough"),
+        (&["--over", "contenders=1..4", "--budget", "0s"], "give 1s to"),
+        (&["--over", "contenders=1..4", "--strategies", "batton"], "baton"),
+        (&["--over", "locks=1..4", "--contenders", "1,2"], "has 2 numbers of contenders"),
+    ];
+    for (words, told) in cases {
+        let output = bench.output(&[&["sweep", scenario], words].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(told), "{words:?}: {said}");
+    }
+    let output = bench.output(&["sweep", "--resume", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("nowhere/sweep.json"), "{}", stderr(&output));
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
+    // Given a sweep over three values that is killed after its second run
+    let bench = Bench::new();
+    let scenario = bench.scenario(SHORT);
+    let words =
+        ["sweep", scenario.to_str().unwrap(), "--over", "contenders=1,2,4", "--data-dir", "data", "--budget", "2m"];
+    let child = bench.watch(&words);
+    eventually("the third run has begun", Duration::from_secs(90), || child.has_said("[3]"));
+    signal(child.pid(), Signal::KILL);
+    let _ = child.end();
+    let directory = bench.results().pop().unwrap();
+    let before = finished(&directory);
+    assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
+    // When it is resumed
+    let output = bench.output(&["sweep", "--resume", directory.to_str().unwrap(), "--budget", "2m"]);
+    went_through(&output);
+    let (said, shown) = (stderr(&output), stdout(&output));
+    assert!(said.contains("going on after 2 runs"), "{said}");
+    // Then what was finished is as it was, and every point has been measured twice
+    let after = finished(&directory);
+    assert_eq!(after.runs[..2], before.runs[..]);
+    assert_eq!(after.samples[..before.samples.len()], before.samples[..]);
+    assert!(matches!(after.ending, Ending::Complete | Ending::OutOfTime), "{shown}");
+    for finding in &after.findings {
+        let points = &finding.series.points;
+        assert_eq!(points.iter().map(|point| point.at.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0]);
+        assert!(points.iter().all(|point| point.repetitions >= 2), "{shown}");
+    }
+    // And each run is an ordinary one, in its place
+    for run in &after.runs {
+        let stored = zklockbench::results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
+        assert_eq!(stored.run.seed, run.seed);
+        let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
+        assert_eq!(told, [run.at.x, run.at.x]);
+    }
+    let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
+    assert!(sound.clone().count() == 0 || sound.clone().all(|sample| sample.throughput.is_some()));
+    assert!(shown.contains("Universal Scalability Law: too few points") && shown.contains("Knee:"), "{shown}");
+    assert!(directory.join("sweep.csv").is_file() && directory.join("sweep-throughput.svg").is_file());
+    assert!(bench.servers().is_empty());
+}
+
+#[test]
+#[ignore = "long: a thousand contenders, four strategies, a quarter of an hour"]
+fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
+    let bench = Bench::new();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/sweep-contenders.toml");
+    let began = std::time::Instant::now();
+    let output = bench.output(&["sweep", scenario, "--over", "contenders=1..1000", "--data-dir", "data", "--budget", "14m"]);
+    went_through(&output);
+    assert!(began.elapsed() < Duration::from_secs(15 * 60));
+    let file = finished(&bench.results().pop().unwrap());
+    assert_eq!(file.findings.len(), 4);
+    // Each strategy was asked up to 1,000, or until it or the generator broke down
+    for finding in &file.findings {
+        let last = finding.series.points.last().unwrap();
+        assert!(last.at.x >= 1000.0 || last.state != State::Sound, "{}: {last:?}", finding.series.strategy);
+    }
+}

@@ -1,0 +1,162 @@
+//! The file of a sweep: what is written is read again, and what is damaged is named.
+
+use std::fs;
+
+use zklockbench::report::{self, Style, chart};
+use zklockbench::sweep::{
+    Ask, At, Ending, FILE, KneeFigure, Over, Reading, RunRecord, Sample, State, SweepFile, VERSION, find, read, schema,
+};
+
+use crate::support::records;
+
+fn reading(value: f64) -> Option<Reading> {
+    Some(Reading { value, at_least: false, samples: Some(3_000) })
+}
+
+fn file() -> SweepFile {
+    let over: Over = "contenders=1..1000".parse().unwrap();
+    let grid = over.grid();
+    let strategies = ["baton", "parent-watch"].map(str::to_owned).to_vec();
+    let objective = "wait.p99 < 100ms";
+    let (mut samples, mut runs) = (Vec::new(), Vec::new());
+    for (at, x) in grid.iter().enumerate() {
+        for repetition in 0..3_u32 {
+            let number = at as u32 * 3 + repetition + 1;
+            let at = At { x: *x, beside: None };
+            let noise = 1.0 + 0.02 * (f64::from(number) * 2.4).sin();
+            for (strategy, cost) in strategies.iter().zip([0.0, 0.02]) {
+                let throughput = 300.0 * noise * (x / (1.0 + x)) / (1.0 + cost * x);
+                let wait = 1e6 * x / throughput;
+                let is_lost = cost > 0.0 && *x > 300.0;
+                samples.push(Sample {
+                    run: number,
+                    strategy: strategy.clone(),
+                    at,
+                    state: if is_lost { State::Failed } else { State::Sound },
+                    why: is_lost.then(|| "900 sessions expired".to_owned()),
+                    throughput: Some(throughput),
+                    wait_p50: reading(wait / 2.0),
+                    wait_p99: reading(wait),
+                    objective: reading(wait),
+                });
+            }
+            runs.push(RunRecord {
+                number,
+                at,
+                strategies: strategies.clone(),
+                seed: u64::from(number),
+                took_us: 4_000_000,
+                exit_code: Some(0),
+                ensemble: 0,
+            });
+        }
+    }
+    let ask = Ask {
+        over: over.clone(),
+        grid: grid.clone(),
+        beside: vec![None],
+        strategies: strategies.clone(),
+        objective: Some(objective.parse().unwrap()),
+        figure: KneeFigure::Throughput,
+        points_at_most: 25,
+        precise: 0.1,
+    };
+    SweepFile {
+        schema_version: VERSION,
+        tool_version: "0.1.0".into(),
+        tool_commit: None,
+        scenario: "crowd".into(),
+        scenario_text: "name = \"crowd\"\n".into(),
+        load: "closed".into(),
+        over: vec![over],
+        grid,
+        strategies,
+        objective: Some(objective.into()),
+        seed: 1,
+        budget_us: 900_000_000,
+        spent_us: 84_000_000,
+        points_at_most: 25,
+        threads: None,
+        host: records::run(1).host,
+        ensembles: vec![records::run(1).ensemble],
+        started_at: records::began(),
+        written_at: records::began(),
+        ending: Ending::Complete,
+        why: None,
+        findings: find(&ask, &samples, true, 1),
+        runs,
+        samples,
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again_and_is_as_the_schema_says() {
+    let place = tempfile::tempdir().unwrap();
+    let file = file();
+    file.write(place.path()).unwrap();
+    assert_eq!(read(place.path()).unwrap(), file);
+    let text = fs::read_to_string(place.path().join(FILE)).unwrap();
+    let schema = jsonschema::validator_for(schema().as_value()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(schema.is_valid(&value), "{:?}", schema.iter_errors(&value).map(|error| error.to_string()).collect::<Vec<_>>());
+    // And every point has a row
+    let csv = fs::read_to_string(place.path().join("sweep.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * file.grid.len(), "{csv}");
+    assert!(csv.starts_with("strategy,contenders,repetitions,sound,throughput_per_s,"), "{csv}");
+    // And nothing half written lies beside it
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let told = |text: &[u8]| {
+        fs::write(place.path().join(FILE), text).unwrap();
+        let error = read(place.path()).unwrap_err();
+        assert_eq!(error.exit() as u8, 2, "{error}");
+        error.to_string()
+    };
+    let whole = serde_json::to_string(&file()).unwrap();
+    for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
+        let said = told(&whole.as_bytes()[..cut]);
+        assert!(said.contains("sweep.json: it is no whole sweep.json"), "{said}");
+    }
+    let changed = |from: &str, to: &str| {
+        assert!(whole.contains(from), "{from}");
+        whole.replacen(from, to, 1)
+    };
+    for (text, why) in [
+        (changed("\"schema_version\":1", "\"schema_version\":7"), "it is of version 7"),
+        (changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":99,\"strategy\":\"baton\""), "run 99, which it does not list"),
+        (changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":1,\"strategy\":\"\\u001b[31m\""), "none of its strategies"),
+        (changed("\"from\":1.0,\"to\":1000.0", "\"from\":1000.0,\"to\":1.0"), "cannot be swept"),
+        (changed("\"from\":1.0", "\"from\":-3.0"), "cannot be swept"),
+        (changed("\"grid\":[1.0", "\"grid\":[-1.0"), "not positive"),
+        (changed("\"complete\"", "\"perhaps\""), "perhaps"),
+        ("[]".into(), "no whole sweep.json"),
+        ("null".into(), "no whole sweep.json"),
+    ] {
+        let said = told(text.as_bytes());
+        assert!(said.contains(FILE) && said.contains(why), "{why}: {said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+    }
+    fs::remove_file(place.path().join(FILE)).unwrap();
+    let said = read(place.path()).unwrap_err().to_string();
+    assert!(said.contains("name the directory that a sweep left"), "{said}");
+}
+
+#[test]
+fn the_findings_are_told_in_words_above_the_points() {
+    let text = report::sweep(&file(), &[], Style { colour: false, width: None });
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn both_charts_are_drawn() {
+    let place = tempfile::tempdir().unwrap();
+    let files = chart::draw_sweep(&file(), place.path()).unwrap();
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
+    let wait = fs::read_to_string(&files[2]).unwrap();
+    assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is drawn");
+}
