@@ -13,6 +13,7 @@ mod interrupt;
 mod listing;
 mod output;
 mod outputs;
+mod report;
 mod run;
 mod scenario_file;
 mod texts;
@@ -137,6 +138,7 @@ async fn dispatch(
         Command::Faults(args) => listing::faults(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => export::execute(&args),
+        Command::Report(args) => report::execute(&args),
         Command::Baseline(args) => baseline::execute(args),
         Command::Compare(args) => compare::execute(&args),
         Command::Torture(args) => torture::execute(args, stop).await,
