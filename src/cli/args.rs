@@ -41,6 +41,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Write what CI reads (JUnit, a summary for GitHub, figures for trackers) of a run that is over
     Export(ExportArgs),
+    /// Make the page of a run again, or one of several runs side by side
+    Report(ReportArgs),
     /// Keep runs by commit to compare with, and draw a figure over them
     Baseline(BaselineArgs),
     /// Run two sides of a scenario in alternating blocks and say whether one is better, on a machine that is never quiet
@@ -106,7 +108,7 @@ pub struct RunArgs {
     /// Do not measure the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
-    /// Draw no charts
+    /// Draw no charts, and write no report.html
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
     /// Print the outcome as JSON instead of a table
@@ -355,6 +357,20 @@ pub struct ExportArgs {
     /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The directories of the runs
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Where to write the page [default: report.html in the run's directory; of several runs, in this one]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print where it was written as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `compare`.

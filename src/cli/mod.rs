@@ -15,6 +15,7 @@ mod interrupt;
 mod listing;
 mod output;
 mod outputs;
+mod report;
 mod run;
 mod scenario_file;
 mod shared_args;
@@ -142,6 +143,7 @@ async fn dispatch(
         Command::Faults(args) => listing::faults(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => export::execute(&args),
+        Command::Report(args) => report::execute(&args),
         Command::Baseline(args) => baseline::execute(args),
         Command::Compare(args) => compare::execute(&args),
         Command::Articles(args) => articles::execute(&args),

@@ -1,4 +1,5 @@
-//! Renderers over one view model: terminal table, Markdown, charts, a summary for programs. The only input is a stored run.
+//! Renderers over one view model and one document of typed values: terminal, Markdown, a page, charts, a summary for
+//! programs. The only input is a stored run.
 
 pub mod chart;
 pub mod ci;
@@ -14,7 +15,7 @@ pub mod view;
 pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
-    date, gates, gates_markdown, markdown, sides, sweep, terminal, trend,
+    conclusions_markdown, date, gates, gates_markdown, markdown, said, sides, sweep, terminal, trend,
 };
 pub use trend::{Trend, TrendLine, TrendRun};
 pub use view::View;

@@ -6,6 +6,8 @@ use std::time::SystemTime;
 
 use crate::error::Error;
 
+/// The page of a run; `report` may have made it again.
+pub const REPORT: &str = "report.html";
 /// What is true of the run as a whole. It is written last: a directory without it is not whole.
 pub const RUN: &str = "run.json";
 /// One row for each trial, every number that one would plot.

@@ -60,13 +60,15 @@ fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
 }
 
 /// What is drawn or copied for people, and may be deleted to save space. What is there must still be as it was.
-const CAN_BE_MISSING: [&str; 3] = ["charts/", "server-logs/", "summary.md"];
+const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layout::REPORT];
 
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     for (name, digest) in &run.files {
         let path = dir.join(name);
         match digest::of_file(&path) {
             Ok(now) if now == *digest => {}
+            // It can be made again, and is drawn from the others.
+            Ok(_) if name == layout::REPORT => {}
             Ok(_) => return Err(changed(&path)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if !CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) {

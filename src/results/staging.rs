@@ -65,6 +65,11 @@ impl Staging {
         }
     }
 
+    /// The name under which it will be visible.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Where the files are written.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -124,6 +124,12 @@ impl SealedRun {
         self.staging.dir()
     }
 
+    /// The name that its directory will have.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.staging.name().to_owned()
+    }
+
     /// Adds a file of what the run comes to.
     ///
     /// # Errors

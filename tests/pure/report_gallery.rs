@@ -120,8 +120,8 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
     let mut view = views::view(&views::FIVE, &[50]);
     for repetition in &mut views::cell(&mut view, 1, 50).repetitions {
         repetition.invalid = Some("timer lag 40 ms".into());
-        repetition.per_second[9] = 0;
-        repetition.per_second[10] = 0;
+        let acquired = &mut repetition.bins.as_mut().unwrap().acquired;
+        (acquired[9], acquired[10]) = (0, 0);
     }
     views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
     views::violate(&mut views::cell(&mut view, 4, 50).repetitions[0], 9);

@@ -99,7 +99,7 @@ fn figures_are_those_of_the_stored_trial() {
 fn the_last_second_is_left_out_when_it_was_cut_short() {
     // Given a measured phase of two and a half seconds
     let view = View::of(&records::stored(&run(), &[trial(0, "polling", 2)]));
-    assert_eq!(view.cells[0].repetitions[0].per_second, [20, 20]);
+    assert_eq!(view.cells[0].repetitions[0].bins.as_ref().unwrap().acquired, [20, 20]);
 }
 
 #[test]

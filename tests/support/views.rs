@@ -2,7 +2,7 @@
 
 use zklockbench::measure::{Histogram, RequestKind, new_histogram};
 use zklockbench::report::View;
-use zklockbench::report::view::{Broken, Cell, Fault, Repetition};
+use zklockbench::report::view::{Bins, Broken, Cell, Fault, Repetition};
 use zklockbench::results::record::{Accounting, Counted};
 use zklockbench::verdict::Verdict;
 
@@ -79,8 +79,8 @@ pub fn repetition(strategy: usize, contenders: usize, number: u32) -> Repetition
     measured.fairness = Some(if polls { 0.81 } else { 0.997 });
     measured.wait = Some(samples(handoff_us * n, 4000, number));
     measured.handoff = (contenders > 1).then(|| samples(handoff_us, 4000, number));
-    measured.per_second =
-        (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64).collect();
+    let acquired = (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64).collect();
+    measured.bins = Some(Bins { bin_us: 1_000_000, acquired });
     measured.judged = records::held();
     measured.took_part = contenders as u64;
     measured.accounting = vec![

@@ -25,6 +25,7 @@ use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
 use crate::report::ci::{Document, Live};
+use crate::report::page::Source;
 use crate::report::{self, Style, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
@@ -259,6 +260,12 @@ impl Session {
         sealed.summary(report::summary::FILE, &summary)?;
         if !args.no_charts {
             draw(&view, sealed.dir());
+            let name = sealed.name();
+            let source = Source { name: &name, stored, view: &view };
+            // A page that can't be written costs no results.
+            if let Err(error) = super::report::write(&[source], &sealed.dir().join(layout::REPORT)) {
+                output::note(&format!("warning: {error}"));
+            }
         }
         write_markdown(&view, &summary, sealed.dir());
         let path = sealed.publish()?;
@@ -339,7 +346,8 @@ fn draw(view: &View, directory: &Path) {
 
 fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
     let gates = report::gates_markdown(&summary.gates).map(|gates| format!("\n{gates}"));
-    let page = report::markdown(view) + &gates.unwrap_or_default();
+    let said = report::conclusions_markdown(&summary.conclusions);
+    let page = report::markdown(view) + &said + &gates.unwrap_or_default();
     if let Err(error) = std::fs::write(directory.join("summary.md"), page) {
         output::note(&format!("warning: summary.md could not be written: {error}"));
     }
@@ -393,15 +401,20 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
         comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));
     let compared = compared.unwrap_or_default();
     let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
-    output::data(&format!("\n{table}{compared}{gates}\n{}", places(path)))?;
+    let said = report::said(&summary.conclusions, style);
+    output::data(&format!("\n{table}{compared}{gates}\n{said}{}", places(path)))?;
     error.map_or(Ok(exit), Err)
 }
 
 /// Where results are, and charts where there are any: a trial that was interrupted early has none.
 pub(super) fn places(path: &Path) -> String {
-    let charts = path.join(layout::CHARTS);
-    let results = format!("results: {}", path.display());
-    if charts.is_dir() { format!("{results}\ncharts:  {}", charts.display()) } else { results }
+    let mut places = format!("results: {}", path.display());
+    for (name, place) in [("charts: ", path.join(layout::CHARTS)), ("report: ", path.join(layout::REPORT))] {
+        if place.exists() {
+            places = format!("{places}\n{name} {}", place.display());
+        }
+    }
+    places
 }
 
 #[cfg(test)]

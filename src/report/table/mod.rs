@@ -3,6 +3,7 @@
 mod ab;
 mod calibration;
 mod comparison;
+mod conclusions;
 mod gates;
 pub(super) mod grids;
 mod markdown;
@@ -13,6 +14,7 @@ mod trend;
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::calibration;
 pub use comparison::{comparison, comparison_markdown};
+pub use conclusions::{conclusions_markdown, said};
 pub use gates::{gates, gates_markdown};
 pub use markdown::markdown;
 pub use sweep::sweep;

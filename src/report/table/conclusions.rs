@@ -1,0 +1,48 @@
+//! What a run comes to, for a terminal and as Markdown.
+
+use super::Style;
+use super::markdown::escaped;
+use crate::report::conclusions::Conclusion;
+use crate::units::harmless;
+
+/// A line for each; nothing where there is none.
+#[must_use]
+pub fn said(conclusions: &[Conclusion], style: Style) -> String {
+    if conclusions.is_empty() {
+        return String::new();
+    }
+    let width = style.width.map_or(usize::MAX, usize::from).max(40);
+    let line = |one: &Conclusion| {
+        let sentence: String = one.sentence.chars().map(harmless).collect();
+        wrapped(&sentence, width)
+    };
+    let lines: Vec<String> = conclusions.iter().map(line).collect();
+    format!("Conclusions:\n{}\n\n", lines.join("\n"))
+}
+
+/// A text in lines of so many characters, the first with a dash before it.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::from("  -")];
+    for word in text.split(' ') {
+        let free = lines.last().is_none_or(|line| line.chars().count() + 1 + word.chars().count() <= width);
+        if !free {
+            lines.push(String::from("   "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+/// The same as Markdown.
+#[must_use]
+pub fn conclusions_markdown(conclusions: &[Conclusion]) -> String {
+    if conclusions.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> =
+        conclusions.iter().map(|one| format!("- {}", escaped(&one.sentence))).collect();
+    format!("\n#### Conclusions\n\n{}\n", lines.join("\n"))
+}

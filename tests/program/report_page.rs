@@ -1,0 +1,195 @@
+//! `report.html` as a browser shows it: headless Chromium opens the pages of the examples, at the sizes and in the colours
+//! in which people read them, with a probe at their end that looks at what is there and uses it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::program::{Bench, stderr};
+use crate::support::skip::skipped;
+
+/// What looks at the page when it has been loaded, and writes down what it found. Keyboard events are those of a person
+/// who has no mouse.
+const PROBE: &str = r##"<script>
+const errors = [];
+addEventListener("error", (event) => errors.push(String(event.message)));
+addEventListener("securitypolicyviolation", (event) => errors.push(event.blockedURI + " " + event.violatedDirective));
+addEventListener("load", () => {
+  const shown = (one) => one.getClientRects().length > 0;
+  const charts = [...document.querySelectorAll("figure.chart")].map((figure) => {
+    const svg = figure.querySelector("svg[role=img]"), box = svg.getBoundingClientRect();
+    const marks = [...svg.querySelectorAll("path.line, .mark, rect.bar, rect.part")].filter(shown);
+    const broken = svg.outerHTML.includes("NaN");
+    const plot = figure.querySelector(".plot"), readout = figure.querySelector(".readout");
+    const data = figure.querySelector("script[type='application/json']");
+    let said = null;
+    if (data) {
+      plot.focus();
+      for (const key of ["ArrowRight", "ArrowRight"]) plot.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+      said = readout.textContent;
+    }
+    const axis = figure.querySelector("input.axis");
+    let axes = null;
+    if (axis) {
+      const seen = () => ["a", "b"].map((name) => getComputedStyle(svg.querySelector(".plot-" + name)).display !== "none").join();
+      const before = seen();
+      axis.click();
+      axes = [before, seen()];
+      axis.click();
+    }
+    return { id: figure.id, width: box.width, height: box.height, marks: marks.length, broken, said, axes };
+  });
+  const box = document.querySelector(".strategies input");
+  const lines = () => [...document.querySelectorAll("figure .s.k0")].filter(shown).length;
+  const before = lines();
+  box.click();
+  const after = lines();
+  box.click();
+  const table = document.querySelector("table.sortable"), button = table.querySelectorAll("th button")[1];
+  button.focus();
+  button.click();
+  button.click();
+  const sorted = [...table.tBodies[0].rows].map((row) => Number(row.cells[1].dataset.v));
+  const found = {
+    errors, charts, switched: [before, after], sorted,
+    focused: document.activeElement === button,
+    paper: getComputedStyle(document.body).backgroundColor,
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    width: innerWidth,
+  };
+  const pre = document.createElement("pre");
+  pre.id = "probe";
+  pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(found))));
+  document.body.append(pre);
+});
+</script>"##;
+
+/// The program of the browser; `None` where there is none.
+fn browser() -> Option<&'static str> {
+    let works = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+    ["chromium", "chromium-browser", "google-chrome"].iter().find(works).copied()
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
+}
+
+/// Runs the browser with a profile of its own.
+fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
+    let profile = format!("--user-data-dir={}", bench.path("profile").display());
+    let mut command = Command::new(program);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]);
+    command.args(["--enable-logging=stderr", "--v=0", &profile]).args(arguments).output().unwrap()
+}
+
+/// What the probe found on that page in a window of that width.
+fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> Value {
+    let text = std::fs::read_to_string(page).unwrap();
+    let with_probe = bench.path("probed.html");
+    std::fs::write(&with_probe, text.replacen("<body>", &format!("<body>{PROBE}"), 1)).unwrap();
+    let scheme = if dark { 0 } else { 1 };
+    let output = browse(
+        bench,
+        program,
+        &[
+            format!("--window-size={width},900"),
+            format!("--blink-settings=preferredColorScheme={scheme}"),
+            "--virtual-time-budget=10000".into(),
+            "--dump-dom".into(),
+            format!("file://{}", with_probe.display()),
+        ],
+    );
+    let said = stderr(&output);
+    assert!(!said.contains("CONSOLE"), "{said}");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let probe = dom.split("<pre id=\"probe\">").nth(1).and_then(|rest| rest.split('<').next());
+    let probe = probe.unwrap_or_else(|| panic!("the probe did not run: {said}"));
+    let bytes = base64_of(probe);
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+fn base64_of(text: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter_map(|letter| u32::try_from(LETTERS.iter().position(|one| *one == letter)?).ok())
+        .collect();
+    let bytes = |four: &[u32]| {
+        let value = four.iter().fold(0, |value, digit| value << 6 | digit) << (6 * (4 - four.len()));
+        value.to_be_bytes()[1..four.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(bytes).collect()
+}
+
+#[test]
+fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_error() {
+    let Some(program) = browser() else { return skipped("no chromium") };
+    let bench = Bench::new();
+    for name in ["example", "example-faults"] {
+        // Given the page of a run that is stored
+        let page = bench.path(&format!("{name}.html"));
+        let made = bench.output(&[
+            "report",
+            example(name).to_str().unwrap(),
+            "--output",
+            page.to_str().unwrap(),
+        ]);
+        assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+        for (width, dark) in [(1280, false), (390, true), (1920, true)] {
+            // When a person opens it
+            let found = probed(&bench, program, &page, width, dark);
+            // Then nothing is wrong with it
+            assert_eq!(found["errors"], Value::Array(Vec::new()), "{name}");
+            assert!(found["overflow"].as_i64().unwrap() <= 1, "{name} at {width}: {found}");
+            assert_eq!(found["paper"] == "rgb(27, 27, 27)", dark, "{name}: {}", found["paper"]);
+            let charts = found["charts"].as_array().unwrap();
+            assert!(charts.len() >= 5, "{name}: {}", charts.len());
+            for chart in charts {
+                let size = |of: &str| chart[of].as_f64().unwrap();
+                assert!(size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0, "{name}: {chart}");
+                assert_eq!(chart["broken"], false, "{name}: {chart}");
+                // And the arrow keys read values
+                assert!(chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "), "{name}: {chart}");
+                // And a chart with two axes shows one at a time
+                assert!(
+                    chart["axes"].is_null() || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
+                    "{name}: {chart}"
+                );
+            }
+            // And a strategy can be switched off
+            let lines = |at: usize| found["switched"][at].as_u64().unwrap();
+            assert!(lines(0) > 0 && lines(1) == 0, "{name}: {}", found["switched"]);
+            // And a table can be sorted by a button that keeps the focus
+            let sorted: Vec<f64> =
+                found["sorted"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+            assert!(sorted.is_sorted_by(|one, other| one >= other), "{name}: {sorted:?}");
+            assert_eq!(found["focused"], true, "{name}");
+        }
+        // And it can be printed
+        let printed = bench.path(&format!("{name}.pdf"));
+        let print = [
+            format!("--print-to-pdf={}", printed.display()),
+            "--no-pdf-header-footer".into(),
+            format!("file://{}", page.display()),
+        ];
+        browse(&bench, program, &print);
+        assert!(std::fs::metadata(&printed).unwrap().len() > 20_000, "{name}");
+    }
+}
+
+#[test]
+fn a_report_names_what_it_cannot_use() {
+    let bench = Bench::new();
+    let no_run = bench.output(&["report", bench.path("data").to_str().unwrap()]);
+    assert_eq!(no_run.status.code(), Some(2));
+    assert!(stderr(&no_run).contains("is not a run directory"), "{}", stderr(&no_run));
+    let directory = bench.output(&[
+        "report",
+        example("example").to_str().unwrap(),
+        "--output",
+        bench.path("data").to_str().unwrap(),
+    ]);
+    assert_eq!(directory.status.code(), Some(2));
+    assert!(stderr(&directory).contains("name a file with --output"), "{}", stderr(&directory));
+}

@@ -1,0 +1,163 @@
+//! The page of a run: one file that needs nothing else, and runs nothing that somebody else has written.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+use zklockbench::measure::{Histogram, Measure, new_histogram};
+use zklockbench::record::Trial;
+use zklockbench::report::html::{self, STYLE};
+use zklockbench::report::page::{Source, document, side_by_side};
+use zklockbench::report::View;
+use zklockbench::results::{self, StoredRun};
+
+use crate::support::records;
+
+fn page(runs: &[StoredRun]) -> String {
+    let views: Vec<View> = runs.iter().map(View::of).collect();
+    let sources: Vec<Source<'_>> =
+        runs.iter().zip(&views).map(|(stored, view)| Source { name: "a-run", stored, view }).collect();
+    let documents: Vec<_> = sources.iter().map(document).collect();
+    html::page(&documents, side_by_side(&sources).as_ref())
+}
+
+fn example(name: &str) -> StoredRun {
+    results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
+}
+
+fn run(labels: &[&str], change: impl Fn(usize, &mut Trial)) -> StoredRun {
+    let trials: Vec<Trial> = labels
+        .iter()
+        .enumerate()
+        .map(|(at, label)| {
+            let mut trial = records::trial(at);
+            trial.spec.strategy.label = (*label).to_owned();
+            change(at, &mut trial);
+            trial
+        })
+        .collect();
+    let mut run = records::run(trials.len());
+    run.strategies = labels.iter().map(|label| (*label).to_owned()).collect();
+    records::stored(&run, &trials)
+}
+
+fn all<'a>(pattern: &str, text: &'a str) -> Vec<&'a str> {
+    Regex::new(pattern).unwrap().captures_iter(text).map(|found| found.get(1).unwrap().as_str()).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
+    for page in [page(&[example("example")]), page(&[example("example"), example("example-faults")])] {
+        let ids = all(r#" id="([^"]+)""#, &page);
+        let unique: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), unique.len());
+        for target in all(r##" href="#([^"]+)""##, &page) {
+            assert!(unique.contains(target), "{target}");
+        }
+        for named in all(r#"aria-labelledby="([^"]+)""#, &page).iter().flat_map(|names| names.split(' ')) {
+            assert!(unique.contains(named), "{named}");
+        }
+    }
+}
+
+#[test]
+fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
+    let page = page(&[example("example-faults")]);
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src=") && !page.contains("@import"));
+    let charts = page.matches("role=\"img\"").count();
+    assert!(charts >= 5, "{charts}");
+    assert_eq!(page.matches("<desc ").count(), charts);
+    assert!(page.contains("Content-Security-Policy"));
+}
+
+#[test]
+fn hostile_names_are_shown_and_never_run() {
+    // Given names that would run, end an attribute or a script, or turn round what follows
+    let hostile = ["<script>alert(1)</script>", "\"' onload=\"alert(2)", "</title></script><img src=x>", "a\u{202e}b\u{2066}"];
+    let mut stored = run(&hostile, |_, trial| trial.errors.clear());
+    stored.run.run.scenario = "</style><script>alert(3)</script>".into();
+    stored.run.run.scenario_text = "name = \"</code></pre><script>alert(4)</script>\"".into();
+    stored.run.run.host.hostname = "<b>host</b>".into();
+    let page = page(&[stored]);
+    for text in ["<script>alert", "<img", "<b>", "\u{202e}", "\u{2066}", "\" onload=\"alert"] {
+        assert!(!page.contains(text), "{text}");
+    }
+    for text in ["&lt;script&gt;alert(1)", "&quot;' onload=&quot;alert(2)", "a\\u{202e}b", "&lt;b&gt;host"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_million_samples_a_strategy_are_a_small_page_that_is_soon_there() {
+    let mut samples: Histogram = new_histogram();
+    for step in 1..=1_000_000_u64 {
+        samples.record(200 + step * step / 40_000_000 + (step * 7_919) % 997).unwrap();
+    }
+    let labels: Vec<String> = (0..8).map(|at| format!("strategy-{at}")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let stored = run(&labels, |_, trial| {
+        for measure in [Measure::Wait, Measure::Handoff, Measure::Notification] {
+            trial.histograms.insert(measure, samples.clone());
+        }
+    });
+    let began = Instant::now();
+    let page = page(&[stored]);
+    let (took, bytes) = (began.elapsed(), page.len());
+    println!("{bytes} bytes in {took:?}");
+    assert!(bytes < 3_000_000, "{bytes}");
+    // Two seconds of a release build are more of one for tests, on a host with other things to do.
+    assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
+/// The contrast of two colours, by WCAG 2.
+fn contrast(one: &str, other: &str) -> f64 {
+    let luminance = |colour: &str| {
+        let digits = colour.trim_start_matches('#');
+        let full: String = if digits.len() == 3 { digits.chars().flat_map(|c| [c, c]).collect() } else { digits.into() };
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&full[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+    };
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[test]
+fn text_and_lines_stand_out_from_what_is_behind_them_by_light_and_in_the_dark() {
+    let dark = STYLE.find("@media(prefers-color-scheme:dark)").unwrap();
+    let end = dark + STYLE[dark..].find("}}").unwrap();
+    for (name, part) in [("light", &STYLE[..dark]), ("dark", &STYLE[dark..end])] {
+        let colour = |variable: &str| {
+            let found = Regex::new(&format!("--{variable}:(#[0-9a-f]+)")).unwrap();
+            found.captures(part).unwrap_or_else(|| panic!("{name}: no --{variable}"))[1].to_owned()
+        };
+        let mut pairs = vec![("rule", "paper", 3.0)];
+        for behind in ["paper", "card"] {
+            pairs.extend([("ink", behind, 4.5), ("faint", behind, 4.5), ("link", behind, 4.5)]);
+            pairs.extend(["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "bad"].map(|line| (line, behind, 3.0)));
+        }
+        pairs.extend([("good", "good-bg", 4.5), ("doubtful", "doubtful-bg", 4.5), ("bad", "bad-bg", 4.5)]);
+        pairs.extend(["t0", "t1", "t2", "t3", "t4", "stuck"].map(|tile| ("tile-ink", tile, 4.5)));
+        pairs.push(("violated-ink", "violated", 4.5));
+        pairs.extend(
+            ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"].map(|part| ("ink", part, 4.5)),
+        );
+        for (front, behind, least) in pairs {
+            let found = contrast(&colour(front), &colour(behind));
+            assert!(found >= least, "{name}: {front} on {behind}: {found:.2}");
+        }
+    }
+}
+
+#[test]
+fn a_run_with_holes_says_what_is_missing() {
+    let mut stored = records::stored(&records::run(1), &[records::trial_without_measurements(0)]);
+    stored.run.run.floor = None;
+    let page = page(&[stored]);
+    assert!(page.contains("No lock was acquired in any trial"));
+    assert!(page.contains("no chart, because"));
+    assert!(!page.contains("NaN") && !page.contains(">inf"));
+}
