@@ -11,7 +11,7 @@ use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
 
 /// How many columns there are.
-const COUNT: usize = 23;
+const COUNT: usize = 24;
 
 /// Every column, from left to right.
 const COLUMNS: [Column; COUNT] = [
@@ -21,6 +21,7 @@ const COLUMNS: [Column; COUNT] = [
     numbers("offered/s", 1),
     numbers("acq/s", 0),
     numbers("min-max", 4),
+    numbers("total time", 1),
     numbers("wait p50", 0),
     numbers("wait p99", 0),
     numbers("wait max", 5),
@@ -63,8 +64,10 @@ pub(super) fn legend(view: &View) -> String {
              these; "
         }
     };
+    let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
+    let total = if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
     format!(
-        "{figures}acq: acquisition; {}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
+        "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
         floor(view)
     )
 }
@@ -100,6 +103,8 @@ fn row(view: &View, cell: &Cell) -> [String; COUNT] {
         median(cell, |one| one.open.as_ref()?.offered_per_s),
         median(cell, |one| one.throughput),
         cell.spread(|one| one.throughput).map_or_else(not_measured, ends),
+        cell.median(|one| Some(one.total_us? as f64))
+            .map_or_else(not_measured, |us| format_micros(us.round() as u64)),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
         cell.longest(Measure::Wait).map_or_else(not_measured, |value| value.shown()),
