@@ -1,6 +1,7 @@
 //! Claims of articles: the figures that confirm one, refute it, or leave it open; and the page that shows them.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use zklockbench::articles::{Answer, Decision, Decisions, Evidence, Named, claims, decide, page, text};
@@ -18,7 +19,9 @@ fn root() -> PathBuf {
 }
 
 fn example() -> StoredRun {
-    results::read(&root().join("results/example")).unwrap()
+    static EXAMPLE: LazyLock<StoredRun> =
+        LazyLock::new(|| results::read(&root().join("results/example")).unwrap());
+    EXAMPLE.clone()
 }
 
 /// A sound trial in which nothing was counted yet.
