@@ -65,9 +65,8 @@ fn looked_up(claim: &Claim, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
                 look(found, &format!("`zklockbench calibrate --servers {servers}`"));
             }),
             scenario => {
-                let file = scenario.trim_start_matches("articles-");
                 let found = evidence.run(scenario).map(|run| &run.name);
-                look(found, &format!("scenarios/articles/{file}.toml"));
+                look(found, &format!("scenarios/articles/{scenario}.toml"));
             }
         }
     }

@@ -69,7 +69,7 @@ fn once_each(trials: &Trials<'_>) -> Option<Found> {
             "all get it in time, but in the order in which they joined the queue, not in none; threads that start together \
              join in any order",
         ),
-        (true, _) => Found::new(Answer::Confirmed, "all get it in time, and some are served before an earlier arrival"),
+        (true, _) => Found::new(Answer::Confirmed, "all get it in time, and not in the order in which they began: threads that start together join the queue as their creates arrive"),
     }
     .with("got the lock", got as f64, Of::Amount)
     .with("overtaken", overtaken as f64, Of::Amount);

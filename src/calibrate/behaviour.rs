@@ -13,8 +13,8 @@ use super::crew::{self, Crew, Site, timed};
 use crate::clock;
 use crate::measure::{Histogram, new_histogram};
 use crate::record::{
-    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced, Timing,
-    WatchCell, WatchedBy,
+    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, QueueSeen, Raced, Timing, WatchCell,
+    WatchedBy,
 };
 use crate::zk::{EventKind, Failure, NodeKind, Session, Target, Watch, admin, reactor};
 
@@ -39,7 +39,6 @@ pub(super) async fn try_all(crew: &Crew, site: &Site) -> Behaviour {
     let on = On { crew, site };
     all.numbers = told(on.numbers().await, "numbers of sequential nodes", &mut missing);
     all.watches = told(on.watches().await, "watches and changes", &mut missing);
-    all.one_shot = told(on.one_shot().await, "one-shot watches", &mut missing);
     all.raced = told(on.raced().await, "a list that races with a change", &mut missing);
     all.order = told(on.order().await, "the order of creations", &mut missing);
     all.queue = told(on.queue().await, "a queue seen from outside", &mut missing);
@@ -49,6 +48,26 @@ pub(super) async fn try_all(crew: &Crew, site: &Site) -> Behaviour {
     all.node_size = told(on.node_size().await, "the size of a node", &mut missing);
     all.missing = missing;
     all
+}
+
+/// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
+/// it: the client library shows none that nobody waits for.
+pub(super) async fn change_under_one_watch(crew: &Crew, site: &Site) -> Result<u64, Failure> {
+    const CHANGES: u64 = 5;
+    let on = On { crew, site };
+    let node = on.directory("one-shot").await?;
+    let (_, _watch) = on.first().get_data_and_watch(&node).await?;
+    for _ in 0..CHANGES {
+        on.second().set_data(&node, b"x").await?;
+    }
+    Ok(CHANGES)
+}
+
+/// Data watches that have fired on a server, by its own count.
+pub(super) async fn fired(address: &str) -> Result<i64, String> {
+    const KEY: &str = "zk_sum_node_changed_watch_count";
+    let told = admin::mntr(address).await.map_err(|why| format!("mntr: {why}"))?;
+    told.number(KEY).ok_or_else(|| format!("mntr has no {KEY}"))
 }
 
 fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> Option<T> {
@@ -129,27 +148,6 @@ impl On<'_> {
             Change::Deleted => other.delete(node).await?,
         }
         Ok(event(&mut watch).await)
-    }
-
-    async fn one_shot(&self) -> Result<OneShot, Failure> {
-        const CHANGES: u64 = 5;
-        let node = self.directory("one-shot").await?;
-        // As the server counts: the client library would not show an event that nobody waits for.
-        let before = self.fired().await?;
-        let (_, _watch) = self.first().get_data_and_watch(&node).await?;
-        for _ in 0..CHANGES {
-            self.second().set_data(&node, b"x").await?;
-        }
-        let events = self.fired().await?.saturating_sub(before);
-        Ok(OneShot { changes: CHANGES, events: u64::try_from(events).unwrap_or(0) })
-    }
-
-    /// Data watches that have fired on the first server.
-    async fn fired(&self) -> Result<i64, Failure> {
-        const KEY: &str = "zk_sum_node_changed_watch_count";
-        let address = &self.crew.servers[0].address;
-        let told = admin::mntr(address).await.map_err(|why| Failure::Refused(format!("mntr: {why}")))?;
-        told.number(KEY).ok_or_else(|| Failure::Refused(format!("mntr has no {KEY}")))
     }
 
     async fn raced(&self) -> Result<Raced, Failure> {

@@ -25,7 +25,7 @@ pub use saturation::{IN_FLIGHT, SESSIONS};
 use crate::clock;
 use crate::error::Error;
 use crate::measure::{Histogram, new_histogram};
-use crate::record::{Behaviour, Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
+use crate::record::{Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
 use crate::zk::{admin, reactor};
 use alone::Alone;
 use crew::Crew;
@@ -105,14 +105,34 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
 /// # Errors
 /// As [`calibrate`]; what fails beside that is named in what it gives.
 pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour, Error> {
-    let token = stop.clone();
+    let (asked, token) = (site.clone(), stop.clone());
     let tried = on_a_thread(async move || {
-        let crew = Crew::open(&site, SESSIONS, OPEN_WITHIN).await?;
-        let tried = token.run_until_cancelled(behaviour::try_all(&crew, &site)).await;
+        let crew = Crew::open(&asked, SESSIONS, OPEN_WITHIN).await?;
+        let tried = token.run_until_cancelled(behaviour::try_all(&crew, &asked)).await;
         crew.close().await;
         Ok(tried)
     });
-    tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)
+    let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
+    match one_shot(site).await {
+        Ok(one_shot) => tried.one_shot = Some(one_shot),
+        Err(why) => tried.missing.push(format!("one-shot watches: {why}")),
+    }
+    Ok(tried)
+}
+
+/// How many of several changes one watch tells of, by the server's own count.
+async fn one_shot(site: Site) -> Result<OneShot, String> {
+    let server = site.servers.first().ok_or("no server")?.clone();
+    let before = behaviour::fired(&server).await?;
+    let changed = on_a_thread(async move || {
+        let crew = Crew::open(&site, 2, OPEN_WITHIN).await?;
+        let changed = behaviour::change_under_one_watch(&crew, &site).await;
+        crew.close().await;
+        changed.map_err(|why| why.to_string())
+    });
+    let changes = changed.await?;
+    let fired = behaviour::fired(&server).await?.saturating_sub(before);
+    Ok(OneShot { changes, events: u64::try_from(fired).unwrap_or(0) })
 }
 
 /// Measures everything.

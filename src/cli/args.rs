@@ -529,6 +529,7 @@ impl Command {
             Self::Faults(_) => "faults",
             Self::Check(_) => "check",
             Self::Export(_) => "export",
+            Self::Report(_) => "report",
             Self::Compare(_) => "compare",
             Self::Ab(_) => "ab",
             Self::Sweep(_) => "sweep",
@@ -569,7 +570,7 @@ impl Command {
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(args) }) => args.json,
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(args) }) => args.json,
             Self::Clean(args) => args.json,
-            Self::Schema(_) | Self::Completions(_) | Self::Man => false,
+            Self::Report(_) | Self::Schema(_) | Self::Completions(_) | Self::Man => false,
         }
     }
 }

@@ -75,6 +75,12 @@ impl From<&Trial> for Derived {
 }
 
 impl Trial {
+    /// Whether its load is over when each contender has acquired as often as it was to: then the total time is a result.
+    #[must_use]
+    pub fn is_one_shot(&self) -> bool {
+        self.spec.load == Load::Batch || matches!(self.spec.stop, Stop::Acquisitions(_))
+    }
+
     /// What follows from its counts.
     #[must_use]
     pub fn derived(&self) -> Derived {
@@ -115,8 +121,7 @@ fn fairness(trial: &Trial) -> Option<f64> {
     let shares: Vec<f64> = trial.tallies.iter().map(|tally| tally.acquired as f64).collect();
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
     // Where each ends after as many acquisitions, all get the same whatever the lock does.
-    let is_given = trial.spec.load == Load::Batch || matches!(trial.spec.stop, Stop::Acquisitions(_));
-    if is_given || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
+    if trial.is_one_shot() || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
     let sum: f64 = shares.iter().sum();

@@ -13,7 +13,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// Compares a file with what it should be, or makes it so when that was asked for.
-fn assert_fresh(name: &str, expected: &str) {
+pub fn assert_fresh(name: &str, expected: &str) {
     if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
         std::fs::write(file(name), expected).unwrap();
     }

@@ -11,6 +11,7 @@
 
 mod ab;
 mod architecture;
+mod articles;
 mod baselines;
 mod ci_outputs;
 mod ci_pipelines;

@@ -38,11 +38,15 @@ fn each_parses_and_is_named_after_its_file() {
 }
 
 #[test]
-fn only_the_published_setting_draws_a_warning_for_it_is_not_repeated() {
+fn only_what_decides_claims_of_articles_draws_a_warning_for_it_is_not_repeated() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
-        let expected = usize::from(name == "three-strategies");
-        assert_eq!(warnings.len(), expected, "{name}: {warnings}");
+        // Some of the articles' settings are short by themselves, and are told so as well.
+        if name.starts_with("articles-") {
+            assert!(warnings.to_string().contains("one repetition"), "{name}: {warnings}");
+        } else {
+            assert_eq!(warnings.len(), usize::from(name == "three-strategies"), "{name}: {warnings}");
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
 
 /// How many columns there are.
-const COUNT: usize = 23;
+const COUNT: usize = 24;
 
 /// Every column, from left to right.
 const COLUMNS: [Column; COUNT] = [
@@ -21,6 +21,7 @@ const COLUMNS: [Column; COUNT] = [
     numbers("offered/s", 1),
     numbers("acq/s", 0),
     numbers("min-max", 4),
+    numbers("total time", 1),
     numbers("wait p50", 0),
     numbers("wait p99", 0),
     numbers("wait max", 5),
@@ -68,8 +69,10 @@ pub(in crate::report) fn legend(view: &View) -> String {
              these; "
         }
     };
+    let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
+    let total = if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
     format!(
-        "{figures}acq: acquisition; {}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
+        "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
         floor(view)
     )
 }
@@ -105,6 +108,7 @@ fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
         median(cell, |one| one.open.as_ref()?.offered_per_s),
         median(cell, |one| one.throughput),
         Value::or_missing(cell.spread(|one| one.throughput).filter(|spread| spread.count > 1), ends),
+        Value::or_missing(cell.median(|one| Some(one.total_us? as f64)), Value::Duration),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
         Value::or_missing(cell.longest(Measure::Wait), duration),

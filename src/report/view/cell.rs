@@ -209,6 +209,9 @@ pub struct Repetition {
     pub number: u32,
     /// Acquisitions per second.
     pub throughput: Option<f64>,
+    /// How long everything took where each contender acquires so often and is done, in microseconds; `None` for loads that
+    /// last as long as they are told to.
+    pub total_us: Option<u64>,
     /// Notifications caused by a release, per release.
     pub fan_out: Option<f64>,
     /// Requests per acquisition, kind by kind; kinds that were not used are left out.
@@ -272,6 +275,7 @@ impl Repetition {
             trial,
             number,
             throughput: None,
+            total_us: None,
             fan_out: None,
             requests: Vec::new(),
             notifications: None,

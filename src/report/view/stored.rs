@@ -64,6 +64,7 @@ fn repetition(trial: &Trial) -> Repetition {
     let (derived, counts) = (trial.derived(), &trial.measured);
     Repetition {
         throughput: derived.throughput_per_s,
+        total_us: trial.is_one_shot().then_some(trial.measured_us),
         fan_out: derived.fan_out,
         requests: requests(counts, derived.requests_per_acquisition.is_some()),
         notifications: derived.notifications_per_acquisition,

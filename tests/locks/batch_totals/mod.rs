@@ -203,3 +203,14 @@ async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_ma
     let of = |from| format!("{{ name = \"curator-semaphore\", leases = 3, leases_from = \"{from}\" }}");
     batches([of("each"), of("count-node")], &[1, 2, 3, 4, 10]).await.iter().for_each(assert_counts);
 }
+
+#[tokio::test]
+async fn the_articles_classes_send_what_the_recipes_send_when_nothing_goes_wrong() {
+    let class = |name, interval| format!("{{ name = \"{name}\", class = \"article\", {interval} = \"100ms\" }}");
+    let classes = [
+        class("polling", "poll_interval"),
+        class("parent-watch", "flag_interval"),
+        class("predecessor-watch", "flag_interval"),
+    ];
+    batches(classes, &[1, 2, 10]).await.iter().for_each(assert_counts);
+}
