@@ -13,6 +13,7 @@ mod interrupt;
 mod listing;
 mod output;
 mod outputs;
+mod plan;
 mod run;
 mod scenario_file;
 mod texts;
@@ -131,6 +132,7 @@ async fn dispatch(
     match command {
         Command::Run(args) => run::execute(*args, port, stop).await,
         Command::Ab(args) => ab::execute(*args, stop).await,
+        Command::Plan(args) => plan::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),

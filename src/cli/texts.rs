@@ -3,7 +3,7 @@
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::output;
 use crate::error::{Error, Exit};
-use crate::{ab, compare, fault, lock, report, results, scenario};
+use crate::{ab, compare, fault, lock, plan, report, results, scenario};
 
 /// Prints a script that completes commands and options in a shell.
 ///
@@ -48,6 +48,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
             results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,
         SchemaOf::Ab => output::json(ab::schema().as_value())?,
+        SchemaOf::Plan => output::json(plan::schema().as_value())?,
         SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
     }
     Ok(Exit::Held)

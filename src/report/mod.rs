@@ -10,7 +10,7 @@ pub mod view;
 pub use summary::Summary;
 pub use table::{
     Style, ab, accounting_table, calibration, comparison, comparison_markdown, date, gates, gates_markdown,
-    markdown, sides, terminal, trend,
+    markdown, plan, sides, terminal, trend,
 };
 pub use trend::{Trend, TrendLine, TrendRun};
 pub use view::View;

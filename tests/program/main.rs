@@ -22,6 +22,7 @@ mod gates;
 mod history_check;
 mod install_script;
 mod killed_suite;
+mod plan;
 mod rootless;
 mod run_endings;
 mod session_expiry;

@@ -21,6 +21,7 @@ mod gate_grammar;
 mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
+mod plan;
 mod queueing;
 mod report_charts;
 mod report_faults;

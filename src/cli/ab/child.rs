@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::args::AccessArgs;
 use crate::ensemble::spawn_mortal;
 use crate::error::Error;
 
@@ -56,6 +57,27 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
             None => drop(tokio::time::timeout(LOOK_EVERY, stop.cancelled()).await),
             Some(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
+    }
+}
+
+/// Tells a run how it is let in. What it needs for that stands in no list of processes.
+pub fn tell_access(command: &mut Command, access: &AccessArgs) {
+    let files = [
+        ("--auth-file", &access.auth_file),
+        ("--tls-ca", &access.tls_ca),
+        ("--tls-cert", &access.tls_cert),
+        ("--tls-key", &access.tls_key),
+    ];
+    for (option, file) in files {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
+    if access.tls {
+        command.arg("--tls");
+    }
+    if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
+        command.env("ZKLOCKBENCH_AUTH", identity.told());
     }
 }
 

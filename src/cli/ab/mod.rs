@@ -3,8 +3,8 @@
 //! Every run is a process of its own, told what `run` would be told by hand, so that binaries can be compared as well as
 //! parameters, and every run leaves an ordinary directory.
 
-mod child;
-mod place;
+pub(super) mod child;
+pub(super) mod place;
 mod questions;
 mod side;
 
@@ -71,10 +71,10 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let started_at = SystemTime::now();
     let directory = Directory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
     let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
-    let at_a = Place::open(&a, &args_a, &access, &logs_a, stop).await?;
+    let at_a = Place::open(a.scenario(), &a.needs, &args_a, &access, &logs_a, stop).await?;
     let at_b = match shared {
         true => None,
-        false => Some(Place::open(&b, &args_b, &access, &logs_b, stop).await?),
+        false => Some(Place::open(b.scenario(), &b.needs, &args_b, &access, &logs_b, stop).await?),
     };
     let places = Places { a: at_a, b: at_b };
     let mut session = Session {
@@ -411,24 +411,7 @@ impl Session {
     fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
-        let access = &self.args.access;
-        let files = [
-            ("--auth-file", &access.auth_file),
-            ("--tls-ca", &access.tls_ca),
-            ("--tls-cert", &access.tls_cert),
-            ("--tls-key", &access.tls_key),
-        ];
-        for (option, file) in files {
-            if let Some(file) = file {
-                command.arg(option).arg(file);
-            }
-        }
-        if access.tls {
-            command.arg("--tls");
-        }
-        if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
-            command.env("ZKLOCKBENCH_AUTH", identity.told());
-        }
+        child::tell_access(&mut command, &self.args.access);
         // Variables, because older binaries pass over those that they do not know.
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         command

@@ -1,19 +1,19 @@
-//! An ensemble that is started or found once, warmed up, and kept for the whole comparison.
+//! An ensemble that is started or found once, warmed up, and kept for all of several runs.
 
 use std::path::Path;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::side::Side;
 use crate::cli::args::RunArgs;
+use crate::cli::run::capabilities::Needs;
 use crate::cli::run::progress::Progress;
 use crate::cli::run::world::World;
 use crate::cli::run::{floor, warm_up};
 use crate::error::Error;
 use crate::load::{Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor};
-use crate::scenario::Plan;
+use crate::scenario::{Plan, Scenario};
 use crate::zk::{Access, Target, keep_awake, reactor};
 
 /// An ensemble, ready for runs.
@@ -27,20 +27,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// Starts or finds the ensemble of a side, warms it up if it is ours, and measures its floor.
+    /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
     ///
     /// # Errors
     /// As of a run: ZooKeeper is not found or does not start, or the ensemble cannot be reached.
     pub async fn open(
-        side: &Side,
+        scenario: &Scenario,
+        needs: &Needs,
         args: &RunArgs,
         access: &Access,
         logs: &Path,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
-        let scenario = side.scenario();
         let progress = Progress::new(&Plan::of(scenario), args);
-        let opening = World::open(scenario, args, &side.needs, logs, &progress);
+        let opening = World::open(scenario, args, needs, logs, &progress);
         let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
         let target = Target { connect: world.connect(), access: access.clone() };
         let mut ensemble = world.describe().await;

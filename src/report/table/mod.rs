@@ -6,6 +6,7 @@ mod comparison;
 mod gates;
 mod grids;
 mod markdown;
+mod plan;
 mod terminal;
 mod trend;
 
@@ -14,6 +15,7 @@ pub use calibration::calibration;
 pub use comparison::{comparison, comparison_markdown};
 pub use gates::{gates, gates_markdown};
 pub use markdown::markdown;
+pub use plan::plan;
 pub use terminal::{Style, accounting_table, terminal};
 pub use trend::{date, trend};
 
