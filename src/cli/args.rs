@@ -9,11 +9,12 @@ use clap::{Args, Parser, Subcommand};
 
 use super::ab::args::AbArgs;
 use super::outputs::Outputs;
+use super::plan::args::PlanArgs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
-use super::sweep::args::SweepArgs;
 use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
+use super::sweep::args::SweepArgs;
 use crate::measure::Figure;
 use crate::units::parse_duration;
 
@@ -53,6 +54,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Say which claims of five articles on ZooKeeper locks hold, by the figures of stored runs
     Articles(ArticlesArgs),
+    /// Say whether locks will carry a load, by simulation of what was measured; and prove it
+    Plan(Box<PlanArgs>),
     /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
     Calibrate(Box<CalibrateArgs>),
     /// Run random locks under random load and random faults, all drawn by a seed
@@ -433,6 +436,8 @@ pub enum SchemaOf {
     Comparison,
     /// What every command prints with --json
     Answer,
+    /// The file that `plan` writes
+    Plan,
 }
 
 /// `ensemble`.
@@ -524,6 +529,7 @@ impl Command {
         match self {
             Self::Run(_) => "run",
             Self::Calibrate(_) => "calibrate",
+            Self::Plan(_) => "plan",
             Self::Validate(_) => "validate",
             Self::Strategies(_) => "strategies",
             Self::Faults(_) => "faults",
@@ -553,6 +559,7 @@ impl Command {
         match self {
             Self::Run(args) => args.json,
             Self::Calibrate(args) => args.json,
+            Self::Plan(args) => args.json,
             Self::Validate(args) => args.json,
             Self::Strategies(args) => args.json,
             Self::Faults(args) => args.json,
@@ -585,7 +592,7 @@ pub(super) fn run_id(text: &str) -> Result<String, String> {
 }
 
 /// How long may be measured.
-fn budget(text: &str) -> Result<Duration, String> {
+pub(super) fn budget(text: &str) -> Result<Duration, String> {
     let budget = parse_duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
     if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }

@@ -15,6 +15,7 @@ mod interrupt;
 mod listing;
 mod output;
 mod outputs;
+mod plan;
 mod report;
 mod run;
 mod scenario_file;
@@ -137,6 +138,7 @@ async fn dispatch(
         Command::Run(args) => run::execute(*args, port, stop).await,
         Command::Ab(args) => ab::execute(*args, stop).await,
         Command::Sweep(args) => sweep::execute(*args, stop).await,
+        Command::Plan(args) => plan::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),

@@ -3,7 +3,7 @@
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::{answers, output};
 use crate::error::{Error, Exit};
-use crate::{ab, compare, fault, lock, report, results, scenario, sweep};
+use crate::{ab, compare, fault, lock, plan, report, results, scenario, sweep};
 
 /// Prints a script that completes commands and options in a shell.
 ///
@@ -50,6 +50,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
         ))?,
         SchemaOf::Ab => output::json(ab::schema().as_value())?,
         SchemaOf::Sweep => output::json(sweep::schema().as_value())?,
+        SchemaOf::Plan => output::json(plan::schema().as_value())?,
         SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
     }
     Ok(Exit::Held)

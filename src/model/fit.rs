@@ -116,11 +116,13 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     let enough = trials.len() >= TRIALS_FEW + 2;
     let mut shape = Shape { waiting: waiting && enough, rate: rate && enough };
     let fit = loop {
-        let found = solve(trials, shape, range).or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
+        let found = solve(trials, shape, range)
+            .or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
         let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
         // Neither more who wait nor more to do make a handoff faster: where it seems so, it is chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
-        let next = Shape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
+        let next =
+            Shape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
         if next.waiting == shape.waiting && next.rate == shape.rate {
             break found;
         }
@@ -154,9 +156,11 @@ fn solve(trials: &[Observation], shape: Shape, range: FitRange) -> Option<Fit> {
         }
     }
     let inverse = inverse(normal)?;
-    let parts: Vec<f64> = inverse.iter().map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
+    let parts: Vec<f64> =
+        inverse.iter().map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
     let given = |one: &Observation| row(one).iter().zip(&parts).map(|(a, b)| a * b).sum::<f64>();
-    let residuals: Vec<f64> = trials.iter().map(|one| given(one) / one.handoff.mean().max(1.0) - 1.0).collect();
+    let residuals: Vec<f64> =
+        trials.iter().map(|one| given(one) / one.handoff.mean().max(1.0) - 1.0).collect();
     let freedom = trials.len().checked_sub(size).filter(|freedom| *freedom > 0)?;
     let variance = residuals.iter().map(|residual| residual * residual).sum::<f64>() / freedom as f64;
     let part = |at: usize| Part { us: parts[at], error_us: (variance * inverse[at][at]).max(0.0).sqrt() };

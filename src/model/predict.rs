@@ -86,7 +86,13 @@ pub struct Prediction {
 
 /// Predicts a load that so many arrivals measure, from a strategy's trials and their fit.
 #[must_use]
-pub fn predict(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, simulations: usize, seed: u64) -> Prediction {
+pub fn predict(
+    fit: &Fit,
+    trials: &[Observation],
+    case: &LoadCase<'_>,
+    simulations: usize,
+    seed: u64,
+) -> Prediction {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let outcomes: Vec<(Outcome, f64)> = (0..simulations.max(1))
         .map(|_| {
@@ -96,7 +102,9 @@ pub fn predict(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, simulatio
             (outcome, handoff)
         })
         .collect();
-    let of = |figure: &dyn Fn(&Outcome) -> f64| Interval::of(outcomes.iter().map(|(one, _)| figure(one)).collect());
+    let of = |figure: &dyn Fn(&Outcome) -> f64| {
+        Interval::of(outcomes.iter().map(|(one, _)| figure(one)).collect())
+    };
     let quantile = |quantile: f64| of(&|one: &Outcome| one.quantile(quantile).unwrap_or(0.0));
     let starved = outcomes.iter().filter(|(one, _)| one.starved > 0).count();
     Prediction {

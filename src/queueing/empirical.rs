@@ -45,7 +45,13 @@ impl Empirical {
     /// Always the same.
     #[must_use]
     pub fn fixed(value: f64) -> Self {
-        Self { values: vec![value], below: vec![1.0], guide: vec![0; GUIDES], mean: value, square: value * value }
+        Self {
+            values: vec![value],
+            below: vec![1.0],
+            guide: vec![0; GUIDES],
+            mean: value,
+            square: value * value,
+        }
     }
 
     /// Of values in rising order, each with its weight.
@@ -54,7 +60,8 @@ impl Empirical {
         if all <= 0.0 {
             return None;
         }
-        let moment = |power: i32| weighted.iter().map(|(value, weight)| value.powi(power) * weight).sum::<f64>() / all;
+        let moment =
+            |power: i32| weighted.iter().map(|(value, weight)| value.powi(power) * weight).sum::<f64>() / all;
         let mut so_far = 0.0;
         let below: Vec<f64> = weighted
             .iter()

@@ -167,7 +167,10 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
             Some(arrival) if arrival.at <= next => {
                 let arrival = **arrival;
                 coming.next();
-                world.comes(Client { due: arrival.at, lock: arrival.lock % locks.count, hold: arrival.hold }, arrival.at);
+                world.comes(
+                    Client { due: arrival.at, lock: arrival.lock % locks.count, hold: arrival.hold },
+                    arrival.at,
+                );
             }
             _ if !world.step() => break,
             _ => {}
@@ -200,7 +203,8 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
         if coming <= next {
             let Some(Reverse(event)) = thinking.pop() else { break };
             let What::Frees(who) = event.what else { break };
-            let client = Client { due: event.at, lock: who % locks.count, hold: load.hold.draw(&mut world.rng) };
+            let client =
+                Client { due: event.at, lock: who % locks.count, hold: load.hold.draw(&mut world.rng) };
             world.who.push(who);
             world.comes(client, event.at);
         } else {

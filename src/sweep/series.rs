@@ -213,7 +213,10 @@ fn point(group: &[&Sample], spreads: &Spreads, objective: Option<&Objective>) ->
         Spread::interval(spread, &values(group, figure), OUTSIDE)
     };
     let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
-        group.iter().filter(|one| one.state == State::Sound).any(|one| figure(one).is_some_and(|r| r.at_least))
+        group
+            .iter()
+            .filter(|one| one.state == State::Sound)
+            .any(|one| figure(one).is_some_and(|r| r.at_least))
     };
     let sound = group.iter().filter(|sample| sample.state == State::Sound).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);

@@ -115,7 +115,8 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
     let turns: Vec<f64> = points.iter().map(|(n, x)| n / x).collect();
     let weights: Vec<f64> = turns.iter().map(|turn| turn.powi(-2)).collect();
     let mut found = least_squares(&rows, &turns, &weights)?;
-    let of = |factors: &[f64; 3], row: &[f64; 3]| factors.iter().zip(row).map(|(one, other)| one * other).sum();
+    let of =
+        |factors: &[f64; 3], row: &[f64; 3]| factors.iter().zip(row).map(|(one, other)| one * other).sum();
     let logs = |factors: &[f64; 3]| -> Option<Vec<f64>> {
         let off = |(row, turn): (&[f64; 3], &f64)| {
             let told: f64 = of(factors, row);

@@ -22,6 +22,7 @@ mod gates;
 mod history_check;
 mod install_script;
 mod killed_suite;
+mod plan;
 mod report_page;
 mod rootless;
 mod run_endings;

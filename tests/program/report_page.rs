@@ -67,7 +67,9 @@ addEventListener("load", () => {
 
 /// The program of the browser; `None` where there is none.
 fn browser() -> Option<&'static str> {
-    let works = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+    let works = |name: &&&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
     ["chromium", "chromium-browser", "google-chrome"].iter().find(works).copied()
 }
 
@@ -79,7 +81,13 @@ fn example(name: &str) -> PathBuf {
 fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
     let mut command = Command::new(program);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]);
     command.args(["--enable-logging=stderr", "--v=0", &profile]).args(arguments).output().unwrap()
 }
 
@@ -129,12 +137,8 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
     for name in ["example", "example-faults"] {
         // Given the page of a run that is stored
         let page = bench.path(&format!("{name}.html"));
-        let made = bench.output(&[
-            "report",
-            example(name).to_str().unwrap(),
-            "--output",
-            page.to_str().unwrap(),
-        ]);
+        let made =
+            bench.output(&["report", example(name).to_str().unwrap(), "--output", page.to_str().unwrap()]);
         assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
         for (width, dark) in [(1280, false), (390, true), (1920, true)] {
             // When a person opens it
@@ -147,13 +151,20 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
             assert!(charts.len() >= 5, "{name}: {}", charts.len());
             for chart in charts {
                 let size = |of: &str| chart[of].as_f64().unwrap();
-                assert!(size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0, "{name}: {chart}");
+                assert!(
+                    size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0,
+                    "{name}: {chart}"
+                );
                 assert_eq!(chart["broken"], false, "{name}: {chart}");
                 // And the arrow keys read values
-                assert!(chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "), "{name}: {chart}");
+                assert!(
+                    chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "),
+                    "{name}: {chart}"
+                );
                 // And a chart with two axes shows one at a time
                 assert!(
-                    chart["axes"].is_null() || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
+                    chart["axes"].is_null()
+                        || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
                     "{name}: {chart}"
                 );
             }

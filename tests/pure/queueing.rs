@@ -4,7 +4,9 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
-use zklockbench::queueing::{Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Outcome, closed, formulas, open};
+use zklockbench::queueing::{
+    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Outcome, closed, formulas, open,
+};
 
 /// A mean service, in microseconds.
 const SERVICE: f64 = 1_000.0;
@@ -47,7 +49,11 @@ fn served(arrivals: &[Arrival]) -> Outcome {
 
 fn within(found: f64, expected: f64, share: f64, of: &str) {
     let error = found / expected - 1.0;
-    assert!(error.abs() <= share, "{of}: {found:.1}, but the formula says {expected:.1} ({:+.2} %)", 100.0 * error);
+    assert!(
+        error.abs() <= share,
+        "{of}: {found:.1}, but the formula says {expected:.1} ({:+.2} %)",
+        100.0 * error
+    );
 }
 
 #[test]
@@ -101,8 +107,12 @@ fn clients_that_come_back_are_served_as_the_machine_repairman_serves() {
 fn the_same_seed_gives_the_same_waits_and_another_gives_others() {
     let drawn = Empirical::of_values(&[500.0, 1_500.0]).unwrap();
     let locks = Locks { handoff: Handoff::of(&drawn), uncontended: drawn.clone(), ..plain(3) };
-    let arrivals: Vec<Arrival> =
-        arrivals(0.5, |_| 500.0).into_iter().take(2_000).zip(0..).map(|(one, n)| Arrival { lock: n % 3, ..one }).collect();
+    let arrivals: Vec<Arrival> = arrivals(0.5, |_| 500.0)
+        .into_iter()
+        .take(2_000)
+        .zip(0..)
+        .map(|(one, n)| Arrival { lock: n % 3, ..one })
+        .collect();
     let run = |seed| open(&locks, Open { arrivals: &arrivals, sessions: 100, from: 0.0, to: 1e9 }, seed);
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -138,7 +148,11 @@ fn without_an_order_waits_are_as_long_on_average_and_their_tail_is_longer() {
     let arrivals = arrivals(0.8, |_| SERVICE);
     let to = arrivals.last().unwrap().at;
     let run = |order| {
-        open(&Locks { order, ..plain(1) }, Open { arrivals: &arrivals, sessions: usize::MAX, from: 0.0, to }, 3)
+        open(
+            &Locks { order, ..plain(1) },
+            Open { arrivals: &arrivals, sessions: usize::MAX, from: 0.0, to },
+            3,
+        )
     };
     let (fifo, unordered) = (run(Order::Fifo), run(Order::Unordered));
     within(unordered.mean().unwrap(), fifo.mean().unwrap(), 0.02, "the mean");

@@ -110,7 +110,13 @@ fn cases() -> Vec<Case> {
         Case {
             name: "a clear winner",
             locks: three(8),
-            must: &["With 3 contenders a is the fastest: 401", "times the throughput of b", "of c", "Use a with 3 contenders", "It costs 4 requests"],
+            must: &[
+                "With 3 contenders a is the fastest: 401",
+                "times the throughput of b",
+                "of c",
+                "Use a with 3 contenders",
+                "It costs 4 requests",
+            ],
             must_not: &["b is the fastest", "not shown", "No recommendation", "must not be used"],
         },
         Case {
@@ -146,7 +152,11 @@ fn cases() -> Vec<Case> {
         Case {
             name: "three repetitions, far apart",
             locks: three(3),
-            must: &["a came out ahead of b and c in each of 3 repetitions", "too few to call it the fastest", "No recommendation"],
+            must: &[
+                "a came out ahead of b and c in each of 3 repetitions",
+                "too few to call it the fastest",
+                "No recommendation",
+            ],
             must_not: &["is the fastest", "Use a"],
         },
         Case {
@@ -166,15 +176,16 @@ fn cases() -> Vec<Case> {
                 lock("b", around(200.0, 8)),
                 lock("c", around(100.0, 8)),
             ],
-            must: &["a must not be used: it did not keep others out in 8 of 8 trials", "b is the fastest", "Use b"],
+            must: &[
+                "a must not be used: it did not keep others out in 8 of 8 trials",
+                "b is the fastest",
+                "Use b",
+            ],
             must_not: &["a is the fastest", "Use a"],
         },
         Case {
             name: "a winner of which nobody knows whether it excludes",
-            locks: vec![
-                Lock { what: unknown, ..lock("a", around(900.0, 8)) },
-                lock("b", around(200.0, 8)),
-            ],
+            locks: vec![Lock { what: unknown, ..lock("a", around(900.0, 8)) }, lock("b", around(200.0, 8))],
             must: &["Whether a kept others out is not known", "No recommendation"],
             must_not: &["Use a", "Use b", "must not be used"],
         },

@@ -1,4 +1,4 @@
-//! An ensemble that is started or found once, warmed up, and kept for the whole comparison.
+//! An ensemble that is started or found once, warmed up, and kept for all of several runs.
 
 use std::path::Path;
 

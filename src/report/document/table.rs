@@ -38,6 +38,18 @@ pub struct Table {
 }
 
 impl Table {
+    /// Of texts; a dash is a missing value.
+    #[must_use]
+    pub fn of_texts(
+        columns: Vec<Column>,
+        labels: usize,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let value = |text: String| if text == "-" { Value::NOT_MEASURED } else { Value::from(text) };
+        let rows = rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect();
+        Self { columns, labels, rows }
+    }
+
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
     #[must_use]
     pub fn without_idle_columns(self) -> Self {

@@ -70,7 +70,8 @@ pub(in crate::report) fn legend(view: &View) -> String {
         }
     };
     let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
-    let total = if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
+    let total =
+        if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
     format!(
         "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
         floor(view)
@@ -390,7 +391,8 @@ fn of_faults(figures: &FaultFigures) -> [Value; 5] {
 }
 
 fn of_trials(figures: &TrialFigures) -> [Value; 12] {
-    let order = |order: crate::report::view::Order| Value::from(format!("{} of {}", order.too_early, order.compared));
+    let order =
+        |order: crate::report::view::Order| Value::from(format!("{} of {}", order.too_early, order.compared));
     [
         Value::Count(figures.violations),
         Value::or_missing(figures.order, order),

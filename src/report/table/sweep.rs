@@ -2,7 +2,6 @@
 
 use super::terminal::fitted;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
-use crate::report::document::Value;
 use crate::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
     SweepFile, Variable,
@@ -105,17 +104,24 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             number(bend.behind)
         ),
         Knee::NotFound { up_to: None, why } => format!("Knee: none found: {why}."),
-        Knee::NotFound { up_to: Some(up_to), why } => format!("Knee: not found up to {}: {why}.", show(*up_to)),
+        Knee::NotFound { up_to: Some(up_to), why } => {
+            format!("Knee: not found up to {}: {why}.", show(*up_to))
+        }
     });
     said.push(match &finding.collapse {
         Collapse::Between { held: Some(held), broke, why } => {
             format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
         }
-        Collapse::Between { held: None, broke, why } => format!("Collapse: at {} already: {why}.", show(*broke)),
+        Collapse::Between { held: None, broke, why } => {
+            format!("Collapse: at {} already: {why}.", show(*broke))
+        }
         Collapse::NotFound { up_to, saturated_at } => {
             let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
             let end = saturated_at.map_or_else(String::new, |from| {
-                format!("; from {} on the load generator could not keep up, which says nothing of the lock", show(from))
+                format!(
+                    "; from {} on the load generator could not keep up, which says nothing of the lock",
+                    show(from)
+                )
             });
             format!("Collapse: not found{up_to}{end}.")
         }
@@ -127,12 +133,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
 fn law(opinion: &Opinion) -> String {
     let fit = |fit: &Fit| {
         let law = fit.law;
-        format!(
-            "contention {}, coherence {}, {} % off",
-            number(law.a),
-            short(law.b),
-            number(100.0 * fit.off)
-        )
+        format!("contention {}, coherence {}, {} % off", number(law.a), short(law.b), number(100.0 * fit.off))
     };
     match opinion {
         Opinion::Peak { at, low, high, fit: found } => format!(
@@ -191,24 +192,26 @@ fn grid(file: &SweepFile) -> Table {
     let rows = file.findings.iter().flat_map(|finding| {
         finding.series.points.iter().map(move |point| {
             let mut row = vec![shown(&finding.series.strategy, 60)];
-            row.extend(second.map(|over| point.at.beside.map_or_else(String::new, |value| over.variable.show(value))));
+            row.extend(
+                second
+                    .map(|over| point.at.beside.map_or_else(String::new, |value| over.variable.show(value))),
+            );
             row.push(variable(file).show(point.at.x));
             row.push(point.repetitions.to_string());
             row.push(interval(point.throughput, |value| format!("{}/s", number(value))));
             let time = |value: f64| format_micros(value.round() as u64);
-            let bounded = |found, at_least| {
-                format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time))
-            };
+            let bounded =
+                |found, at_least| format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time));
             row.push(bounded(point.wait_p50, point.wait_p50_at_least));
             row.push(bounded(point.wait_p99, point.wait_p99_at_least));
             if file.objective.is_some() {
                 row.push(point.decision.map_or(NOT_MEASURED, Decision::word).to_owned());
             }
             row.push(note(point));
-            row.into_iter().map(Value::from).collect()
+            row
         })
     });
-    Table { columns, labels, rows: rows.collect() }
+    Table::of_texts(columns, labels, rows)
 }
 
 fn interval(found: Option<Interval>, show: impl Fn(f64) -> String) -> String {
@@ -231,7 +234,9 @@ fn legend(file: &SweepFile) -> String {
                     repetitions of the whole curve lie apart. ≥: waits were cut off by the end of the trial."
         .to_owned();
     if file.objective.is_some() {
-        said.push_str(" Objective: kept or missed where the whole interval is, with the error spent over all looks.");
+        said.push_str(
+            " Objective: kept or missed where the whole interval is, with the error spent over all looks.",
+        );
     }
     let saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
     if saturated {

@@ -1,0 +1,85 @@
+//! What `plan` is asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::args::{SEEDS, budget};
+use crate::cli::shared_args::{AccessArgs, InstallArgs, PlaceArgs};
+use crate::units::parse_duration;
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Sessions that ask for locks
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub clients: u32,
+    /// Lock requests a second, over all locks, e.g. 50/s or 3000/min
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::plan::rate)]
+    pub rate: f64,
+    /// For how long each holds, e.g. 20ms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = hold)]
+    pub hold: Duration,
+    /// What is to be kept, as a gate says it: of wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
+    #[arg(long, value_name = "CONDITION", value_parser = crate::plan::Objective::parse)]
+    pub slo: crate::plan::Objective,
+    /// Equal locks that the requests are spread over
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub locks: u32,
+    /// Strategies [default: those of the results, or predecessor-watch, parent-watch and curator-mutex]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
+    /// How requests come: poisson, constant, or in the words of a scenario, e.g. '{ bursts = { peak = 4, length = "1s" } }'
+    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
+    pub arrivals: String,
+    /// Answer from these runs, sweeps, calibrations or stores of them instead of measuring
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub from: Vec<PathBuf>,
+    /// Then run that very load with the strategy that is recommended, or with each of --strategies where none is
+    #[arg(long)]
+    pub verify: bool,
+    /// For how long at most a load is run to verify it, for each strategy
+    #[arg(long, value_name = "TIME", default_value = "3m", requires = "verify", value_parser = budget)]
+    pub verify_for: Duration,
+    /// The seed of everything random
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
+    pub seed: u64,
+    /// Where to measure.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not warm the servers up: it ends sooner, but fresh servers answer slowly
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where the directory of the plan is made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print the plan as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it goes on; warnings and the outcome are still printed
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// For how long a lock is held.
+fn hold(text: &str) -> Result<Duration, String> {
+    let hold = parse_duration(text)?;
+    let fits = (Duration::from_micros(1)..=Duration::from_secs(3_600)).contains(&hold);
+    if fits { Ok(hold) } else { Err(format!("`{text}` is out of range; give more than 0 and at most 1h")) }
+}

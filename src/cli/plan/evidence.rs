@@ -1,0 +1,163 @@
+//! What stored results say of each strategy.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::catalog::fault::FaultCard;
+use crate::error::Error;
+use crate::fault;
+use crate::model::Observation;
+use crate::plan::Evidence;
+use crate::results::record::{EnsembleInfo, HostInfo};
+use crate::results::{self, layout};
+
+/// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
+const DEPTH: usize = 4;
+
+/// Results that were read.
+#[derive(Default)]
+pub struct Library {
+    trials: Vec<Observation>,
+    /// How long a failing server kept everybody waiting, by strategy.
+    outages: BTreeMap<String, Vec<u64>>,
+    writes_per_s: Option<f64>,
+    sources: Vec<PathBuf>,
+    place: Option<(HostInfo, EnsembleInfo)>,
+    /// What says nothing, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Library {
+    /// Reads a run, a calibration, or all of them below a directory.
+    ///
+    /// # Errors
+    /// When there are none, when one is damaged, or is of another ensemble than those before it.
+    pub fn take(&mut self, path: &Path) -> Result<(), Error> {
+        let mut found = Vec::new();
+        collect(path, DEPTH, &mut found)?;
+        if found.is_empty() {
+            return Err(Error::usage(format!(
+                "{}: no run and no calibration is there or below; name what `run`, `sweep` or `calibrate` left",
+                path.display()
+            )));
+        }
+        found.sort();
+        for one in found {
+            if one.join(layout::RUN).is_file() { self.take_run(&one)? } else { self.take_calibration(&one)? }
+        }
+        Ok(())
+    }
+
+    fn take_run(&mut self, dir: &Path) -> Result<(), Error> {
+        let stored = results::read(dir)?;
+        self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
+        let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
+        for trial in &stored.trials {
+            let outages = trial.faults.iter().filter(|one| one.proved && hits_servers(&one.kind));
+            let outages: Vec<u64> = outages.filter_map(|one| one.longest_gap_us).collect();
+            self.outages.entry(trial.spec.strategy.label.clone()).or_default().extend(outages);
+            match Observation::of(&name, trial) {
+                Ok(observation) => self.trials.push(observation),
+                Err(_) if !trial.faults.is_empty() => {}
+                Err(why) => self.left_out.push(why),
+            }
+        }
+        self.sources.push(dir.to_owned());
+        Ok(())
+    }
+
+    fn take_calibration(&mut self, dir: &Path) -> Result<(), Error> {
+        let calibration = results::read_calibration(dir)?.calibration;
+        self.fits(dir, &calibration.host, &calibration.ensemble)?;
+        self.writes_per_s = calibration.synced_writes_per_s.or(self.writes_per_s);
+        self.sources.push(dir.to_owned());
+        Ok(())
+    }
+
+    /// Whether it was measured where the others were.
+    fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
+        let like = |ensemble: &EnsembleInfo| {
+            let mut versions: Vec<String> =
+                ensemble.servers.iter().map(|server| server.version.clone()).collect();
+            versions.sort();
+            (versions, ensemble.shares_host)
+        };
+        if let Some((_, before)) = &self.place
+            && like(before) != like(ensemble)
+        {
+            let servers = |one: &EnsembleInfo| {
+                format!("{} of {:?}", one.servers.len(), one.servers.first().map(|one| &one.version))
+            };
+            return Err(Error::usage(format!(
+                "{}: it is of another ensemble (servers: {}) than the results before it ({}), so they cannot answer together; \
+                 name results of one",
+                dir.display(),
+                servers(ensemble),
+                servers(before)
+            )));
+        }
+        self.place = Some((host.clone(), ensemble.clone()));
+        Ok(())
+    }
+
+    /// The labels that trials are of.
+    pub fn strategies(&self) -> Vec<String> {
+        let mut labels: Vec<String> = self.trials.iter().map(|trial| trial.strategy.clone()).collect();
+        labels.sort();
+        labels.dedup();
+        labels
+    }
+
+    /// What is known of one.
+    pub fn evidence(&self, strategy: &str, watches: bool) -> Evidence {
+        Evidence {
+            trials: self.trials.iter().filter(|trial| trial.strategy == strategy).cloned().collect(),
+            outages_us: self.outages.get(strategy).cloned().unwrap_or_default(),
+            writes_per_s: self.writes_per_s,
+            watches,
+        }
+    }
+
+    /// Where it was measured.
+    pub fn host(&self) -> Option<HostInfo> {
+        self.place.as_ref().map(|(host, _)| host.clone())
+    }
+
+    /// On what.
+    pub fn ensemble(&self) -> Option<EnsembleInfo> {
+        self.place.as_ref().map(|(_, ensemble)| ensemble.clone())
+    }
+
+    /// What was read.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        self.sources.clone()
+    }
+}
+
+fn hits_servers(kind: &str) -> bool {
+    let card: Option<FaultCard> = fault::find(kind).map(|entry| entry.card);
+    card.is_some_and(|card| card.needs.reaches_servers())
+}
+
+/// Every directory of a run or of a calibration, there and below. Hidden ones are those of runs that are not over.
+fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+    if path.join(layout::RUN).is_file() || path.join(layout::CALIBRATION).is_file() {
+        found.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|error| {
+        Error::usage(format!(
+            "--from {}: cannot be read ({error}); name a directory with results",
+            path.display()
+        ))
+    })?;
+    for entry in entries.flatten() {
+        let below = entry.path();
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if depth > 0 && !is_hidden && below.is_dir() {
+            collect(&below, depth - 1, found)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! `plan`: a question, what is measured to answer it, the answer, and the proof.
+
+pub mod args;
+mod evidence;
+mod site;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::output;
+use super::run::tool_commit;
+use crate::catalog::{Holders, LockCard};
+use crate::error::{Error, Exit};
+use crate::plan::{
+    Answer, Ask, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification, recommend,
+    verify,
+};
+use crate::queueing::Order;
+use crate::report::{self, Style};
+use crate::results;
+use crate::scenario::{Plan, TrialSpec, nearest, parse};
+use crate::units::shown;
+use crate::verdict::Verdict;
+use crate::{fault, lock};
+use args::PlanArgs;
+use evidence::Library;
+use site::Site;
+
+/// Strategies when nobody names any: a queue that wakes one, one that wakes all, and the most used recipe.
+const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
+/// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
+const BUSY: f64 = 120.0;
+/// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
+const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
+/// How long a trial measures.
+const MEASURES: Duration = Duration::from_secs(8);
+const REPETITIONS: u32 = 2;
+
+/// Answers.
+///
+/// # Errors
+/// A usage error when the question makes no sense, an environment error when what it takes cannot be measured.
+#[expect(clippy::disallowed_methods, reason = "when it was asked is a label")]
+pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let question = question(&args)?;
+    let mut library = Library::default();
+    for path in &args.from {
+        library.take(path)?;
+    }
+    let strategies = strategies(&args, &library)?;
+    // Before anything is measured: a process that is none, or a load that no trial can have.
+    let first = spec(&question, &strategies[0], &question.copies(1.0))?;
+    let asked_at = SystemTime::now();
+    let directory = Directory::create(&args.out, asked_at)?;
+    let mut site = None;
+    if args.from.is_empty() {
+        let opened = Site::open(&args, &directory.path, stop).await?;
+        measure(&question, &strategies, &opened, &mut library, &args, stop).await?;
+        site = Some(opened);
+    }
+    let answers: Vec<Answer> =
+        strategies.iter().map(|name| answer(&question, name, &library, &first, args.seed)).collect();
+    let recommendation =
+        recommend(&answers, &question.objective).map(|(strategy, why)| Recommendation { strategy, why });
+    let mut plan = PlanFile {
+        schema_version: VERSION,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        tool_commit: tool_commit(),
+        asked_at,
+        command: words(),
+        question,
+        host: library.host(),
+        ensemble: library.ensemble(),
+        sources: library.sources(),
+        left_out: library.left_out.clone(),
+        answers,
+        recommendation,
+        verifications: Vec::new(),
+    };
+    directory.keep(&plan)?;
+    if args.verify {
+        let site = match site.take() {
+            Some(site) => site,
+            None => Site::open(&args, &directory.path, stop).await?,
+        };
+        let verified = prove(&mut plan, &site, &library, &args, stop).await;
+        site.close();
+        verified?;
+        directory.keep(&plan)?;
+    } else if let Some(site) = site {
+        site.close();
+    }
+    tell(&args, &plan, &directory.path)
+}
+
+fn words() -> Vec<String> {
+    // A password stands in no file.
+    let mut hides = false;
+    let kept = std::env::args().map(|word| {
+        let hidden = hides || word.starts_with("--auth=");
+        hides = word == "--auth";
+        if hidden { "…".to_owned() } else { word }
+    });
+    kept.collect()
+}
+
+fn question(args: &PlanArgs) -> Result<Question, Error> {
+    let text = args.arrivals.trim();
+    let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let question = Question {
+        clients: args.clients as usize,
+        rate: args.rate,
+        hold: args.hold,
+        locks: args.locks as usize,
+        arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
+        objective: args.slo.clone(),
+    };
+    question.check().map_err(Error::usage)?;
+    Ok(question)
+}
+
+/// The strategies that are asked for, each of which lets in one at a time.
+fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> {
+    if args.strategies.is_empty() {
+        let known = library.strategies();
+        let exclusive = |label: &String| card(label).is_some_and(|card| is_exclusive(&card));
+        let known: Vec<String> = known.into_iter().filter(exclusive).collect();
+        return match (args.from.is_empty(), known.is_empty()) {
+            (true, _) => Ok(STRATEGIES.map(str::to_owned).into()),
+            (false, false) => Ok(known),
+            (false, true) => Err(Error::usage(
+                "the results have no strategy that lets in one at a time: name others with --from",
+            )),
+        };
+    }
+    for name in &args.strategies {
+        let Some(card) = card(name) else {
+            let names: Vec<&str> = lock::STRATEGIES.iter().map(|entry| entry.card.name).collect();
+            let meant = nearest(name, names.iter().copied()).map_or_else(
+                || "`zklockbench strategies` lists them".to_owned(),
+                |meant| format!("did you mean `{meant}`?"),
+            );
+            return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
+        };
+        if !is_exclusive(&card) {
+            return Err(Error::usage(format!(
+                "`{name}` does not let in one at a time, so no plan can be made for it"
+            )));
+        }
+    }
+    Ok(args.strategies.clone())
+}
+
+/// The card of the strategy with that label, which begins with its name.
+fn card(label: &str) -> Option<LockCard> {
+    lock::find(label.split(' ').next().unwrap_or_default()).map(|entry| entry.card)
+}
+
+fn is_exclusive(card: &LockCard) -> bool {
+    card.guarantees.exclusive && matches!(card.guarantees.holders, Holders::One)
+}
+
+fn order(card: &LockCard) -> Order {
+    if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
+}
+
+/// The trial that a load is for one strategy.
+fn spec(question: &Question, strategy: &str, ask: &Ask) -> Result<TrialSpec, Error> {
+    let name = strategy.split(' ').next().unwrap_or(strategy).to_owned();
+    let text = question.scenario("plan", &[name], ask);
+    let parsed = parse("the question", &text, &lock::cards(), &fault::cards());
+    let parsed = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?;
+    let trial = Plan::of(&parsed.scenario).trials.into_iter().next();
+    let trial = trial.filter(|trial| trial.load.open().is_some());
+    trial.ok_or_else(|| Error::usage("the question has no load of its own"))
+}
+
+fn answer(question: &Question, strategy: &str, library: &Library, spec: &TrialSpec, seed: u64) -> Answer {
+    let card = card(strategy);
+    let order = card.as_ref().map_or(Order::Fifo, order);
+    let watches = card.is_some_and(|card| card.guarantees.watches);
+    let evidence = library.evidence(strategy, watches);
+    match Load::of(spec, order) {
+        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, seed),
+        None => unreachable_load(strategy, question),
+    }
+}
+
+/// A question always is an open load that a clock ends.
+fn unreachable_load(strategy: &str, question: &Question) -> Answer {
+    let evidence = crate::plan::Evidence::default();
+    let mut answer = Answer::without(strategy, &evidence);
+    answer.verdict = Verdict::Unknown(vec![format!("no trial can be made of {}", question.describe())]);
+    answer
+}
+
+/// Runs what tells the parts of the service: the question's own load, over more locks and fewer, so that handoffs are many.
+async fn measure(
+    question: &Question,
+    strategies: &[String],
+    site: &Site,
+    library: &mut Library,
+    args: &PlanArgs,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let copies = copies(question);
+    site.note(&format!("measuring {} for a few minutes", strategies.join(", ")), args);
+    library.take(&site.calibrate(stop).await?)?;
+    for (number, point) in (1_u64..).zip(POINTS) {
+        let ask = Ask {
+            lasts: MEASURES,
+            repetitions: REPETITIONS,
+            seed: args.seed + number,
+            ..question.copies((copies * point).max(1.0 / question.locks as f64))
+        };
+        let name = format!("measure-{number}");
+        let text = question.scenario(&name, strategies, &ask);
+        let run = site.run(&name, &text, stop).await?;
+        site.note(
+            &format!(
+                "[{number}/{}] {:.0} requests a second over {} locks",
+                POINTS.len(),
+                ask.rate,
+                ask.locks
+            ),
+            args,
+        );
+        library.take(&run)?;
+    }
+    Ok(())
+}
+
+/// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions
+/// that this host can bear.
+fn copies(question: &Question) -> f64 {
+    (BUSY / question.rate).clamp(1.0, (100.0 / question.locks as f64).max(1.0)).floor()
+}
+
+/// Runs the load itself.
+async fn prove(
+    plan: &mut PlanFile,
+    site: &Site,
+    library: &Library,
+    args: &PlanArgs,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let strategies: Vec<String> = match (&plan.recommendation, args.strategies.is_empty()) {
+        (Some(one), true) => vec![one.strategy.clone()],
+        _ => plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
+    };
+    for (number, strategy) in (1_u64..).zip(strategies) {
+        let Some(answer) = plan.answers.iter().find(|answer| answer.strategy == strategy) else { continue };
+        let Some(fit) = &answer.fit else {
+            output::note(&format!("note: {strategy} is not verified, because nothing was predicted of it"));
+            continue;
+        };
+        let copies = copies(&plan.question);
+        let base = plan.question.copies(copies);
+        let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
+        let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
+        let name = format!("verify-{number}");
+        let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
+        site.note(
+            &format!(
+                "verifying {strategy}: {:.0} requests a second over {} locks for {} s",
+                ask.rate,
+                ask.locks,
+                lasts.as_secs()
+            ),
+            args,
+        );
+        let run = site.run(&name, &plan.question.scenario(&name, &label, &ask), stop).await?;
+        let stored = results::read(&run)?;
+        let Some(trial) = stored.trials.first() else { continue };
+        let order = card(&strategy).as_ref().map_or(Order::Fifo, order);
+        let Some(load) = Load::of(&trial.spec, order) else { continue };
+        let evidence = library.evidence(&strategy, false);
+        let trials = answer.rests_on(&evidence);
+        let verified: Result<Verification, String> =
+            verify((run, trial), &load, (fit, &trials), &plan.question.objective, args.seed);
+        match verified {
+            Ok(verified) => plan.verifications.push(verified),
+            Err(why) => output::note(&format!("warning: {strategy} is not verified: {why}")),
+        }
+    }
+    Ok(())
+}
+
+fn exit(plan: &PlanFile) -> Exit {
+    let broke = plan.verifications.iter().any(|one| !one.held);
+    match &plan.recommendation {
+        Some(_) if !broke => Exit::Held,
+        Some(_) => Exit::Violated,
+        None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
+            Exit::Violated
+        }
+        None => Exit::Unknown,
+    }
+}
+
+fn tell(args: &PlanArgs, plan: &PlanFile, directory: &Path) -> Result<Exit, Error> {
+    let exit = exit(plan);
+    if args.json {
+        output::answer("plan", exit, &json!({ "results": directory, "plan": plan }))?;
+        return Ok(exit);
+    }
+    let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
+    output::data(&format!("\n{}\nplan: {}", report::plan(plan, style), directory.display()))?;
+    Ok(exit)
+}
+
+/// The directory of a plan. Until the plan is there, dropping it removes it if nothing was measured.
+struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    fn create(parent: &Path, asked: SystemTime) -> Result<Self, Error> {
+        Ok(Self { path: results::create_dated(parent, "plan", asked)? })
+    }
+
+    fn keep(&self, plan: &PlanFile) -> Result<(), Error> {
+        plan.write(&self.path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Not if anything is in it.
+        let _ = std::fs::remove_dir(&self.path);
+    }
+}

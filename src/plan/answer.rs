@@ -1,0 +1,303 @@
+//! The answer for one strategy, and which strategy to take.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Load, Objective, SIMULATED};
+use crate::model::{Fit, Observation, Prediction, fit, predict};
+use crate::units::{format_micros, number};
+use crate::verdict::Verdict;
+
+/// How often a load is simulated for an interval.
+const SIMULATIONS: usize = 60;
+/// The same where only the middle is asked for.
+const FEW: usize = 5;
+/// Steps that halve where the limit lies.
+const STEPS: u32 = 7;
+/// Locks that a load is spread over at most, as a multiple of those asked for.
+const SPREAD_MOST: usize = 64;
+
+/// What an answer is made from.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Evidence {
+    /// What trials say of the strategy.
+    pub trials: Vec<Observation>,
+    /// How long no lock was acquired while a server was down, as far as it was measured, in microseconds.
+    pub outages_us: Vec<u64>,
+    /// Synced writes a second that the ensemble takes, where a calibration says so.
+    pub writes_per_s: Option<f64>,
+    /// Whether its waiters set watches.
+    pub watches: bool,
+}
+
+impl Evidence {
+    /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
+    /// verdict rests on them. Whether they count.
+    fn usable(&self) -> (Vec<Observation>, bool) {
+        let sound: Vec<Observation> =
+            self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
+        let counts = fit(&sound).is_ok() || sound.len() == self.trials.len();
+        if counts { (sound, true) } else { (self.trials.clone(), false) }
+    }
+}
+
+/// Up to which rate the objective holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Headroom {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// The same as a multiple of what was asked for.
+    pub factor: f64,
+    /// Whether it holds there still, and nothing was measured beyond.
+    pub at_least: bool,
+}
+
+/// The answer for one strategy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// Its label.
+    pub strategy: String,
+    /// `held`: the plan holds; `violated`: it will not; `unknown`: nobody can tell. With the reasons.
+    pub verdict: Verdict,
+    /// What is expected; `None` where nothing can be predicted.
+    pub prediction: Option<Prediction>,
+    /// What it was predicted from.
+    pub fit: Option<Fit>,
+    /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
+    pub headroom: Option<Headroom>,
+    /// Over how many locks the load would have to be spread; `None` where that is not known or does not help.
+    pub locks_needed: Option<usize>,
+    /// Requests a second to the ensemble.
+    pub requests_per_s: Option<f64>,
+    /// The share of the ensemble's synced writes, two for each acquisition.
+    pub ensemble_utilisation: Option<f64>,
+    /// Watches set at a time, on average.
+    pub watches: Option<f64>,
+    /// The longest time that a failing server kept everybody waiting, of those that were measured, in microseconds.
+    pub outage_us: Option<u64>,
+    /// Trials that it rests on.
+    pub sources: Vec<String>,
+    /// What could not be said, and why.
+    pub missing: Vec<String>,
+}
+
+/// A lock is entered and left by a write each: its node is created and deleted.
+const WRITES: f64 = 2.0;
+
+impl Answer {
+    /// Answers for a strategy.
+    #[must_use]
+    pub fn of(strategy: &str, evidence: &Evidence, load: &Load, objective: &Objective, seed: u64) -> Self {
+        let (trials, counts) = evidence.usable();
+        let trials = &trials;
+        let mut answer = Self::nothing(strategy, evidence, trials);
+        let fitted = match fit(trials) {
+            Ok(fitted) => fitted,
+            Err(unfit) => {
+                answer.verdict = Verdict::Unknown(vec![unfit.to_string()]);
+                return answer;
+            }
+        };
+        answer.fit = Some(fitted.clone());
+        if let Some(beyond) = fitted.beyond(load.rate()) {
+            answer.verdict = Verdict::Unknown(vec![beyond]);
+            return answer;
+        }
+        let enough = load.clone().with_arrivals(SIMULATED);
+        let prediction = enough.with_case(false, |case| predict(&fitted, trials, case, SIMULATIONS, seed));
+        let judged = objective.judge(&prediction);
+        let verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
+        if prediction.utilisation.middle > 0.98 {
+            answer.missing.push("the lock is at its limit, so waits are as long as the load lasts".into());
+        }
+        answer.predicts(evidence, load.rate(), &prediction);
+        let search = Search { fit: &fitted, trials, load, objective, seed };
+        if objective.of(&prediction).is_some_and(|interval| objective.holds(interval.middle)) {
+            answer.headroom = Some(search.headroom());
+        } else {
+            answer.locks_needed = search.locks_needed();
+        }
+        (answer.verdict, answer.prediction) = (verdict, Some(prediction));
+        answer
+    }
+
+    /// One of which nothing is known.
+    #[must_use]
+    pub fn without(strategy: &str, evidence: &Evidence) -> Self {
+        Self::nothing(strategy, evidence, &[])
+    }
+
+    /// The trials that it was predicted from.
+    #[must_use]
+    pub fn rests_on(&self, evidence: &Evidence) -> Vec<Observation> {
+        evidence.usable().0
+    }
+
+    fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
+        let mut missing = Vec::new();
+        let outage_us = evidence.outages_us.iter().max().copied();
+        if outage_us.is_none() {
+            missing.push(
+                "what happens while a server is down: no run with a failing server is among the results"
+                    .into(),
+            );
+        }
+        if evidence.writes_per_s.is_none() {
+            missing.push("how busy the ensemble is: no calibration is among the results".into());
+        }
+        Self {
+            strategy: strategy.to_owned(),
+            verdict: Verdict::Unknown(vec!["nothing is known of it".into()]),
+            prediction: None,
+            fit: None,
+            headroom: None,
+            locks_needed: None,
+            requests_per_s: None,
+            ensemble_utilisation: None,
+            watches: None,
+            outage_us,
+            sources: trials.iter().map(|trial| trial.source.clone()).collect(),
+            missing,
+        }
+    }
+
+    /// What the ensemble gets of it.
+    fn predicts(&mut self, evidence: &Evidence, rate: f64, prediction: &Prediction) {
+        let known: Vec<f64> = evidence.trials.iter().filter_map(|one| one.requests_per_acquisition).collect();
+        let served = prediction.throughput.middle;
+        self.requests_per_s = crate::stats::median(&known).map(|requests| requests * served);
+        if self.requests_per_s.is_none() {
+            self.missing.push("requests a second: no trial counted them".into());
+        }
+        self.ensemble_utilisation = evidence.writes_per_s.map(|writes| WRITES * rate / writes);
+        self.watches = evidence.watches.then_some(prediction.waiting.middle);
+        if prediction.pool_runs_out > 0.05 {
+            self.missing.push(format!(
+                "how much of the wait is for a session: in {:.0} % of the simulations the clients ran out",
+                100.0 * prediction.pool_runs_out
+            ));
+        }
+    }
+
+    /// One sentence, without the name of the strategy.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let why = self.verdict.why().unwrap_or_default();
+        match (&self.verdict, self.headroom, self.locks_needed) {
+            (Verdict::Held, Some(headroom), _) => {
+                let at_least = if headroom.at_least { "at least " } else { "" };
+                format!("holds, and would up to {at_least}{}/s", number(headroom.rate))
+            }
+            (Verdict::Held, None, _) => "holds".to_owned(),
+            (Verdict::Violated(_), _, Some(locks)) => {
+                format!("will not hold, because {why}; over {locks} locks it would")
+            }
+            (Verdict::Violated(_), _, None) => format!("will not hold, because {why}"),
+            (Verdict::Unknown(_), ..) => format!("not known: {why}"),
+        }
+    }
+}
+
+/// Why no verdict can rest on these trials.
+fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
+    if counts {
+        return Vec::new();
+    }
+    let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
+    let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
+    vec![format!("{count} of {} trials do not count, the first of them because it is {why}", trials.len())]
+}
+
+/// Looks for where the objective breaks.
+struct Search<'a> {
+    fit: &'a Fit,
+    trials: &'a [Observation],
+    load: &'a Load,
+    objective: &'a Objective,
+    seed: u64,
+}
+
+impl Search<'_> {
+    fn holds(&self, load: Load) -> bool {
+        let load = load.with_arrivals(SIMULATED);
+        let prediction = load.with_case(false, |case| predict(self.fit, self.trials, case, FEW, self.seed));
+        // A queue that grows has short waits only at first.
+        prediction.utilisation.middle < 0.98
+            && self.objective.of(&prediction).is_some_and(|interval| self.objective.holds(interval.middle))
+    }
+
+    fn headroom(&self) -> Headroom {
+        let rate = self.load.rate();
+        let at = |factor: f64, at_least: bool| Headroom { rate: factor * rate, factor, at_least };
+        let (mut holds, mut breaks) = (1.0, 2.0);
+        loop {
+            if self.fit.beyond(rate * breaks).is_some() {
+                // The last rate of which something can be said.
+                breaks = 1.3 * self.fit.range.rate_to / rate;
+                if breaks <= holds || self.holds(self.load.clone().times(breaks)) {
+                    return at(breaks.max(holds), true);
+                }
+                break;
+            }
+            if !self.holds(self.load.clone().times(breaks)) {
+                break;
+            }
+            (holds, breaks) = (breaks, 2.0 * breaks);
+        }
+        for _ in 0..STEPS {
+            let middle: f64 = (holds * breaks).sqrt();
+            if self.holds(self.load.clone().times(middle)) { holds = middle } else { breaks = middle }
+        }
+        at((holds * breaks).sqrt(), false)
+    }
+
+    fn locks_needed(&self) -> Option<usize> {
+        let asked = self.load.locks();
+        let holds = |locks: usize| self.holds(self.load.clone().over(locks));
+        let mut enough = 2 * asked;
+        while !holds(enough) {
+            enough *= 2;
+            if enough > SPREAD_MOST * asked {
+                return None;
+            }
+        }
+        let mut too_few = enough / 2;
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            if holds(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
+    }
+}
+
+/// The strategy to take, and why; `None` where none holds.
+#[must_use]
+pub fn recommend(answers: &[Answer], objective: &Objective) -> Option<(String, String)> {
+    let holds = |answer: &&Answer| answer.verdict == Verdict::Held;
+    let value =
+        |answer: &Answer| answer.prediction.as_ref().and_then(|one| objective.of(one)).map(|one| one.middle);
+    let headroom = |answer: &Answer| answer.headroom.map_or(0.0, |headroom| headroom.factor);
+    let best = answers.iter().filter(holds).max_by(|a, b| {
+        // Headrooms within a seventh of each other are the same; then fewer requests are better.
+        let (of_a, of_b) = (headroom(a), headroom(b));
+        if (of_a / of_b - 1.0).abs() > 0.15 || of_a.is_nan() {
+            return of_a.total_cmp(&of_b);
+        }
+        let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
+        cost(b).total_cmp(&cost(a)).then(b.strategy.cmp(&a.strategy))
+    })?;
+    let others = answers.iter().filter(holds).count() - 1;
+    let room = best.headroom.map_or_else(String::new, |room| {
+        let at_least = if room.at_least { "at least " } else { "" };
+        format!(", with room up to {at_least}{} times the rate", number(room.factor))
+    });
+    let wait = value(best).map_or_else(String::new, |value| match objective.figure {
+        crate::measure::Figure::Ratio(_) => format!(" ({} {}/s)", objective.figure, number(value)),
+        _ => format!(" ({} {})", objective.figure, format_micros(value as u64)),
+    });
+    let why = match others {
+        0 => format!("the only one that holds{wait}{room}"),
+        _ => format!("of those that hold it has the most room, or as much at fewer requests{wait}{room}"),
+    };
+    Some((best.strategy.clone(), why))
+}

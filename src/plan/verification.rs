@@ -1,0 +1,115 @@
+//! How a prediction stood up to the load itself.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Load;
+use crate::measure::Measure;
+use crate::model::{Fit, Interval, Observation, predict, simulate};
+use crate::results::record::Trial;
+
+/// How often the verifying load is simulated.
+const SIMULATIONS: usize = 60;
+/// Simulations with the service that the verifying trial had itself.
+const AGAIN: u64 = 5;
+/// How far these may lie from what was measured.
+const WITHIN: f64 = 0.15;
+
+/// One figure, predicted and measured; waits in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checked {
+    /// Its name.
+    pub figure: String,
+    /// The prediction for the verifying load, with the trial's own error.
+    pub predicted: Interval,
+    /// What was measured.
+    pub measured: f64,
+    /// Whether that lies in the 90 % interval.
+    pub inside: bool,
+    /// What the simulation says with the service that the verifying trial had itself.
+    pub by_observed_service: f64,
+    /// Whether that is within 15 % of what was measured.
+    pub reproduced: bool,
+}
+
+/// A verifying trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// The strategy's label.
+    pub strategy: String,
+    /// The run.
+    pub run: PathBuf,
+    /// Arrivals of the measured phase.
+    pub arrivals: u64,
+    /// Arrivals a second over all locks.
+    pub rate: f64,
+    /// Equal locks.
+    pub locks: usize,
+    /// Predicted and measured.
+    pub figures: Vec<Checked>,
+    /// Whether the objective held.
+    pub held: bool,
+    /// What must be known of it.
+    pub notes: Vec<String>,
+}
+
+/// Compares a trial of that load with what was predicted for it. `objective` says whether it held.
+///
+/// # Errors
+/// When the trial says nothing of the service.
+pub fn verify(
+    (run, trial): (PathBuf, &Trial),
+    load: &Load,
+    (fit, trials): (&Fit, &[Observation]),
+    objective: &super::Objective,
+    seed: u64,
+) -> Result<Verification, String> {
+    let observed = Observation::of(&run.display().to_string(), trial)?;
+    let prediction = load.with_case(false, |case| predict(fit, trials, case, SIMULATIONS, seed));
+    let again: Vec<_> =
+        load.with_case(true, |case| (0..AGAIN).map(|n| simulate(&observed, case, seed + n)).collect());
+    let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
+    let mean = |of: &dyn Fn(&crate::queueing::Outcome) -> f64| {
+        again.iter().map(of).sum::<f64>() / again.len() as f64
+    };
+    let quantile = |quantile: f64| mean(&|one| one.quantile(quantile).unwrap_or(0.0));
+    let checked = |figure: &str, predicted: Interval, measured: f64, by_observed_service: f64| Checked {
+        figure: figure.to_owned(),
+        inside: predicted.contains(measured),
+        reproduced: (by_observed_service / measured - 1.0).abs() <= WITHIN,
+        predicted,
+        measured,
+        by_observed_service,
+    };
+    let throughput = trial.derived().throughput_per_s.unwrap_or(0.0);
+    let figures = vec![
+        checked("wait.p50", prediction.wait_p50, waits.p50_us as f64, quantile(0.5)),
+        checked("wait.p99", prediction.wait_p99, waits.p99_us as f64, quantile(0.99)),
+        checked("wait.p99.9", prediction.wait_p999, waits.p999_us as f64, quantile(0.999)),
+        checked("throughput", prediction.throughput, throughput, mean(&|one| 1e6 * one.throughput())),
+    ];
+    let arrivals = trial.arrived.map_or(0, |arrived| arrived.offered);
+    let mut notes: Vec<String> =
+        trial.unsound().into_iter().map(|why| format!("the trial is {why}")).collect();
+    if (arrivals as f64) < super::SIMULATED {
+        notes.push(format!("{arrivals} arrivals; a 99th percentile takes {} to be told", super::SIMULATED));
+    }
+    let value = figures
+        .iter()
+        .find(|one| one.figure == objective.figure.to_string())
+        .map_or(waits.mean_us, |one| one.measured);
+    // Over more locks than were asked for, a throughput is that of all.
+    let held = objective.holds(value);
+    Ok(Verification {
+        strategy: trial.spec.strategy.label.clone(),
+        run,
+        arrivals,
+        rate: load.rate(),
+        locks: load.locks(),
+        figures,
+        held,
+        notes,
+    })
+}

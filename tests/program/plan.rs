@@ -1,0 +1,146 @@
+//! `plan`: from the question to the verified answer.
+
+use serde_json::Value;
+
+use crate::support::ensemble;
+use crate::support::program::{Bench, stderr, stdout, went_through};
+
+const QUESTION: [&str; 9] =
+    ["plan", "--clients", "20", "--rate", "40/s", "--hold", "5ms", "--slo", "wait.p99 < 30s"];
+
+fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
+    bench.output(&[&QUESTION, more].concat())
+}
+
+#[test]
+fn nonsense_gets_a_clear_answer_before_anything_is_started() {
+    let bench = Bench::new();
+    let plan = |words: &[&str]| {
+        let output = bench.output(&[&["plan"], words].concat());
+        (output.status.code(), stderr(&output))
+    };
+    let with = |clients, rate, hold, slo| {
+        plan(&["--clients", clients, "--rate", rate, "--hold", hold, "--slo", slo])
+    };
+    for ((code, told), says) in [
+        (with("400", "60/s", "20ms", "wait.p99<1s"), "spread them over at least 2 locks"),
+        (with("-4", "5/s", "20ms", "wait.p99<1s"), "-4"),
+        (with("0", "5/s", "20ms", "wait.p99<1s"), "0 is not in"),
+        (with("4", "-5/s", "20ms", "wait.p99<1s"), "out of range"),
+        (with("4", "5/h", "20ms", "wait.p99<1s"), "write e.g. 50/s"),
+        (with("4", "5/s", "0ms", "wait.p99<1s"), "more than 0"),
+        (with("4", "5/s", "20", "wait.p99<1s"), "no unit"),
+        (with("4", "5/s", "20ms", "handoff.p50<1s"), "does not predict handoff.p50"),
+        (with("4", "5/s", "20ms", "fast"), "--slo"),
+        (
+            plan(&[&QUESTION[1..], &["--strategies", "predecesor-watch"]].concat()),
+            "did you mean `predecessor-watch`",
+        ),
+        (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "does not let in one at a time"),
+        (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
+        (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
+    ] {
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    assert!(bench.results().is_empty());
+    // And where there is no ensemble, that is said
+    let (code, told) = plan(&[&QUESTION[1..], &["--connect", "127.0.0.1:1"]].concat());
+    assert_eq!(code, Some(3), "{told}");
+}
+
+#[test]
+fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
+    // Given a run of the load
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 80\nlocks = 2\n\
+         hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n",
+    );
+    let run = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", "known"]);
+    assert!(went_through(&run), "{}", stderr(&run));
+    // When a plan is made from it and verified for two seconds
+    let output = asked(
+        &bench,
+        &["--from", "known", "--verify", "--verify-for", "2s", "--connect", &connect, "--json"],
+    );
+    // Then it holds, or the host was too slow to tell
+    let code = output.status.code();
+    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator.iter_errors(&printed["plan"]).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let answer = &printed["plan"]["answers"][0];
+    assert_eq!(answer["strategy"], "predecessor-watch");
+    if !answer["prediction"].is_null() {
+        let verified = &printed["plan"]["verifications"][0];
+        assert_eq!(verified["figures"].as_array().unwrap().len(), 4, "{verified}");
+    }
+    // And the file is the same
+    let dir = bench.path(printed["results"].as_str().unwrap());
+    let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
+    assert_eq!(stored, printed["plan"]);
+    // And for people it says the same in words
+    let told = stdout(&asked(&bench, &["--from", "known"]));
+    assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
+}
+
+/// Ten loads that no plan has measured: low, near the knee, over many locks, in bursts, of long holds. Drawn by `PLAN_SEED`,
+/// or 1.
+#[test]
+#[ignore = "long: ten plans, each measured and verified with 20,000 arrivals, take an hour"]
+fn nine_of_ten_verified_figures_lie_within_their_intervals() {
+    use rand::{Rng, SeedableRng};
+
+    let seed = std::env::var("PLAN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let (mut inside, mut all, mut reproduced) = (0_u32, 0_u32, 0_u32);
+    for number in 0..10 {
+        let hold = if number == 9 { 200 } else { rng.random_range(10..60) };
+        let locks = if number % 3 == 2 { rng.random_range(10..40) } else { rng.random_range(1..4) };
+        let utilisation = [0.2, 0.5, 0.7][number % 3] * rng.random_range(0.8..1.1);
+        let rate = utilisation * f64::from(locks) * 1_000.0 / (f64::from(hold) + 4.0);
+        let arrivals = if number % 4 == 3 { "{ bursts = { peak = 3, length = \"2s\" } }" } else { "poisson" };
+        let bench = Bench::new();
+        let (rate, hold, locks) = (format!("{rate:.2}/s"), format!("{hold}ms"), locks.to_string());
+        let output = bench.output(&[
+            "plan",
+            "--clients",
+            "100",
+            "--rate",
+            &rate,
+            "--hold",
+            &hold,
+            "--locks",
+            &locks,
+            "--arrivals",
+            arrivals,
+            "--slo",
+            "wait.p99 < 1h",
+            "--strategies",
+            "predecessor-watch,parent-watch,curator-mutex",
+            "--verify",
+            "--json",
+        ]);
+        let Ok(printed) = serde_json::from_slice::<Value>(&output.stdout) else {
+            println!("{rate} {hold} {locks} {arrivals}: {}", stderr(&output));
+            continue;
+        };
+        for verified in printed["plan"]["verifications"].as_array().into_iter().flatten() {
+            for figure in
+                verified["figures"].as_array().unwrap().iter().filter(|one| one["figure"] != "wait.p99.9")
+            {
+                println!("{rate} {hold} {locks} {arrivals} {} {figure}", verified["strategy"]);
+                all += 1;
+                inside += u32::from(figure["inside"] == true);
+                reproduced += u32::from(figure["reproduced"] == true);
+            }
+        }
+    }
+    println!("{inside} of {all} inside, {reproduced} reproduced by the observed service");
+    assert!(all >= 60, "{all} figures: too few to tell");
+    assert!(10 * inside >= 9 * all, "{inside} of {all}");
+}
