@@ -156,9 +156,8 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     }
     let path = directory.join(FILE);
     let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
-    let bytes = fs::read(&path).map_err(|error| {
-        at(format!("{error}; name the directory that a sweep left, which has a {FILE}"))
-    })?;
+    let bytes = fs::read(&path)
+        .map_err(|error| at(format!("{error}; name the directory that a sweep left, which has a {FILE}")))?;
     let damaged = |error: serde_json::Error| {
         at(format!("it is no whole {FILE}: {error}; start the sweep again without --resume"))
     };
@@ -209,7 +208,8 @@ pub fn schema() -> Schema {
 pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];
-    let ends = figures.iter().flat_map(|name| [name.to_string(), format!("{name}_low"), format!("{name}_high")]);
+    let ends =
+        figures.iter().flat_map(|name| [name.to_string(), format!("{name}_low"), format!("{name}_high")]);
     let mut header = vec!["strategy".to_owned()];
     header.extend(file.over.iter().map(|over| over.variable.name().to_owned()));
     header.extend(["repetitions", "sound"].map(str::to_owned));
@@ -223,7 +223,11 @@ pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> 
             row.extend([point.repetitions.to_string(), point.sound.to_string()]);
             let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
             for found in [point.throughput, point.wait_p50, point.wait_p99] {
-                let ends = [found.map(|one| one.value), found.and_then(|one| one.low), found.and_then(|one| one.high)];
+                let ends = [
+                    found.map(|one| one.value),
+                    found.and_then(|one| one.low),
+                    found.and_then(|one| one.high),
+                ];
                 row.extend(ends.map(text));
             }
             row.extend([point.wait_p50_at_least, point.wait_p99_at_least].map(|bound| bound.to_string()));

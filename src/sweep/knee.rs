@@ -202,7 +202,8 @@ fn two_lines(curve: &[Dot]) -> Option<Lines> {
     let (from, to) = (curve.get(1)?.x, curve.get(curve.len().checked_sub(2)?)?.x);
     let each = (0..=STEPS).filter_map(|step| {
         let at = from + (to - from) * step as f64 / STEPS as f64;
-        let rows: Vec<[f64; 3]> = curve.iter().map(|dot| [1.0, dot.x - from, (dot.x - at).max(0.0)]).collect();
+        let rows: Vec<[f64; 3]> =
+            curve.iter().map(|dot| [1.0, dot.x - from, (dot.x - at).max(0.0)]).collect();
         let wanted: Vec<f64> = curve.iter().map(|dot| dot.y).collect();
         let [height, slope, change] = least_squares(&rows, &wanted, &vec![1.0; rows.len()])?;
         let off = |(row, y): (&[f64; 3], &f64)| (height + slope * row[1] + change * row[2] - y).powi(2);

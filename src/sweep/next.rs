@@ -105,10 +105,8 @@ pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f6
         .map(|(strategy, beside)| Series::of(strategy, beside, samples, ask.objective.as_ref()))
         .collect();
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
-    let mut each: Vec<(Wish, Option<f64>)> = wanted
-        .iter()
-        .flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside)))
-        .collect();
+    let mut each: Vec<(Wish, Option<f64>)> =
+        wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();
     // The most important first; of those series by series, so that servers seldom change, and from below.
     each.sort_by(|(one, beside_one), (other, beside_other)| {
         let beside = |beside: Option<f64>| beside.unwrap_or(0.0);
@@ -153,7 +151,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     let is_burden = ask.over.variable.is_burden();
     let last = series.last().filter(|_| is_burden);
     // What broke down at once is asked again before anything above it.
-    let doubtful = series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
+    let doubtful =
+        series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
     if let Some(point) = doubtful.filter(|_| is_burden) {
         return vec![wish(point.at.x, Why::Cover)];
     }
@@ -197,20 +196,27 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
         if let Some((point, _)) = pair.iter().find(|(point, decision)| open(point, *decision)) {
             return Some(point.at.x);
         }
-        let near = if *before == Decision::Undecided || *behind == Decision::Undecided { NEAR } else { NEAR_EDGE };
+        let near =
+            if *before == Decision::Undecided || *behind == Decision::Undecided { NEAR } else { NEAR_EDGE };
         if before != behind
             && let Some(x) = placed(one.at.x, other.at.x, near)
         {
             return Some(x);
         }
         let hasty = pair.iter().find(|(point, decision)| {
-            before != behind && *decision != Decision::Undecided && point.repetitions < AT_EDGE && !point.is_dead()
+            before != behind
+                && *decision != Decision::Undecided
+                && point.repetitions < AT_EDGE
+                && !point.is_dead()
         });
         if let Some((point, _)) = hasty {
             return Some(point.at.x);
         }
     }
-    decided.iter().find(|(point, decision)| decided.len() == 1 && open(point, *decision)).map(|(point, _)| point.at.x)
+    decided
+        .iter()
+        .find(|(point, decision)| decided.len() == 1 && open(point, *decision))
+        .map(|(point, _)| point.at.x)
 }
 
 /// Between the last point that held and the first that broke down.
@@ -225,8 +231,12 @@ fn bends(figure: KneeFigure, series: &Series, placed: Placed<'_>) -> Vec<f64> {
     let curve = figure.curve(series);
     let Some((at, _)) = farthest(&curve).filter(|(_, far)| *far >= BENT) else { return Vec::new() };
     let top = (0..curve.len()).max_by(|one, other| curve[*one].y.total_cmp(&curve[*other].y));
+    // A plateau has no peak, whichever of its points noise has lifted.
+    let noise = curve.iter().map(|dot| 4.0 * dot.error).fold(0.0, f64::max);
+    let top = top.filter(|top| curve.last().is_some_and(|last| curve[*top].y - last.y > noise));
     let inner = |at: &usize| *at > 0 && at + 1 < curve.len();
-    let places = [Some(at), top.filter(|_| figure == KneeFigure::Throughput)].into_iter().flatten().filter(inner);
+    let places =
+        [Some(at), top.filter(|_| figure == KneeFigure::Throughput)].into_iter().flatten().filter(inner);
     let beside = |at: usize| {
         let value = |at: usize| curve[at].x.exp();
         // The values themselves, which the logarithm has blurred.
@@ -246,6 +256,7 @@ fn widest(ask: &Ask, series: &Series) -> Option<f64> {
     let width = |point: &Point| point.throughput.and_then(|found: Interval| found.half_width());
     let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);
     let wide = open.filter_map(|point| Some((point.at.x, width(point)?)));
-    let widest = wide.filter(|(_, width)| *width > ask.precise).max_by(|one, other| one.1.total_cmp(&other.1));
+    let widest =
+        wide.filter(|(_, width)| *width > ask.precise).max_by(|one, other| one.1.total_cmp(&other.1));
     widest.map(|(x, _)| x)
 }

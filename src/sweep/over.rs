@@ -215,10 +215,11 @@ impl FromStr for Over {
             .split_once('=')
             .ok_or_else(|| format!("write a variable and its values, such as {}", examples()))?;
         let name = name.trim();
-        let variable = Variable::ALL.into_iter().find(|variable| variable.name() == name).ok_or_else(|| {
-            let name = shown(name, 40);
-            format!("there is no variable `{name}`; there are {}", examples())
-        })?;
+        let variable =
+            Variable::ALL.into_iter().find(|variable| variable.name() == name).ok_or_else(|| {
+                let name = shown(name, 40);
+                format!("there is no variable `{name}`; there are {}", examples())
+            })?;
         let in_context = |why: String| format!("{why}; e.g. {}", variable.example());
         let values = match values.split_once("..") {
             Some((from, to)) => {

@@ -79,6 +79,8 @@ pub enum Opinion {
 pub enum NoLaw {
     /// There are too few points.
     TooFew,
+    /// No curve of that shape comes near the points.
+    NoFit,
     /// It does not describe the points.
     BadFit {
         /// How far they lie from it.
@@ -115,7 +117,8 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
     let turns: Vec<f64> = points.iter().map(|(n, x)| n / x).collect();
     let weights: Vec<f64> = turns.iter().map(|turn| turn.powi(-2)).collect();
     let mut found = least_squares(&rows, &turns, &weights)?;
-    let of = |factors: &[f64; 3], row: &[f64; 3]| factors.iter().zip(row).map(|(one, other)| one * other).sum();
+    let of =
+        |factors: &[f64; 3], row: &[f64; 3]| factors.iter().zip(row).map(|(one, other)| one * other).sum();
     let logs = |factors: &[f64; 3]| -> Option<Vec<f64>> {
         let off = |(row, turn): (&[f64; 3], &f64)| {
             let told: f64 = of(factors, row);
@@ -158,9 +161,10 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
 #[must_use]
 pub fn usl(points: &[(f64, f64)], seed: u64) -> Opinion {
     let up_to = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
-    let Some(best) = fit(points).filter(|_| points.len() >= POINTS) else {
+    if points.len() < POINTS {
         return Opinion::Silent(NoLaw::TooFew);
-    };
+    }
+    let Some(best) = fit(points) else { return Opinion::Silent(NoLaw::NoFit) };
     if best.off > OFF_AT_MOST {
         return Opinion::Silent(NoLaw::BadFit { off: best.off });
     }

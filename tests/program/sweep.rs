@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench::sweep::{Ending, SweepFile, State, read};
+use zklockbench::sweep::{Ending, State, SweepFile, read};
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
@@ -54,8 +54,16 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     // Given a sweep over three values that is killed after its second run
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
-    let words =
-        ["sweep", scenario.to_str().unwrap(), "--over", "contenders=1,2,4", "--data-dir", "data", "--budget", "2m"];
+    let words = [
+        "sweep",
+        scenario.to_str().unwrap(),
+        "--over",
+        "contenders=1,2,4",
+        "--data-dir",
+        "data",
+        "--budget",
+        "2m",
+    ];
     let child = bench.watch(&words);
     eventually("the third run has begun", Duration::from_secs(90), || child.has_said("[3]"));
     signal(child.pid(), Signal::KILL);
@@ -80,14 +88,18 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     }
     // And each run is an ordinary one, in its place
     for run in &after.runs {
-        let stored = zklockbench::results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
+        let stored =
+            zklockbench::results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
         assert_eq!(told, [run.at.x, run.at.x]);
     }
     let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
     assert!(sound.clone().count() == 0 || sound.clone().all(|sample| sample.throughput.is_some()));
-    assert!(shown.contains("Universal Scalability Law: too few points") && shown.contains("Knee:"), "{shown}");
+    assert!(
+        shown.contains("Universal Scalability Law: too few points") && shown.contains("Knee:"),
+        "{shown}"
+    );
     assert!(directory.join("sweep.csv").is_file() && directory.join("sweep-throughput.svg").is_file());
     assert!(bench.servers().is_empty());
 }
@@ -98,7 +110,16 @@ fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     let bench = Bench::new();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/sweep-contenders.toml");
     let began = std::time::Instant::now();
-    let output = bench.output(&["sweep", scenario, "--over", "contenders=1..1000", "--data-dir", "data", "--budget", "14m"]);
+    let output = bench.output(&[
+        "sweep",
+        scenario,
+        "--over",
+        "contenders=1..1000",
+        "--data-dir",
+        "data",
+        "--budget",
+        "14m",
+    ]);
     went_through(&output);
     assert!(began.elapsed() < Duration::from_secs(15 * 60));
     let file = finished(&bench.results().pop().unwrap());

@@ -37,10 +37,10 @@ mod scenario_plan;
 mod scenario_properties;
 mod scenario_schema;
 mod scenario_shipped;
-mod sweep;
-mod sweep_file;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;
+mod sweep_file;
 
 /// How every property is tested. `PROPTEST_CASES` raises the number of cases, 256, for a long run.
 fn cases() -> proptest::prelude::ProptestConfig {

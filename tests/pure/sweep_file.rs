@@ -4,7 +4,8 @@ use std::fs;
 
 use zklockbench::report::{self, Style, chart};
 use zklockbench::sweep::{
-    Ask, At, Ending, FILE, KneeFigure, Over, Reading, RunRecord, Sample, State, SweepFile, VERSION, find, read, schema,
+    Ask, At, Ending, FILE, KneeFigure, Over, Reading, RunRecord, Sample, State, SweepFile, VERSION, find,
+    read, schema,
 };
 
 use crate::support::records;
@@ -98,7 +99,11 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
     let text = fs::read_to_string(place.path().join(FILE)).unwrap();
     let schema = jsonschema::validator_for(schema().as_value()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert!(schema.is_valid(&value), "{:?}", schema.iter_errors(&value).map(|error| error.to_string()).collect::<Vec<_>>());
+    assert!(
+        schema.is_valid(&value),
+        "{:?}",
+        schema.iter_errors(&value).map(|error| error.to_string()).collect::<Vec<_>>()
+    );
     // And every point has a row
     let csv = fs::read_to_string(place.path().join("sweep.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * file.grid.len(), "{csv}");
@@ -127,8 +132,14 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     };
     for (text, why) in [
         (changed("\"schema_version\":1", "\"schema_version\":7"), "it is of version 7"),
-        (changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":99,\"strategy\":\"baton\""), "run 99, which it does not list"),
-        (changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":1,\"strategy\":\"\\u001b[31m\""), "none of its strategies"),
+        (
+            changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":99,\"strategy\":\"baton\""),
+            "run 99, which it does not list",
+        ),
+        (
+            changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":1,\"strategy\":\"\\u001b[31m\""),
+            "none of its strategies",
+        ),
         (changed("\"from\":1.0,\"to\":1000.0", "\"from\":1000.0,\"to\":1.0"), "cannot be swept"),
         (changed("\"from\":1.0", "\"from\":-3.0"), "cannot be swept"),
         (changed("\"grid\":[1.0", "\"grid\":[-1.0"), "not positive"),

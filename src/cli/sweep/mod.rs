@@ -3,10 +3,7 @@
 //! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
 //! was measured alone (`crate::sweep`), so a sweep that was killed goes on where it was.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "when it began is a label, and a budget is no measurement"
-)]
+#![expect(clippy::disallowed_methods, reason = "when it began is a label, and a budget is no measurement")]
 
 mod question;
 
@@ -70,7 +67,8 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
             output::note(&format!("going on after {done} runs, which are not repeated"));
         }
     }
-    let beside = question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect());
+    let beside =
+        question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect());
     let ask = Ask {
         over: question.over[0].clone(),
         grid,
@@ -83,8 +81,18 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     };
     let spent_before = file.spent_us;
     let name = format!("sweep-{:08x}", rand::random::<u32>());
-    let mut session =
-        Session { args, run, question, ask, file, directory, place: None, began: Instant::now(), spent_before, name };
+    let mut session = Session {
+        args,
+        run,
+        question,
+        ask,
+        file,
+        directory,
+        place: None,
+        began: Instant::now(),
+        spent_before,
+        name,
+    };
     let end = session.measure(stop).await;
     session.conclude(end)
 }
@@ -155,7 +163,9 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
     }
     if args.resume.is_none() {
         let asked = Question::read(args)?;
-        let is_same = asked.text == question.text && asked.over == question.over && asked.objective == question.objective;
+        let is_same = asked.text == question.text
+            && asked.over == question.over
+            && asked.objective == question.objective;
         if !is_same {
             return Err(at("another sweep has that name: choose another --run-id"));
         }
@@ -171,10 +181,16 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
 fn grid(question: &Question, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
-    let beside = question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect::<Vec<_>>());
+    let beside = question
+        .over
+        .get(1)
+        .map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect::<Vec<_>>());
     let cost = |grid: &[f64]| -> f64 {
         let each = beside.iter().flat_map(|beside| grid.iter().map(move |x| At { x: *x, beside: *beside }));
-        each.map(|at| estimate(question, &Step { at, strategies: question.strategies.clone(), why: Why::Cover })).sum()
+        each.map(|at| {
+            estimate(question, &Step { at, strategies: question.strategies.clone(), why: Why::Cover })
+        })
+        .sum()
     };
     while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
         let fewer = over.spaced(grid.len() - 1);
@@ -281,7 +297,8 @@ impl Session {
         for entry in fs::read_dir(&points).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
             let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-            let is_listed = number.is_some_and(|number| self.file.runs.iter().any(|run| run.number == number));
+            let is_listed =
+                number.is_some_and(|number| self.file.runs.iter().any(|run| run.number == number));
             if !is_listed && path.is_dir() {
                 fs::remove_dir_all(&path).map_err(cannot)?;
             }
@@ -296,7 +313,8 @@ impl Session {
 
     /// What a step is expected to take in seconds: by the scenario, corrected by what the nearest run took.
     fn cost(&self, step: &Step) -> f64 {
-        let far = |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
+        let far =
+            |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
         let nearest = self.file.runs.iter().min_by(|one, other| far(one.at).total_cmp(&far(other.at)));
         let correction = nearest.map_or(1.0, |run| {
             let same = Step { at: run.at, strategies: run.strategies.clone(), why: Why::Repeat };
@@ -353,10 +371,16 @@ impl Session {
         let under_way = self.directory.join(POINTS).join(UNDER_WAY);
         let directory = self.directory.join(POINTS).join(format!("{number:03}"));
         let found = if under_way.join(&name).is_dir() {
-            fs::rename(under_way.join(&name), &directory)
-                .map_err(|error| Error::environment(format!("cannot move {}: {error}", directory.display())))?;
+            fs::rename(under_way.join(&name), &directory).map_err(|error| {
+                Error::environment(format!("cannot move {}: {error}", directory.display()))
+            })?;
             let stored = results::read(&directory)?;
-            samples(&stored, number, step.at, self.question.objective.as_ref().map(|objective| objective.figure))
+            samples(
+                &stored,
+                number,
+                step.at,
+                self.question.objective.as_ref().map(|objective| objective.figure),
+            )
         } else {
             self.failed(step, number, ended.code, &said)?
         };
@@ -453,10 +477,17 @@ impl Session {
         self.refresh(end);
         self.file.write(&self.directory)?;
         let _ = fs::remove_dir_all(self.directory.join(POINTS).join(UNDER_WAY));
-        let charts = if self.args.no_charts { Vec::new() } else { report::chart::draw_sweep(&self.file, &self.directory)? };
+        let charts = if self.args.no_charts {
+            Vec::new()
+        } else {
+            report::chart::draw_sweep(&self.file, &self.directory)?
+        };
         let notes = self.question.notes();
         let exit = exit(&self.file);
-        let goes_on = matches!(self.file.ending, Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime);
+        let goes_on = matches!(
+            self.file.ending,
+            Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime
+        );
         let hint = goes_on.then(|| format!("zklockbench sweep --resume {}", self.directory.display()));
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));

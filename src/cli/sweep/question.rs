@@ -46,7 +46,8 @@ impl Question {
             let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
             let named = |name: &String| {
                 let name = name.trim();
-                let own: Vec<Value> = listed.iter().filter(|one| name_of(one) == Some(name)).cloned().collect();
+                let own: Vec<Value> =
+                    listed.iter().filter(|one| name_of(one) == Some(name)).cloned().collect();
                 // Another one than those of the scenario.
                 if own.is_empty() { vec![Value::from(name)] } else { own }
             };
@@ -177,7 +178,10 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
 /// Refuses options that say what the sweep says.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     if over.len() > 2 {
-        return Err(Error::usage(format!("--over is given {} times: sweep one or two variables", over.len())));
+        return Err(Error::usage(format!(
+            "--over is given {} times: sweep one or two variables",
+            over.len()
+        )));
     }
     if let [one, other] = over
         && one.variable == other.variable
@@ -189,12 +193,21 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     }
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
     let refused = [
-        (!overrides.contenders.is_empty() && swept(Variable::Contenders), "--contenders", "it is what is swept"),
+        (
+            !overrides.contenders.is_empty() && swept(Variable::Contenders),
+            "--contenders",
+            "it is what is swept",
+        ),
         (overrides.servers.is_some() && swept(Variable::Servers), "--servers", "it is what is swept"),
-        (overrides.repetitions.is_some(), "--repetitions", "a sweep repeats each point until it is precise enough"),
+        (
+            overrides.repetitions.is_some(),
+            "--repetitions",
+            "a sweep repeats each point until it is precise enough",
+        ),
         (!overrides.gate.is_empty(), "--gate", "say with --objective what is to be kept"),
         (
-            overrides.time_scale.is_some() && (swept(Variable::Rate) || swept(Variable::Hold) || swept(Variable::Delay)),
+            overrides.time_scale.is_some()
+                && (swept(Variable::Rate) || swept(Variable::Hold) || swept(Variable::Delay)),
             "--time-scale",
             "it would change the values that are swept",
         ),
@@ -210,7 +223,9 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
     let refused = |why: String| Err(Error::usage(why));
     if Needs::of(scenario).own_servers() {
-        return refused("the scenario breaks servers, and all points share theirs: leave those faults out".into());
+        return refused(
+            "the scenario breaks servers, and all points share theirs: leave those faults out".into(),
+        );
     }
     if let Load::Open(open) = &scenario.load
         && matches!(open.arrivals, crate::scenario::Arrivals::Replay(_))
@@ -232,7 +247,8 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if swept(Variable::Servers) && !matches!(scenario.ensemble, EnsembleChoice::Local { .. }) {
         return refused(
-            "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out".into(),
+            "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out"
+                .into(),
         );
     }
     if swept(Variable::Delay) && !scenario.faults.is_empty() {
@@ -241,7 +257,9 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
         );
     }
     if swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)) {
-        return refused("delay can be swept where the measured phase has a duration: say one with --duration".into());
+        return refused(
+            "delay can be swept where the measured phase has a duration: say one with --duration".into(),
+        );
     }
     Ok(())
 }
@@ -270,7 +288,8 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
             Variable::Hold => drop(table.insert("hold".into(), Value::from(format!("{value}us")))),
             Variable::Servers => {
                 let ensemble = table.entry("ensemble").or_insert_with(|| Value::Table(Table::new()));
-                let ensemble = ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is no table"))?;
+                let ensemble =
+                    ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is no table"))?;
                 ensemble.insert("servers".into(), whole);
             }
             Variable::Delay => {
@@ -295,7 +314,8 @@ pub fn announcement(question: &Question, grid: &[f64], budget: std::time::Durati
         let values: Vec<String> = over.few().iter().map(|value| over.variable.show(*value)).collect();
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
-    let more = if matches!(over.values, Values::Range { .. }) { ", then more where it says most" } else { "" };
+    let more =
+        if matches!(over.values, Values::Range { .. }) { ", then more where it says most" } else { "" };
     format!(
         "{} of {}: {} at first{beside}{more}; {} at most",
         over.variable.name(),

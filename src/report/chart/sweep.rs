@@ -107,7 +107,8 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
     );
     let title = format!("{} by {}", crate::units::capitalised(drawn.name), variable.name());
     let mut sheet = Sheet::placed(&place, &title, &caption, &keys);
-    let ends = file.findings.iter().flat_map(|finding| &finding.series.points).filter_map(|point| (drawn.of)(point));
+    let ends =
+        file.findings.iter().flat_map(|finding| &finding.series.points).filter_map(|point| (drawn.of)(point));
     let heights: Vec<f64> = ends
         .flat_map(|found| [Some(found.value), found.low, found.high])
         .flatten()

@@ -104,17 +104,24 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             number(bend.behind)
         ),
         Knee::NotFound { up_to: None, why } => format!("Knee: none found: {why}."),
-        Knee::NotFound { up_to: Some(up_to), why } => format!("Knee: not found up to {}: {why}.", show(*up_to)),
+        Knee::NotFound { up_to: Some(up_to), why } => {
+            format!("Knee: not found up to {}: {why}.", show(*up_to))
+        }
     });
     said.push(match &finding.collapse {
         Collapse::Between { held: Some(held), broke, why } => {
             format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
         }
-        Collapse::Between { held: None, broke, why } => format!("Collapse: at {} already: {why}.", show(*broke)),
+        Collapse::Between { held: None, broke, why } => {
+            format!("Collapse: at {} already: {why}.", show(*broke))
+        }
         Collapse::NotFound { up_to, saturated_at } => {
             let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
             let end = saturated_at.map_or_else(String::new, |from| {
-                format!("; from {} on the load generator could not keep up, which says nothing of the lock", show(from))
+                format!(
+                    "; from {} on the load generator could not keep up, which says nothing of the lock",
+                    show(from)
+                )
             });
             format!("Collapse: not found{up_to}{end}.")
         }
@@ -126,12 +133,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
 fn law(opinion: &Opinion) -> String {
     let fit = |fit: &Fit| {
         let law = fit.law;
-        format!(
-            "contention {}, coherence {}, {} % off",
-            number(law.a),
-            short(law.b),
-            number(100.0 * fit.off)
-        )
+        format!("contention {}, coherence {}, {} % off", number(law.a), short(law.b), number(100.0 * fit.off))
     };
     match opinion {
         Opinion::Peak { at, low, high, fit: found } => format!(
@@ -147,7 +149,7 @@ fn law(opinion: &Opinion) -> String {
                 NoLaw::NotKept { share } => {
                     format!("only {:.0} % of the resampled curves have a peak", 100.0 * share)
                 }
-                NoLaw::TooFew | NoLaw::BadFit { .. } => "it does not fit".to_owned(),
+                NoLaw::TooFew | NoLaw::NoFit | NoLaw::BadFit { .. } => "it does not fit".to_owned(),
             };
             format!("Universal Scalability Law: no knee up to {}: {why} ({}).", number(*up_to), fit(found))
         }
@@ -155,6 +157,10 @@ fn law(opinion: &Opinion) -> String {
             "Universal Scalability Law: it does not describe these points ({} % off), so it says nothing.",
             number(100.0 * off)
         ),
+        Opinion::Silent(NoLaw::NoFit) => {
+            "Universal Scalability Law: no curve of its shape comes near these points, so it says nothing."
+                .to_owned()
+        }
         Opinion::Silent(_) => "Universal Scalability Law: too few points that count.".to_owned(),
     }
 }
@@ -190,14 +196,16 @@ fn grid(file: &SweepFile) -> Grid {
     let rows = file.findings.iter().flat_map(|finding| {
         finding.series.points.iter().map(move |point| {
             let mut row = vec![shown(&finding.series.strategy, 60)];
-            row.extend(second.map(|over| point.at.beside.map_or_else(String::new, |value| over.variable.show(value))));
+            row.extend(
+                second
+                    .map(|over| point.at.beside.map_or_else(String::new, |value| over.variable.show(value))),
+            );
             row.push(variable(file).show(point.at.x));
             row.push(point.repetitions.to_string());
             row.push(interval(point.throughput, |value| format!("{}/s", number(value))));
             let time = |value: f64| format_micros(value.round() as u64);
-            let bounded = |found, at_least| {
-                format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time))
-            };
+            let bounded =
+                |found, at_least| format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time));
             row.push(bounded(point.wait_p50, point.wait_p50_at_least));
             row.push(bounded(point.wait_p99, point.wait_p99_at_least));
             if file.objective.is_some() {
@@ -230,7 +238,9 @@ fn legend(file: &SweepFile) -> String {
                     repetitions of the whole curve lie apart. ≥: waits were cut off by the end of the trial."
         .to_owned();
     if file.objective.is_some() {
-        said.push_str(" Objective: kept or missed where the whole interval is, with the error spent over all looks.");
+        said.push_str(
+            " Objective: kept or missed where the whole interval is, with the error spent over all looks.",
+        );
     }
     let saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
     if saturated {
