@@ -231,6 +231,9 @@ fn bends(figure: KneeFigure, series: &Series, placed: Placed<'_>) -> Vec<f64> {
     let curve = figure.curve(series);
     let Some((at, _)) = farthest(&curve).filter(|(_, far)| *far >= BENT) else { return Vec::new() };
     let top = (0..curve.len()).max_by(|one, other| curve[*one].y.total_cmp(&curve[*other].y));
+    // A plateau has no peak, whichever of its points noise has lifted.
+    let noise = curve.iter().map(|dot| 4.0 * dot.error).fold(0.0, f64::max);
+    let top = top.filter(|top| curve.last().is_some_and(|last| curve[*top].y - last.y > noise));
     let inner = |at: &usize| *at > 0 && at + 1 < curve.len();
     let places =
         [Some(at), top.filter(|_| figure == KneeFigure::Throughput)].into_iter().flatten().filter(inner);

@@ -167,13 +167,13 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// The lowest value above which there is nothing to be learnt. A generator that could not keep up even with the least is
-    /// disturbed by something else, which says nothing of more.
+    /// The lowest value above which there is nothing to be learnt. A generator that could not keep up may have been disturbed by
+    /// something else, so that takes two values in a row.
     pub(super) fn last(&self) -> Option<f64> {
-        let mut any_sound = false;
+        let mut below = false;
         let ends = |point: &&Point| {
-            any_sound |= point.sound > 0;
-            point.is_last() && (point.state.is_broken() || any_sound)
+            let was = std::mem::replace(&mut below, point.is_last());
+            point.is_dead() || was && below
         };
         self.points.iter().find(ends).map(|point| point.at.x)
     }

@@ -79,6 +79,8 @@ pub enum Opinion {
 pub enum NoLaw {
     /// There are too few points.
     TooFew,
+    /// No curve of that shape comes near the points.
+    NoFit,
     /// It does not describe the points.
     BadFit {
         /// How far they lie from it.
@@ -159,9 +161,10 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
 #[must_use]
 pub fn usl(points: &[(f64, f64)], seed: u64) -> Opinion {
     let up_to = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
-    let Some(best) = fit(points).filter(|_| points.len() >= POINTS) else {
+    if points.len() < POINTS {
         return Opinion::Silent(NoLaw::TooFew);
-    };
+    }
+    let Some(best) = fit(points) else { return Opinion::Silent(NoLaw::NoFit) };
     if best.off > OFF_AT_MOST {
         return Opinion::Silent(NoLaw::BadFit { off: best.off });
     }

@@ -149,7 +149,7 @@ fn law(opinion: &Opinion) -> String {
                 NoLaw::NotKept { share } => {
                     format!("only {:.0} % of the resampled curves have a peak", 100.0 * share)
                 }
-                NoLaw::TooFew | NoLaw::BadFit { .. } => "it does not fit".to_owned(),
+                NoLaw::TooFew | NoLaw::NoFit | NoLaw::BadFit { .. } => "it does not fit".to_owned(),
             };
             format!("Universal Scalability Law: no knee up to {}: {why} ({}).", number(*up_to), fit(found))
         }
@@ -157,6 +157,10 @@ fn law(opinion: &Opinion) -> String {
             "Universal Scalability Law: it does not describe these points ({} % off), so it says nothing.",
             number(100.0 * off)
         ),
+        Opinion::Silent(NoLaw::NoFit) => {
+            "Universal Scalability Law: no curve of its shape comes near these points, so it says nothing."
+                .to_owned()
+        }
         Opinion::Silent(_) => "Universal Scalability Law: too few points that count.".to_owned(),
     }
 }
