@@ -82,9 +82,7 @@ impl<'a> Trials<'a> {
     /// Those whose strategy has that word for a parameter.
     #[must_use]
     pub fn with(&self, param: &str, word: &str) -> Self {
-        let has = |trial: &Trial| {
-            matches!(trial.spec.strategy.params.get(param), Some(ParamValue::Word(value)) if value == word)
-        };
+        let has = |trial: &Trial| matches!(trial.spec.strategy.params.get(param), Some(ParamValue::Word(value)) if value == word);
         self.clone().keep(has)
     }
 

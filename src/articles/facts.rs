@@ -24,15 +24,19 @@ pub const CLAIMS: &[Claim] = &[
             let queue = evidence.behaviour()?.1.queue?;
             let seen = queue.in_order && queue.owners_told == 3 && queue.next_woken;
             let found = match (seen, queue.owner_told) {
-                (false, _) => Found::new(Answer::Refuted, "the tree does not show the queue, or can't be used to break it"),
+                (false, _) => Found::new(
+                    Answer::Refuted,
+                    "the tree does not show the queue, or can't be used to break it",
+                ),
                 (true, true) => Found::new(
                     Answer::HoldsWhen,
                     "it can be seen and broken; whoever lost its node is told only if it watches its own node, which the \
                      recipes do not",
                 ),
-                (true, false) => {
-                    Found::new(Answer::HoldsWhen, "it can be seen and broken, but whoever lost its node is not told")
-                }
+                (true, false) => Found::new(
+                    Answer::HoldsWhen,
+                    "it can be seen and broken, but whoever lost its node is not told",
+                ),
             };
             Some(
                 found
@@ -140,13 +144,11 @@ pub const CLAIMS: &[Claim] = &[
                 "the first change fired it, the others did not",
                 "it did not fire exactly once",
             );
-            Some(
-                found.with("changes", tried.changes as f64, Of::Amount).with(
-                    "events",
-                    tried.events as f64,
-                    Of::Amount,
-                ),
-            )
+            Some(found.with("changes", tried.changes as f64, Of::Amount).with(
+                "events",
+                tried.events as f64,
+                Of::Amount,
+            ))
         },
     },
     Claim {
@@ -202,7 +204,12 @@ pub const CLAIMS: &[Claim] = &[
         text: "removeWatchers deletes watches only for foreground use",
         decided_by: "The servers' count of watches around Java Curator's release",
         needs: &[],
-        decide: |_| Some(Found::new(Answer::NotDecided, "needs a run of Java Curator with the servers' watches counted")),
+        decide: |_| {
+            Some(Found::new(
+                Answer::NotDecided,
+                "needs a run of Java Curator with the servers' watches counted",
+            ))
+        },
     },
     Claim {
         number: 35,
@@ -224,7 +231,8 @@ fn node_size(size: NodeSize) -> Found {
         Found::new(Answer::Refuted, "a node holds more than a mebibyte")
     } else if accepted >= MEGABYTE {
         let short = MEBIBYTE - accepted.min(MEBIBYTE);
-        let how = format!("the limit is of the whole request, so the data end {short} bytes short of a mebibyte");
+        let how =
+            format!("the limit is of the whole request, so the data end {short} bytes short of a mebibyte");
         Found::new(Answer::Confirmed, how)
     } else {
         Found::new(Answer::Refuted, "a node holds less than a megabyte")
@@ -331,8 +339,13 @@ fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {
             "writes fall with every server; for reads each server needs processors of its own, and here they share one \
              host, so the sum of the servers' reads, measured one after the other, is only what they could do",
         ),
-        (true, false, false) => Found::new(Answer::HoldsWhen, "writes fall with every server, but reads do not rise"),
-        (false, ..) => Found::new(Answer::NotDecided, "writes do not fall from size to size by more than this host's noise"),
+        (true, false, false) => {
+            Found::new(Answer::HoldsWhen, "writes fall with every server, but reads do not rise")
+        }
+        (false, ..) => Found::new(
+            Answer::NotDecided,
+            "writes do not fall from size to size by more than this host's noise",
+        ),
     };
     for (servers, (calibration, (writes, reads))) in
         [1, 3, 5].iter().zip(by_size.iter().zip(writes.iter().zip(&reads)))

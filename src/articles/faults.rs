@@ -14,6 +14,9 @@ const ZOMBIE: &str = "articles-zombie";
 /// By how much a dead holder's lock may be freed before and after its session timeout: sessions expire in whole ticks
 /// after the last heartbeat.
 const AROUND_TIMEOUT: (f64, f64) = (0.4, 2.0);
+/// Up to which share of acquisitions that are overtaken places are called kept: a create that is sent again arrives later
+/// than it was meant to, and who came later may then be before it.
+const OVERTAKEN: f64 = 0.05;
 /// How much of an outage may be missing of the gap that it causes: it is seen a moment after it begins.
 const OF_OUTAGE: f64 = 0.8;
 
@@ -105,7 +108,9 @@ fn majority(trials: &Trials<'_>) -> Option<Found> {
         ),
         (false, ..) => Found::new(Answer::Refuted, "with two of three alive nobody acquired"),
         (true, false, _) => Found::new(Answer::Refuted, "somebody acquired without a majority"),
-        (true, true, false) => Found::new(Answer::NotDecided, "nobody acquired after the majority was back before the run ended"),
+        (true, true, false) => {
+            Found::new(Answer::NotDecided, "nobody acquired after the majority was back before the run ended")
+        }
     };
     Some(
         found
@@ -121,6 +126,7 @@ struct Resets {
     proved: u64,
     expired: u64,
     rejoined: u64,
+    acquired: u64,
     overtaken: u64,
 }
 
@@ -129,7 +135,8 @@ fn resets(trials: &Trials<'_>) -> Option<Resets> {
         proved: trials.sum(|trial| trial.faults_proved() as u64)?,
         expired: trials.sum(|trial| trial.sessions.expired)?,
         rejoined: trials.sum(|trial| trial.sessions.rejoined)?,
-        overtaken: trials.sum(|trial| trial.whole.overtaken)?,
+        acquired: trials.sum(|trial| trial.measured.acquired())?,
+        overtaken: trials.sum(|trial| trial.measured.overtaken)?,
     })
 }
 
@@ -139,16 +146,23 @@ impl Resets {
             .with("resets of all connections", self.proved as f64, Of::Amount)
             .with("sessions expired", self.expired as f64, Of::Amount)
             .with("sessions opened anew", self.rejoined as f64, Of::Amount)
-            .with("acquisitions overtaken", self.overtaken as f64, Of::Amount)
+            .with("acquisitions", self.acquired as f64, Of::Amount)
+            .with("of them overtaken", self.overtaken as f64, Of::Amount)
     }
 }
 
 fn goes_on(trials: &Trials<'_>) -> Option<Found> {
     let resets = resets(trials)?;
-    let found = match (resets.proved, resets.expired + resets.rejoined, resets.overtaken) {
+    let keeps_places = resets.overtaken as f64 <= OVERTAKEN * resets.acquired as f64;
+    let found = match (resets.proved, resets.expired + resets.rejoined, keeps_places) {
         (0, ..) => Found::new(Answer::NotDecided, "no reset was seen to take effect"),
-        (_, 0, 0) => Found::new(Answer::Confirmed, "sessions and places in the queue outlive broken connections"),
-        (_, 0, _) => Found::new(Answer::HoldsWhen, "sessions outlive broken connections, but some places in the queue are lost"),
+        (_, 0, true) => {
+            Found::new(Answer::Confirmed, "sessions and places in the queue outlive broken connections")
+        }
+        (_, 0, false) => Found::new(
+            Answer::HoldsWhen,
+            "sessions outlive broken connections, but some places in the queue are lost",
+        ),
         _ => Found::new(Answer::Refuted, "sessions were lost with their connections"),
     };
     Some(resets.shown(found))
@@ -162,7 +176,10 @@ fn deleted_at_once(trials: &Trials<'_>) -> Option<Found> {
             Answer::Refuted,
             "a client that connects again in time keeps its session and its node; only the session timeout deletes it",
         ),
-        _ => Found::new(Answer::NotDecided, "sessions ended in this run, and it does not say whether by the reset alone"),
+        _ => Found::new(
+            Answer::NotDecided,
+            "sessions ended in this run, and it does not say whether by the reset alone",
+        ),
     };
     Some(resets.shown(found))
 }
@@ -177,7 +194,8 @@ fn ephemeral_goes(evidence: &Evidence) -> Option<Found> {
         .filter(|fault| fault.proved)
         .map(|fault| fault.recovered_us.map(|us| us as f64))
         .collect::<Option<_>>()?;
-    let (least, most) = (crashes.iter().copied().reduce(f64::min)?, crashes.iter().copied().reduce(f64::max)?);
+    let (least, most) =
+        (crashes.iter().copied().reduce(f64::min)?, crashes.iter().copied().reduce(f64::max)?);
     let left = evidence.behaviour()?.1.left?;
     let in_time = least >= AROUND_TIMEOUT.0 * timeout && most <= AROUND_TIMEOUT.1 * timeout;
     let found = match (in_time, left.ephemeral, left.persistent) {
@@ -185,9 +203,13 @@ fn ephemeral_goes(evidence: &Evidence) -> Option<Found> {
             Answer::Confirmed,
             "a dead holder's lock is free about one session timeout later; a persistent node outlives its session",
         ),
-        (_, true, _) => Found::new(Answer::Refuted, "an ephemeral node was there after its session had ended"),
+        (_, true, _) => {
+            Found::new(Answer::Refuted, "an ephemeral node was there after its session had ended")
+        }
         (_, _, false) => Found::new(Answer::Refuted, "a persistent node went with its session"),
-        (false, false, true) => Found::new(Answer::NotDecided, "the lock was not freed at about the session timeout"),
+        (false, false, true) => {
+            Found::new(Answer::NotDecided, "the lock was not freed at about the session timeout")
+        }
     };
     Some(
         found
@@ -249,7 +271,10 @@ fn reliability(evidence: &Evidence) -> Option<Found> {
     let (classes, recipes) = (fates("article")?, fates("textbook")?);
     let [polling, parent, predecessor] = [0, 1, 2].map(|at: usize| classes[at].share_lost());
     let found = if polling >= 2.0 * parent && parent > predecessor {
-        Found::new(Answer::Confirmed, "polling's class loses far more acquires than parent watch's, and that more than predecessor watch's")
+        Found::new(
+            Answer::Confirmed,
+            "polling's class loses far more acquires than parent watch's, and that more than predecessor watch's",
+        )
     } else {
         Found::new(
             Answer::Refuted,
@@ -258,7 +283,10 @@ fn reliability(evidence: &Evidence) -> Option<Found> {
         )
     };
     let found = STRATEGIES.into_iter().zip(&classes).fold(found, |found, (strategy, fate)| {
-        fate.shown(found.with(format!("{strategy}, article's class: lost"), fate.share_lost(), Of::Share), strategy)
+        fate.shown(
+            found.with(format!("{strategy}, article's class: lost"), fate.share_lost(), Of::Share),
+            strategy,
+        )
     });
     Some(STRATEGIES.into_iter().zip(&recipes).fold(found, |found, (strategy, fate)| {
         found.with(format!("{strategy}, the recipe: lost"), fate.share_lost(), Of::Share)
@@ -279,11 +307,11 @@ fn reply_lost(trials: &Trials<'_>) -> Option<Found> {
         (true, 1.., _) => Found::new(Answer::Refuted, "contenders were stuck with the GUID as well"),
         (true, 0, 0) => Found::new(Answer::Refuted, "nobody was stuck without a GUID either"),
     };
-    Some(
-        found
-            .with("stuck without a GUID", bare as f64, Of::Amount)
-            .with("stuck with a GUID", protected as f64, Of::Amount),
-    )
+    Some(found.with("stuck without a GUID", bare as f64, Of::Amount).with(
+        "stuck with a GUID",
+        protected as f64,
+        Of::Amount,
+    ))
 }
 
 fn outlives(trials: &Trials<'_>) -> Option<Found> {
@@ -297,17 +325,15 @@ fn outlives(trials: &Trials<'_>) -> Option<Found> {
     } else {
         Found::new(Answer::NotDecided, "no holder was inside beside another in this run")
     };
-    Some(
-        found
-            .with("holders that outlived their session beside another", zombies as f64, Of::Amount)
-            .with("for at most", longest as f64, Of::Us),
-    )
+    Some(found.with("holders that outlived their session beside another", zombies as f64, Of::Amount).with(
+        "for at most",
+        longest as f64,
+        Of::Us,
+    ))
 }
 
 fn safe(evidence: &Evidence) -> Option<Found> {
-    let is_recipe = |trial: &&Trial| {
-        !matches!(trial.spec.strategy.params.get("class"), Some(crate::catalog::ParamValue::Word(class)) if class == "article")
-    };
+    let is_recipe = |trial: &&Trial| !matches!(trial.spec.strategy.params.get("class"), Some(crate::catalog::ParamValue::Word(class)) if class == "article");
     let trials = [ZOMBIE, DISCONNECTED, CRASHED].map(|run| evidence.all(run));
     let trials = Trials(trials.into_iter().flat_map(|trials| trials.0).filter(is_recipe).collect());
     let violations = trials.sum(|trial| trial.violation_count)?;
@@ -322,7 +348,10 @@ fn safe(evidence: &Evidence) -> Option<Found> {
             "nobody who has a session enters beside another; a holder that outlives its session is kept out of the resource \
              only by the fencing token, which turned every stale write away",
         ),
-        (0, _) => Found::new(Answer::HoldsWhen, "nobody who has a session enters beside another, and not every stale write was stopped"),
+        (0, _) => Found::new(
+            Answer::HoldsWhen,
+            "nobody who has a session enters beside another, and not every stale write was stopped",
+        ),
     };
     Some(
         found

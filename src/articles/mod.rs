@@ -13,9 +13,7 @@ mod page;
 mod queues;
 mod shared;
 
-pub use claim::{
-    Answer, Article, BEHAVIOUR, CALIBRATIONS, Claim, Decision, Figure, Found, Of,
-};
+pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, Claim, Decision, Figure, Found, Of};
 pub use evidence::{Evidence, Named, Trials};
 pub use page::{Decisions, page, text};
 
@@ -59,7 +57,9 @@ fn looked_up(claim: &Claim, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
     };
     for need in claim.needs {
         match *need {
-            BEHAVIOUR => look(evidence.behaviour().map(|(one, _)| &one.name), "`zklockbench calibrate --behaviour`"),
+            BEHAVIOUR => {
+                look(evidence.behaviour().map(|(one, _)| &one.name), "`zklockbench calibrate --behaviour`")
+            }
             CALIBRATIONS => [1, 3, 5].into_iter().for_each(|servers| {
                 let found = evidence.calibration(servers).map(|one| &one.name);
                 look(found, &format!("`zklockbench calibrate --servers {servers}`"));
@@ -78,9 +78,11 @@ fn undecided(claim: &Claim, missing: &[String]) -> Found {
     let why = match (missing.is_empty(), claim.needs.is_empty()) {
         (false, _) => format!("needs {}", missing.join(" and ")),
         (true, true) => "nothing that this suite can run decides it yet".to_owned(),
-        (true, false) => "its run does not have the figures: a trial was cut short or is invalid, or a strategy is \
+        (true, false) => {
+            "its run does not have the figures: a trial was cut short or is invalid, or a strategy is \
                           missing"
-            .to_owned(),
+                .to_owned()
+        }
     };
     Found::new(Answer::NotDecided, why)
 }

@@ -144,7 +144,11 @@ fn map(trials: &Trials<'_>) -> Option<Vec<Cell>> {
         let cost = Cost::of(&[Trials(vec![polling]), parent, predecessor])?;
         cells.push(Cell { contenders, hold: hold_in_intervals(polling)?, cost });
     }
-    cells.sort_by(|one, other| (one.contenders, one.hold).partial_cmp(&(other.contenders, other.hold)).unwrap_or(std::cmp::Ordering::Equal));
+    cells.sort_by(|one, other| {
+        (one.contenders, one.hold)
+            .partial_cmp(&(other.contenders, other.hold))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
     (!cells.is_empty()).then_some(cells)
 }
 
@@ -165,7 +169,9 @@ fn order_of_cost(evidence: &Evidence) -> Option<Found> {
     );
     let answer = match (whole(&at_article), first == everywhere && second == everywhere) {
         (true, true) => Answer::Confirmed,
-        (false, _) if !at_article.first_half() && !at_article.second_half() && first + second == 0 => Answer::Refuted,
+        (false, _) if !at_article.first_half() && !at_article.second_half() && first + second == 0 => {
+            Answer::Refuted
+        }
         _ => Answer::HoldsWhen,
     };
     let mut found = at_article.shown(Found::new(answer, here), "article's setting");
@@ -219,14 +225,19 @@ fn complexity(trials: &Trials<'_>) -> Option<Found> {
     let mut found = if sums.is_sorted_by(|one, other| one < other) {
         Found::new(Answer::Confirmed, "each uses more kinds of requests and events than the one before")
     } else if sums.is_sorted() {
-        Found::new(Answer::HoldsWhen, "none uses fewer kinds of requests and events than the one before, but two use as many")
+        Found::new(
+            Answer::HoldsWhen,
+            "none uses fewer kinds of requests and events than the one before, but two use as many",
+        )
     } else {
         Found::new(Answer::Refuted, "by kinds of requests and events the order is another")
     };
     for (strategy, (requests, events)) in STRATEGIES.into_iter().zip(all) {
-        found = found
-            .with(format!("{strategy}: kinds of requests"), requests as f64, Of::Amount)
-            .with(format!("{strategy}: kinds of events"), events as f64, Of::Amount);
+        found = found.with(format!("{strategy}: kinds of requests"), requests as f64, Of::Amount).with(
+            format!("{strategy}: kinds of events"),
+            events as f64,
+            Of::Amount,
+        );
     }
     Some(found)
 }

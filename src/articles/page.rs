@@ -112,7 +112,8 @@ pub fn text(decisions: &Decisions) -> String {
             text += &format!("      {}: {}\n", figure.what, figure.shown());
         }
         if claim.figures.len() > FIGURES_SHOWN {
-            text += &format!("      and {} figures more: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
+            text +=
+                &format!("      and {} figures more: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
         }
         if !claim.runs.is_empty() {
             text += &format!("      from {}\n", claim.runs.join(", "));

@@ -2,6 +2,7 @@
 
 use super::claim::{Answer, Article, Claim, Found, Of};
 use super::evidence::{Evidence, Trials, to_waiters};
+use crate::measure::Counts;
 use crate::measure::RequestKind::{Create, Delete};
 use crate::results::record::{Counted, Trial};
 
@@ -19,6 +20,8 @@ const LONGER: f64 = 2.0;
 const UNORDERED: f64 = 0.05;
 /// Below which share, and above which of Jain's index, a lock is called fair.
 const FAIR: (f64, f64) = (0.01, 0.95);
+/// With fewer contenders there is hardly a queue that anybody could be overtaken in.
+const A_QUEUE: usize = 10;
 /// How many the watch-lock article speaks of.
 const WAITERS_CLAIMED: usize = 1_000;
 
@@ -56,7 +59,8 @@ pub const CLAIMS: &[Claim] = &[
         decided_by: "Notifications that releases send to waiters in a batch of `parent-watch`",
         needs: &[BATCH],
         decide: |evidence| {
-            let both = [evidence.counted(BATCH).of("parent-watch"), evidence.counted(HERD).of("parent-watch")];
+            let both =
+                [evidence.counted(BATCH).of("parent-watch"), evidence.counted(HERD).of("parent-watch")];
             wakes_all(&Trials(both.into_iter().flat_map(|trials| trials.0).collect()))
         },
     },
@@ -166,7 +170,9 @@ fn race_waits(evidence: &Evidence) -> Option<Found> {
     let (smallest, largest) = (*sizes.first()?, *sizes.last().filter(|_| sizes.len() > 1)?);
     let ratio = |n| Some(race.at(n).mean(longest_wait)? / queue.at(n).mean(longest_wait)?.max(1.0));
     let (first, last) = (ratio(smallest)?, ratio(largest)?);
-    let mut found = if last >= LONGER && race.at(largest).mean(longest_wait)? > race.at(smallest).mean(longest_wait)? {
+    let mut found = if last >= LONGER
+        && race.at(largest).mean(longest_wait)? > race.at(smallest).mean(longest_wait)?
+    {
         Found::new(
             Answer::Confirmed,
             format!(
@@ -185,9 +191,11 @@ fn race_waits(evidence: &Evidence) -> Option<Found> {
             .with(format!("{n} contenders: longest wait, queue"), queue.at(n).mean(longest_wait)?, Of::Us);
         let jain = |trials: &Trials<'_>| trials.at(n).mean(|trial| trial.derived().fairness);
         if let (Some(race), Some(queue)) = (jain(&race), jain(&queue)) {
-            found = found
-                .with(format!("{n} contenders: Jain's index, race"), race, Of::Amount)
-                .with(format!("{n} contenders: Jain's index, queue"), queue, Of::Amount);
+            found = found.with(format!("{n} contenders: Jain's index, race"), race, Of::Amount).with(
+                format!("{n} contenders: Jain's index, queue"),
+                queue,
+                Of::Amount,
+            );
         }
     }
     Some(found.with("ratio at the smallest size", first, Of::Amount))
@@ -203,13 +211,19 @@ fn wakes_one(evidence: &Evidence) -> Option<Found> {
     let closed = queues(&evidence.counted(WAITS));
     let largest = batch.iter().map(|trial| trial.spec.contenders).max()?;
     let exact = batch.iter().all(|trial| to_waiters(trial) == trial.spec.contenders as u64 - 1);
-    let fan_out = closed.iter().filter_map(|trial| trial.derived().fan_out).reduce(f64::max)?;
+    // Over whole trials: at the edges of a measured phase a notification may be counted without its release.
+    let fan_out = closed.iter().filter_map(|trial| {
+        let Counts { notifications, releases, .. } = &trial.whole;
+        (*releases > 0).then(|| notifications.by_release() as f64 / *releases as f64)
+    });
+    let fan_out = fan_out.reduce(f64::max)?;
     let found = Found::if_so(
         exact && fan_out <= 1.0,
         "each release with a waiter behind it wakes that one and nobody else",
         "some releases wake more than one, or none",
     );
-    let sent: u64 = batch.iter().filter(|trial| trial.spec.contenders == largest).map(|trial| to_waiters(trial)).max()?;
+    let sent: u64 =
+        batch.iter().filter(|trial| trial.spec.contenders == largest).map(|trial| to_waiters(trial)).max()?;
     Some(
         found
             .with(format!("batch of {largest}: notifications by {largest} releases"), sent as f64, Of::Amount)
@@ -234,11 +248,11 @@ fn silent_waits(evidence: &Evidence) -> Option<Found> {
             "waiters sent requests beyond those of joining, waking up and releasing",
         )
     })?;
-    Some(
-        found
-            .with("requests sent", sum(|total| total.0), Of::Amount)
-            .with("requests of joining, one wake-up and the release", sum(|total| total.1), Of::Amount),
-    )
+    Some(found.with("requests sent", sum(|total| total.0), Of::Amount).with(
+        "requests of joining, one wake-up and the release",
+        sum(|total| total.1),
+        Of::Amount,
+    ))
 }
 
 fn wakes_all(trials: &Trials<'_>) -> Option<Found> {
@@ -250,17 +264,17 @@ fn wakes_all(trials: &Trials<'_>) -> Option<Found> {
         (true, true) => Found::new(Answer::Confirmed, "each release wakes all who still wait"),
         (true, false) => Found::new(
             Answer::HoldsWhen,
-            format!("at every size measured each release woke all who still waited; the largest was {largest}"),
+            format!(
+                "at every size measured each release woke all who still waited; the largest was {largest}"
+            ),
         ),
         (false, _) => Found::new(Answer::Refuted, "the releases did not wake all who still waited"),
     };
-    Some(
-        found.with(format!("{largest} waiters: notifications by releases"), sent as f64, Of::Amount).with(
-            "N(N-1)/2",
-            expected(largest as u64) as f64,
-            Of::Amount,
-        ),
-    )
+    Some(found.with(format!("{largest} waiters: notifications by releases"), sent as f64, Of::Amount).with(
+        "N(N-1)/2",
+        expected(largest as u64) as f64,
+        Of::Amount,
+    ))
 }
 
 fn enters_early(evidence: &Evidence) -> Option<Found> {
@@ -274,7 +288,9 @@ fn enters_early(evidence: &Evidence) -> Option<Found> {
             "when a waiter leaves the middle of the queue, its successor is notified and enters beside the holder",
         ),
         (0, 0) => Found::new(Answer::NotDecided, "no waiter was seen to leave"),
-        (0, _) => Found::new(Answer::NotDecided, "waiters left, but nobody was seen to enter beside a holder"),
+        (0, _) => {
+            Found::new(Answer::NotDecided, "waiters left, but nobody was seen to enter beside a holder")
+        }
     };
     Some(
         found
@@ -293,7 +309,9 @@ fn class_works(evidence: &Evidence) -> Option<Found> {
     let works = acquired == wanted && limited.sum(|trial| trial.violation_count)? == 0;
     let found = match (works, gave_up) {
         (false, _) => Found::new(Answer::Refuted, "in its own setting not everybody got the lock"),
-        (true, 0) => Found::new(Answer::Confirmed, "everybody got the lock, also where the holds add up to more"),
+        (true, 0) => {
+            Found::new(Answer::Confirmed, "everybody got the lock, also where the holds add up to more")
+        }
         (true, _) => Found::new(
             Answer::HoldsWhen,
             "it works while no wait is longer than the session timeout; where the holds add up to more, waiters give up and \
@@ -324,11 +342,11 @@ fn watches_left(evidence: &Evidence) -> Option<Found> {
     } else {
         Found::new(Answer::NotDecided, "the race between list and exists was never lost in this run")
     };
-    Some(
-        found
-            .with("watches left per 1,000 acquisitions, exists", exists, Of::Amount)
-            .with("the same, getData", data, Of::Amount),
-    )
+    Some(found.with("watches left per 1,000 acquisitions, exists", exists, Of::Amount).with(
+        "the same, getData",
+        data,
+        Of::Amount,
+    ))
 }
 
 fn overtaken(trial: &Trial) -> Option<f64> {
@@ -337,9 +355,9 @@ fn overtaken(trial: &Trial) -> Option<f64> {
 }
 
 fn fairness(evidence: &Evidence) -> Option<Found> {
-    let all = evidence.timed(WAITS);
+    let all = evidence.counted(WAITS);
     let retry = all.of("ephemeral-node").with("wait", "retry");
-    let largest = *retry.sizes().last()?;
+    let largest = *retry.sizes().last().filter(|contenders| **contenders >= A_QUEUE)?;
     let retry = retry.at(largest);
     let queues = Trials(queues(&all.at(largest)));
     let jain = |trials: &Trials<'_>| trials.mean(|trial| trial.derived().fairness);
@@ -347,9 +365,10 @@ fn fairness(evidence: &Evidence) -> Option<Found> {
     let (queue_jain, retry_jain) = (jain(&queues)?, jain(&retry));
     let queue_is_fair = queue_overtaken <= FAIR.0 && queue_jain >= FAIR.1;
     let mut found = match (queue_is_fair, retry_overtaken >= UNORDERED) {
-        (true, true) => {
-            Found::new(Answer::Confirmed, "in the queues nobody is overtaken; of the retries, later ones get in first")
-        }
+        (true, true) => Found::new(
+            Answer::Confirmed,
+            "in the queues nobody is overtaken; of the retries, later ones get in first",
+        ),
         (true, false) => Found::new(Answer::Refuted, "both serve in the order of arrival"),
         (false, _) => Found::new(Answer::Refuted, "the queues are not fair either"),
     };
@@ -367,7 +386,10 @@ fn one_succeeds(evidence: &Evidence) -> Option<Found> {
     let trials = evidence.counted(BATCH).of("ephemeral-node");
     let largest = *trials.sizes().last()?;
     let at = trials.at(largest);
-    let (sent, won) = (at.sum(|trial| trial.whole.requests.get(Create))?, at.sum(|trial| trial.whole.succeeded.get(Create))?);
+    let (sent, won) = (
+        at.sum(|trial| trial.whole.requests.get(Create))?,
+        at.sum(|trial| trial.whole.succeeded.get(Create))?,
+    );
     let found = Found::if_so(
         trials.all(|trial| {
             trial.whole.succeeded.get(Create) == trial.whole.acquired() && trial.violation_count == 0
@@ -375,11 +397,11 @@ fn one_succeeds(evidence: &Evidence) -> Option<Found> {
         "of the creates after each release one succeeds, and all others are refused",
         "creates succeeded that did not get the lock, or got it beside another",
     );
-    Some(
-        found
-            .with(format!("{largest} contenders: creates"), sent as f64, Of::Amount)
-            .with(format!("{largest} contenders: creates that succeeded"), won as f64, Of::Amount),
-    )
+    Some(found.with(format!("{largest} contenders: creates"), sent as f64, Of::Amount).with(
+        format!("{largest} contenders: creates that succeeded"),
+        won as f64,
+        Of::Amount,
+    ))
 }
 
 fn all_try_again(evidence: &Evidence) -> Option<Found> {
@@ -396,7 +418,11 @@ fn all_try_again(evidence: &Evidence) -> Option<Found> {
     );
     Some(
         found
-            .with(format!("{largest} contenders: notifications by releases"), at.sum(to_waiters)? as f64, Of::Amount)
+            .with(
+                format!("{largest} contenders: notifications by releases"),
+                at.sum(to_waiters)? as f64,
+                Of::Amount,
+            )
             .with(
                 format!("{largest} contenders: creates"),
                 at.sum(|trial| trial.whole.requests.get(Create))? as f64,

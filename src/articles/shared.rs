@@ -63,19 +63,30 @@ fn group_size(evidence: &Evidence) -> Option<Found> {
     let (first, improved) = (trials.of("shared-parent-watch"), trials.of("shared-predecessor-watch"));
     let sizes: Vec<usize> = first.sizes().into_iter().filter(|n| improved.sizes().contains(n)).collect();
     let (smallest, largest) = (*sizes.first()?, *sizes.last().filter(|_| sizes.len() > 1)?);
-    let throughput = |trials: &Trials<'_>, n| trials.at(n).mean(|trial: &Trial| trial.derived().throughput_per_s);
+    let throughput =
+        |trials: &Trials<'_>, n| trials.at(n).mean(|trial: &Trial| trial.derived().throughput_per_s);
     let share = |n| Some(throughput(&first, n)? / throughput(&improved, n)?.max(1e-9));
     let (small, large) = (share(smallest)?, share(largest)?);
     let mut found = match (small >= AS_GOOD, large < SUFFERS) {
-        (true, true) => Found::new(Answer::Confirmed, "as fast as the improved one in the small group, slower in the large one"),
+        (true, true) => Found::new(
+            Answer::Confirmed,
+            "as fast as the improved one in the small group, slower in the large one",
+        ),
         (false, _) => Found::new(Answer::Refuted, "it is slower in the small group already"),
-        (true, false) => Found::new(Answer::NotDecided, "its throughput does not fall behind at the sizes measured, only its notifications grow"),
+        (true, false) => Found::new(
+            Answer::NotDecided,
+            "its throughput does not fall behind at the sizes measured, only its notifications grow",
+        ),
     };
     for n in sizes {
         for (name, trials) in [("first", &first), ("improved", &improved)] {
             found = found.with(format!("{n} contenders: {name}"), throughput(trials, n)?, Of::PerS);
             if let Some(each) = trials.at(n).mean(|trial| trial.derived().notifications_per_acquisition) {
-                found = found.with(format!("{n} contenders: {name}, notifications per acquisition"), each, Of::Amount);
+                found = found.with(
+                    format!("{n} contenders: {name}, notifications per acquisition"),
+                    each,
+                    Of::Amount,
+                );
             }
         }
     }
@@ -101,9 +112,9 @@ fn wakes_whom_it_concerns(trials: &Trials<'_>) -> Option<Found> {
     } else {
         Found::new(Answer::Refuted, "most wake-ups by a release are for nothing")
     };
-    Some(
-        found
-            .with("notifications by releases", all as f64, Of::Amount)
-            .with("of them useful", share, Of::Share),
-    )
+    Some(found.with("notifications by releases", all as f64, Of::Amount).with(
+        "of them useful",
+        share,
+        Of::Share,
+    ))
 }

@@ -13,8 +13,8 @@ use super::crew::{self, Crew, Site, timed};
 use crate::clock;
 use crate::measure::{Histogram, new_histogram};
 use crate::record::{
-    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, QueueSeen, Raced, Timing, WatchCell,
-    WatchedBy,
+    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, QueueSeen, Raced, Timing,
+    WatchCell, WatchedBy,
 };
 use crate::zk::{EventKind, Failure, NodeKind, Session, Target, Watch, admin, reactor};
 
@@ -259,7 +259,8 @@ impl On<'_> {
         let session = self.fresh_session().await?;
         // A client that is cut off may wait and connect again; whether the node is there says another session.
         let _ = reactor::timeout(EVENT_WITHIN * 4, session.create(&node, &data, NodeKind::Ephemeral)).await;
-        let is_there = self.first().sync(directory).await.is_ok() && self.first().exists(&node).await?.is_some();
+        let is_there =
+            self.first().sync(directory).await.is_ok() && self.first().exists(&node).await?.is_some();
         session.close(CLOSE_WITHIN).await;
         Ok(is_there)
     }
@@ -286,8 +287,11 @@ impl On<'_> {
             let queue = format!("{directory}/woken-{woken}");
             self.first().create(&queue, &[], NodeKind::Persistent).await?;
             let phase = Arc::new(AtomicU8::new(0));
-            let asking =
-                on_its_own(self.site.single(&self.crew.servers[0].address), own.to_owned(), Arc::clone(&phase));
+            let asking = on_its_own(
+                self.site.single(&self.crew.servers[0].address),
+                own.to_owned(),
+                Arc::clone(&phase),
+            );
             let changing = self.wake(&queue, &herd[..woken]);
             let changes = changing.await?;
             phase.store(1, Ordering::SeqCst);

@@ -25,7 +25,9 @@ pub use saturation::{IN_FLIGHT, SESSIONS};
 use crate::clock;
 use crate::error::Error;
 use crate::measure::{Histogram, new_histogram};
-use crate::record::{Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
+use crate::record::{
+    Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
+};
 use crate::zk::{admin, reactor};
 use alone::Alone;
 use crew::Crew;

@@ -22,7 +22,8 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     }
     let decisions = Decisions::of(decide(&evidence));
     if let Some(file) = &args.keep {
-        let json = serde_json::to_string_pretty(&decisions).map_err(|error| Error::environment(error.to_string()))?;
+        let json = serde_json::to_string_pretty(&decisions)
+            .map_err(|error| Error::environment(error.to_string()))?;
         write(file, &(json + "\n"))?;
     }
     if let Some(file) = &args.page {
@@ -51,7 +52,10 @@ fn directories(given: &Path) -> Result<Vec<PathBuf>, Error> {
         return Ok(vec![given.to_owned()]);
     }
     let entries = fs::read_dir(given).map_err(|error| {
-        Error::usage(format!("{}: {error}; name a run, a calibration, or a directory of such", given.display()))
+        Error::usage(format!(
+            "{}: {error}; name a run, a calibration, or a directory of such",
+            given.display()
+        ))
     })?;
     let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     within.retain(|dir| is_one(dir));

@@ -184,8 +184,7 @@ async fn on(
     };
     let plan = calibrate::Plan::within(args.budget, site.servers.len());
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
-    let behaviour =
-        if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
+    let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))
 }
 

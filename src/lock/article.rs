@@ -48,7 +48,10 @@ pub fn predecessor(node: &QueueNode, names: &[String]) -> Option<String> {
 /// # Errors
 /// Those of the work; a lost connection when the session was disconnected meanwhile. The caller then ends the session,
 /// as the class does, and the node goes with it.
-pub async fn until_disconnected<T>(session: &Session, work: impl Future<Output = Acquired<T>>) -> Acquired<T> {
+pub async fn until_disconnected<T>(
+    session: &Session,
+    work: impl Future<Output = Acquired<T>>,
+) -> Acquired<T> {
     let mut states = session.states();
     states.state();
     let disconnected = async {

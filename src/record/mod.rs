@@ -18,8 +18,8 @@ mod trial;
 
 pub use arrived::Arrived;
 pub use behaviour::{
-    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced, WatchCell,
-    WatchedBy,
+    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced,
+    WatchCell, WatchedBy,
 };
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,

@@ -65,7 +65,8 @@ pub(super) fn legend(view: &View) -> String {
         }
     };
     let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
-    let total = if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
+    let total =
+        if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
     format!(
         "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
         floor(view)

@@ -201,7 +201,8 @@ async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_ma
 
 #[tokio::test]
 async fn the_articles_classes_send_what_the_recipes_send_when_nothing_goes_wrong() {
-    let class = |name, interval| format!("{{ name = \"{name}\", class = \"article\", {interval} = \"100ms\" }}");
+    let class =
+        |name, interval| format!("{{ name = \"{name}\", class = \"article\", {interval} = \"100ms\" }}");
     let classes = [
         class("polling", "poll_interval"),
         class("parent-watch", "flag_interval"),
