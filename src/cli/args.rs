@@ -14,6 +14,7 @@ use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
+use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use crate::measure::Figure;
 use crate::units::parse_duration;
@@ -306,9 +307,6 @@ pub struct FaultsArgs {
     pub json: bool,
 }
 
-/// The largest seed of `torture`: it is the scenario's seed, too.
-pub const SEEDS: u64 = i64::MAX as u64;
-
 /// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
@@ -580,22 +578,6 @@ impl Command {
             Self::Report(_) | Self::Schema(_) | Self::Completions(_) | Self::Man => false,
         }
     }
-}
-
-/// A name that is good for a directory and for a znode.
-pub(super) fn run_id(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
-        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
-    }
-    Ok(text.to_owned())
-}
-
-/// How long may be measured.
-pub(super) fn budget(text: &str) -> Result<Duration, String> {
-    let budget = parse_duration(text)?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
-    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Options that several commands have.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::compare::Limits;
 use crate::error::Error;
 use crate::measure::Figure;
+use crate::units::parse_duration;
 use crate::zk::{Access, Secret, TlsFiles};
 
 /// What `compare` and `ab` compare, and how strictly.
@@ -116,6 +118,25 @@ fn alpha(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
     let alpha: f64 = text.parse().map_err(|_| wrong())?;
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
+}
+
+/// The largest seed of `torture`: it is the scenario's seed, too.
+pub const SEEDS: u64 = i64::MAX as u64;
+
+/// A name that is good for a directory and for a znode.
+pub fn run_id(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
+        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// How long may be measured.
+pub fn budget(text: &str) -> Result<Duration, String> {
+    let budget = parse_duration(text)?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
+    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }
 }
 
 #[cfg(test)]

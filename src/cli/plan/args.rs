@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::args::{SEEDS, budget};
-use crate::cli::shared_args::{AccessArgs, InstallArgs, PlaceArgs};
+use crate::cli::shared_args::{AccessArgs, InstallArgs, PlaceArgs, SEEDS, budget};
 use crate::units::parse_duration;
 
 /// `plan`.

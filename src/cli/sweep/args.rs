@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::args::run_id;
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{AccessArgs, InstallArgs};
+use crate::cli::shared_args::{AccessArgs, InstallArgs, run_id};
 use crate::sweep::{Objective, Over};
 use crate::units::parse_duration;
 

@@ -365,7 +365,7 @@ impl Session {
             .map_err(|error| Error::environment(format!("cannot write {}: {error}", scenario.display())))?;
         let name = format!("{}-{number:03}", self.name);
         let said = self.directory.join("logs").join(format!("{number:03}.txt"));
-        let seed = self.file.seed.wrapping_add(u64::from(number)) % super::args::SEEDS;
+        let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
         let ended = child::run(self.command(&scenario, &name, seed)?, &said, stop).await?;
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
