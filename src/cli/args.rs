@@ -17,7 +17,6 @@ pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use crate::measure::Figure;
-use crate::units::parse_duration;
 
 /// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
 #[derive(Debug, Parser)]

@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cli::args::SEEDS;
+    use crate::cli::shared_args::SEEDS;
     use crate::fault;
     use crate::scenario::parse;
 
