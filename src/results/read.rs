@@ -14,7 +14,7 @@ use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
 use super::{digest, hlog, layout};
 use crate::error::Error;
-use crate::record::Trial;
+use crate::record::{Run, Trial};
 use crate::units::{counted, shown};
 
 /// Reads a run directory, histograms included.
@@ -34,7 +34,7 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
     let path = dir.join(layout::RUN);
     if path.is_file() {
         let bytes = read_bytes(&path)?;
-        let run: RunFile = of_this_version(&path, &bytes)?;
+        let run: RunFile = of_this_version::<_, Run>(&path, &bytes)?;
         return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
     }
     let dir_shown = dir.display();
@@ -107,7 +107,7 @@ fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
 
 fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     let json = layout::trial_json(dir, index);
-    let mut file: TrialFile<'static> = of_this_version(&json, &read_bytes(&json)?)?;
+    let mut file: TrialFile<'static> = of_this_version::<_, Trial>(&json, &read_bytes(&json)?)?;
     let path = layout::trial_hlog(dir, index);
     let log = read_bytes(&path)?;
     let trial = file.trial.to_mut();
@@ -129,8 +129,14 @@ struct Versioned {
     tool_commit: Option<String>,
 }
 
-fn of_this_version<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+/// Reads a file of this version, most of whose fields are those of a record. In the file they stand among its own, and there
+/// an error does not know of which field it is: the record, read by itself, does.
+fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<T, Error> {
     of_version(SCHEMA_VERSION, path, bytes)
+        .map_err(|error| of_version::<Recorded>(SCHEMA_VERSION, path, bytes).err().unwrap_or(error))
 }
 
 /// Reads a file of that version of its layout.

@@ -182,9 +182,7 @@ fn of_a_plain_directory_of_runs_the_complete_ones_of_the_scenario_are_there_the_
         passed_over.len() == 1 && passed_over[0].to_string().contains("damaged/run.json"),
         "{passed_over:?}"
     );
-    // With one baseline in it, it is a store
-    add(dir.path(), &runs[0], "abc").unwrap();
-    assert!(results::is_store_of_baselines(dir.path()));
+    assert!(results::is_store_of_baselines(&store(dir.path())));
 }
 
 #[test]

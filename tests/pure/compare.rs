@@ -368,18 +368,19 @@ fn the_waits_of_both_sides_are_drawn_by_percentile_in_a_panel_for_each_cell() {
         assert!(text.contains(told), "{told}");
     }
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
-    // A cell of one side only has one line, and one without a sample no panel.
-    let other = |contenders: usize, count: usize| {
-        let mut trials: Vec<Trial> = (0..count).map(|at| trial(at, NOISE[at])).collect();
-        trials.iter_mut().for_each(|trial| trial.spec.contenders = contenders);
-        side("other", &trials)
+    // A cell that only the base has is drawn, too, with one line; one without a sample is not.
+    let seven = |at: usize| {
+        let mut trial = trial(at, NOISE[at]);
+        trial.spec.contenders = 7;
+        trial
     };
-    let (alone, nobody) = (other(3, 4), other(7, 4));
-    let apart = compared(&alone, &nobody);
-    report::chart::draw_percentiles(&alone, &nobody, &apart, &svg).unwrap();
-    let mut silent = nobody.clone();
+    let both: Vec<Trial> = (0..4).flat_map(|at| [trial(at, NOISE[at]), seven(at)]).collect();
+    let more = side("base", &both);
+    report::chart::draw_percentiles(&more, &new, &compared(&more, &new), &svg).unwrap();
+    assert!(fs::read_to_string(&svg).unwrap().contains("7 contenders, closed load"));
+    let mut silent = base.clone();
     silent.runs[0].stored.trials.iter_mut().for_each(|trial| trial.histograms.clear());
-    let nothing = report::chart::draw_percentiles(&silent, &silent, &apart, &svg).unwrap_err();
+    let nothing = report::chart::draw_percentiles(&silent, &silent, &found, &svg).unwrap_err();
     assert!(nothing.to_string().contains("no sound trial of either side measured a wait"), "{nothing}");
 }
 

@@ -28,6 +28,7 @@ use crate::ab::{
 use crate::clock::micros;
 use crate::compare::Limits;
 use crate::error::{Error, Exit};
+use crate::record::Trial;
 use crate::report::{self, Style};
 use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
@@ -322,6 +323,20 @@ struct Done {
     stored: StoredRun,
 }
 
+impl Done {
+    /// Whether its locks held, as far as sound trials tell. What the machine spoiled is for another block to show; but what
+    /// was violated was violated in any trial.
+    fn judged(&self) -> Verdict {
+        let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
+        let all_ran = trials.len() == self.stored.run.planned_trials;
+        let told = |trial: &Trial| trial.unsound().is_some() || trial.judged.verdict == Verdict::Held;
+        match verdict {
+            Verdict::Unknown(_) if all_ran && trials.iter().all(told) => Verdict::Held,
+            other => other.clone(),
+        }
+    }
+}
+
 impl Session {
     /// Runs blocks until there are enough.
     async fn run(&mut self, stop: &CancellationToken) -> End {
@@ -367,7 +382,7 @@ impl Session {
             let side = usize::from(one.record.turn == Turn::B);
             let at = |why| format!("{}: {why}", one.record.directory);
             let so_far = std::mem::replace(&mut self.judged[side], Verdict::Held);
-            self.judged[side] = so_far.and(one.record.verdict.clone().with_reasons(at));
+            self.judged[side] = so_far.and(one.judged().with_reasons(at));
         }
         let runs = done.into_iter().map(|one| one.record).collect();
         self.blocks.push(BlockRecord { number: block.number, seed: block.seed, runs });

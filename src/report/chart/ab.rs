@@ -68,7 +68,10 @@ pub(super) fn blocks(file: &AbFile) -> Result<Picture, String> {
     }
     let key =
         |(at, name): (usize, &&str)| Key { look: Look::of(at), label: (*name).to_owned(), end: (1.0, 1.0) };
-    let mut caption = vec![format!("Dashed: no change, and the margin of {} %.", number(100.0 * margin))];
+    let mut caption = vec![format!(
+        "Dashed: no change, and the margin of {} %. A block that gave no ratio has no marker.",
+        number(100.0 * margin)
+    )];
     caption.extend(told(file));
     let panels = Panels {
         title: "Ratios block by block".to_owned(),

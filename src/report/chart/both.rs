@@ -4,13 +4,15 @@ use super::axis::Axis;
 use super::look::{Look, Mark};
 use super::panels::{Panel, Panels};
 use super::percentile::{curve, markers};
-use super::picture::Picture;
+use super::picture::{MEDIUM, Picture, shorten};
 use super::plot::{Key, Series};
 use crate::compare::{CellKey, Comparison, Side};
 use crate::measure::{Measure, Survival};
 
 /// What the sides are called.
 const SIDES: [&str; 2] = ["base", "new"];
+/// Two keys beside each other have room for labels that wide.
+const KEY: f64 = 380.0;
 
 /// Draws it, the cells with the worst verdicts first; says why when neither side has a sample.
 pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Picture, String> {
@@ -26,10 +28,12 @@ pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Pic
     if panels.is_empty() {
         return Err("no sound trial of either side measured a wait".to_owned());
     }
-    let look = |at: usize| Look::of(at);
     let paths = [&compared.base.path, &compared.new.path];
-    let key =
-        |at: usize| Key { look: look(at), label: format!("{}: {}", SIDES[at], paths[at]), end: (1.0, 1.0) };
+    let key = |at: usize| Key {
+        look: Look::of(at),
+        label: shorten(&format!("{}: {}", SIDES[at], paths[at]), MEDIUM, KEY),
+        end: (1.0, 1.0),
+    };
     let mut caption = vec![
         "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a side are \
          pooled; each line ends at the largest of its samples, or where only waits are left that were not served."

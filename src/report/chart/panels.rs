@@ -8,7 +8,7 @@ use super::sheet::{ABOVE_PLOT, BELOW_PLOT, MARGIN, Sheet, WIDTH, draw_axes};
 
 /// How many one sheet shows at most.
 pub(super) const AT_MOST: usize = 12;
-const KEYS: f64 = 30.0;
+const KEYS: f64 = 42.0;
 const HEADING: f64 = 36.0;
 const INNER: f64 = 190.0;
 const BETWEEN: f64 = 26.0;

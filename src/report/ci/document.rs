@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use crate::compare::{Comparison, Regression, Row};
+use crate::compare::{Compared, Comparison, Method, Regression, Row};
 use crate::gate::Outcome;
 use crate::measure::Measure;
 use crate::report::View;
@@ -336,18 +336,26 @@ fn of_whole(stored: &StoredRun) -> Check {
 /// What a figure of a cell came to against that of the base.
 fn of_row(row: &Row) -> Check {
     let word = row.compared.verdict.word();
-    let sentence = match &row.compared.why {
-        Some(why) => format!("{word}: {why}"),
-        None => word.to_owned(),
+    let said: Vec<String> = ratio(&row.compared).into_iter().chain(row.compared.why.clone()).collect();
+    let sentence = match said.as_slice() {
+        [] => word.to_owned(),
+        said => format!("{word}: {}", said.join("; ")),
     };
-    let ratio = row.compared.ratio.map(|ratio| format!("{} times the base's", number(ratio.ratio)));
     Check {
         kind: CheckKind::Comparison,
         name: clean(&format!("{}: {}", row.cell.name(), row.figure)),
         verdict: of_regression(row.compared.regression, &sentence),
-        seen: std::iter::once(clean(&sentence)).chain(ratio).collect(),
+        seen: vec![clean(&sentence)],
         took: Duration::ZERO,
     }
+}
+
+/// The ratio, in words; `None` where counts are equal.
+fn ratio(compared: &Compared) -> Option<String> {
+    let exact = compared.method == Some(Method::Exact);
+    let ratio = compared.ratio.map(|ratio| ratio.ratio).filter(|ratio| ratio.is_finite())?;
+    let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
+    (!is_equal).then(|| format!("{} times the base's", number(ratio)))
 }
 
 fn of_regression(regression: Regression, sentence: &str) -> Verdict {
