@@ -44,7 +44,8 @@ pub enum Edge {
     },
 }
 
-/// Where the lock breaks down: the queue grows, trials don't come to their end, or throughput falls to less than half.
+/// Where the lock breaks down: the queue grows, trials don't come to their end, or throughput falls to less than half as
+/// contenders or arrivals become more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collapse {
@@ -92,7 +93,7 @@ pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Fin
         Finding {
             objective: ask.objective.as_ref().map(|_| edge(&series)),
             knee: knee(&ask.figure.curve(&series), seed),
-            collapse: collapse(&series),
+            collapse: collapse(ask.over.variable, &series),
             usl: law.then(|| usl(&throughput(&series), seed)),
             series,
         }
@@ -150,7 +151,7 @@ fn edge(series: &Series) -> Edge {
 /// To which share of its best throughput must have fallen for that to be a collapse.
 const COLLAPSED: f64 = 0.5;
 
-fn collapse(series: &Series) -> Collapse {
+fn collapse(variable: Variable, series: &Series) -> Collapse {
     let held = |below: f64| {
         let sound = series.points.iter().filter(|point| point.state == State::Sound && point.at.x < below);
         sound.map(|point| point.at.x).next_back()
@@ -168,7 +169,9 @@ fn collapse(series: &Series) -> Collapse {
     let mut best = 0.0;
     for (x, found) in &sound {
         best = found.low.unwrap_or(0.0).max(best);
-        if found.high.is_some_and(|high| high < COLLAPSED * best) {
+        // A longer hold or round trip lowers it by itself.
+        let is_crowd = matches!(variable, Variable::Contenders | Variable::Rate);
+        if is_crowd && found.high.is_some_and(|high| high < COLLAPSED * best) {
             let why = "throughput is less than half of its best".to_owned();
             return Collapse::Between { held: held(*x), broke: *x, why };
         }

@@ -160,7 +160,9 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     if let Some(x) = ask.grid.iter().copied().filter(within).find(|x| series.at(*x).is_none()) {
         return vec![wish(x, Why::Cover)];
     }
-    let few = series.points.iter().filter(|point| point.repetitions < AT_LEAST);
+    let counts_once =
+        |point: &Point| point.sound > 0 && point.sound < AT_LEAST && point.repetitions < AT_MOST;
+    let few = series.points.iter().filter(|point| point.repetitions < AT_LEAST || counts_once(point));
     let few: Vec<Wish> = few.map(|point| wish(point.at.x, Why::Repeat)).collect();
     if !few.is_empty() {
         return few;

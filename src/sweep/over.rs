@@ -251,7 +251,7 @@ impl FromStr for Over {
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |value: &f64| self.variable.show(*value).replace(' ', "");
+        let show = |value: &f64| self.variable.show(*value).replace(' ', "").replace('µ', "u");
         write!(f, "{}=", self.variable.name())?;
         match &self.values {
             Values::Range { from, to } => write!(f, "{}..{}", show(from), show(to)),

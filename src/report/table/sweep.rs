@@ -4,7 +4,7 @@ use super::terminal::fitted;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
-    SweepFile, Variable,
+    SweepFile, Values, Variable,
 };
 use crate::units::{counted, format_micros, number, shown};
 
@@ -93,7 +93,11 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             }
         });
     }
-    said.push(match &finding.knee {
+    let few =
+        matches!(file.over.first().map(|over| &over.values), Some(Values::List(some)) if some.len() < 5);
+    // Nobody looks for a bend in a few values that were listed.
+    let has_knee = !few || matches!(finding.knee, Knee::Found(_));
+    said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(
             "Knee: {} bends at {} {name} (95 %: {} to {}); its slope goes from {} to {}.",
             figure(file).name(),
@@ -107,7 +111,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
         Knee::NotFound { up_to: Some(up_to), why } => {
             format!("Knee: not found up to {}: {why}.", show(*up_to))
         }
-    });
+    }));
     said.push(match &finding.collapse {
         Collapse::Between { held: Some(held), broke, why } => {
             format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
