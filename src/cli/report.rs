@@ -16,7 +16,8 @@ use crate::results::{self, StoredRun, layout};
 /// # Errors
 /// A usage error when a directory is no run; an error of the environment when the page cannot be written.
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    let runs: Vec<(String, StoredRun, View)> = args.runs.iter().map(|run| read(run)).collect::<Result<_, _>>()?;
+    let runs: Vec<(String, StoredRun, View)> =
+        args.runs.iter().map(|run| read(run)).collect::<Result<_, _>>()?;
     let sources: Vec<Source<'_>> =
         runs.iter().map(|(name, stored, view)| Source { name, stored, view }).collect();
     let output = match (&args.output, args.runs.as_slice()) {
@@ -50,7 +51,10 @@ pub fn write(sources: &[Source<'_>], path: &Path) -> Result<(), Error> {
     let documents: Vec<_> = sources.iter().map(document).collect();
     let page = html::page(&documents, side_by_side(sources).as_ref());
     let cannot = |error: std::io::Error| {
-        Error::environment(format!("cannot write {}: {error}; choose another file with --output", path.display()))
+        Error::environment(format!(
+            "cannot write {}: {error}; choose another file with --output",
+            path.display()
+        ))
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::support::program::{Bench, stderr};
@@ -67,7 +69,9 @@ addEventListener("load", () => {
 
 /// The program of the browser; `None` where there is none.
 fn browser() -> Option<&'static str> {
-    let works = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+    let works = |name: &&&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
     ["chromium", "chromium-browser", "google-chrome"].iter().find(works).copied()
 }
 
@@ -79,7 +83,13 @@ fn example(name: &str) -> PathBuf {
 fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
     let mut command = Command::new(program);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]);
     command.args(["--enable-logging=stderr", "--v=0", &profile]).args(arguments).output().unwrap()
 }
 
@@ -105,21 +115,8 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
     let dom = String::from_utf8_lossy(&output.stdout);
     let probe = dom.split("<pre id=\"probe\">").nth(1).and_then(|rest| rest.split('<').next());
     let probe = probe.unwrap_or_else(|| panic!("the probe did not run: {said}"));
-    let bytes = base64_of(probe);
+    let bytes = BASE64_STANDARD.decode(probe).unwrap();
     serde_json::from_slice(&bytes).unwrap()
-}
-
-fn base64_of(text: &str) -> Vec<u8> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits: Vec<u32> = text
-        .bytes()
-        .filter_map(|letter| u32::try_from(LETTERS.iter().position(|one| *one == letter)?).ok())
-        .collect();
-    let bytes = |four: &[u32]| {
-        let value = four.iter().fold(0, |value, digit| value << 6 | digit) << (6 * (4 - four.len()));
-        value.to_be_bytes()[1..four.len()].to_vec()
-    };
-    digits.chunks(4).flat_map(bytes).collect()
 }
 
 #[test]
@@ -129,12 +126,8 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
     for name in ["example", "example-faults"] {
         // Given the page of a run that is stored
         let page = bench.path(&format!("{name}.html"));
-        let made = bench.output(&[
-            "report",
-            example(name).to_str().unwrap(),
-            "--output",
-            page.to_str().unwrap(),
-        ]);
+        let made =
+            bench.output(&["report", example(name).to_str().unwrap(), "--output", page.to_str().unwrap()]);
         assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
         for (width, dark) in [(1280, false), (390, true), (1920, true)] {
             // When a person opens it
@@ -147,13 +140,20 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
             assert!(charts.len() >= 5, "{name}: {}", charts.len());
             for chart in charts {
                 let size = |of: &str| chart[of].as_f64().unwrap();
-                assert!(size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0, "{name}: {chart}");
+                assert!(
+                    size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0,
+                    "{name}: {chart}"
+                );
                 assert_eq!(chart["broken"], false, "{name}: {chart}");
                 // And the arrow keys read values
-                assert!(chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "), "{name}: {chart}");
+                assert!(
+                    chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "),
+                    "{name}: {chart}"
+                );
                 // And a chart with two axes shows one at a time
                 assert!(
-                    chart["axes"].is_null() || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
+                    chart["axes"].is_null()
+                        || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
                     "{name}: {chart}"
                 );
             }

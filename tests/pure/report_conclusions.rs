@@ -110,14 +110,20 @@ fn cases() -> Vec<Case> {
         Case {
             name: "a clear winner",
             locks: three(8),
-            must: &["With 3 contenders a is the fastest: 401", "times the throughput of b", "of c", "Use a with 3 contenders", "It costs 4 requests"],
+            must: &[
+                "With 3 contenders a is the fastest: 401",
+                "times the throughput of b",
+                "of c",
+                "Use a with 3 contenders",
+                "It costs 4 requests",
+            ],
             must_not: &["b is the fastest", "not shown", "No recommendation", "must not be used"],
         },
         Case {
             name: "a tie",
             locks: vec![lock("a", around(400.0, 10)), lock("b", around(401.0, 10))],
             must: &["equally fast, to within 5 %", "a", "b"],
-            must_not: &["is the fastest", "times the throughput"],
+            must_not: &["a is the fastest", "b is the fastest", "times the throughput"],
         },
         Case {
             name: "a tie of which one is lighter",
@@ -134,20 +140,24 @@ fn cases() -> Vec<Case> {
                 lock("a", [300.0, 520.0, 350.0, 450.0, 380.0, 420.0, 310.0, 500.0]),
                 lock("b", [510.0, 310.0, 440.0, 360.0, 430.0, 370.0, 490.0, 320.0]),
             ],
-            must: &["it is not shown which of", "no more than noise may"],
-            must_not: &["is the fastest", "times the throughput", "equally fast"],
+            must: &["none of", "is shown to be the fastest", "no more than noise may"],
+            must_not: &["a is the fastest", "b is the fastest", "times the throughput", "equally fast"],
         },
         Case {
             name: "a single repetition",
             locks: three(1),
             must: &["a single repetition does not tell", "No recommendation"],
-            must_not: &["is the fastest", "is the lightest", "came out ahead", "Use a"],
+            must_not: &["a is the", "b is the", "came out ahead", "Use a"],
         },
         Case {
             name: "three repetitions, far apart",
             locks: three(3),
-            must: &["a came out ahead of b and c in each of 3 repetitions", "too few to call it the fastest", "No recommendation"],
-            must_not: &["is the fastest", "Use a"],
+            must: &[
+                "a came out ahead of b and c in each of 3 repetitions",
+                "too few to call it the fastest",
+                "No recommendation",
+            ],
+            must_not: &["a is the fastest", "Use a"],
         },
         Case {
             name: "an invalid winner",
@@ -166,15 +176,16 @@ fn cases() -> Vec<Case> {
                 lock("b", around(200.0, 8)),
                 lock("c", around(100.0, 8)),
             ],
-            must: &["a must not be used: it did not keep others out in 8 of 8 trials", "b is the fastest", "Use b"],
+            must: &[
+                "a must not be used: it did not keep others out in 8 of 8 trials",
+                "b is the fastest",
+                "Use b",
+            ],
             must_not: &["a is the fastest", "Use a"],
         },
         Case {
             name: "a winner of which nobody knows whether it excludes",
-            locks: vec![
-                Lock { what: unknown, ..lock("a", around(900.0, 8)) },
-                lock("b", around(200.0, 8)),
-            ],
+            locks: vec![Lock { what: unknown, ..lock("a", around(900.0, 8)) }, lock("b", around(200.0, 8))],
             must: &["Whether a kept others out is not known", "No recommendation"],
             must_not: &["Use a", "Use b", "must not be used"],
         },
@@ -194,7 +205,7 @@ fn cases() -> Vec<Case> {
                 Lock { what: overloaded, ..lock("b", around(200.0, 8)) },
             ],
             must: &["a and b could not keep up with the arrivals"],
-            must_not: &["is the fastest", "Use "],
+            must_not: &["the fastest", "Use "],
         },
         Case {
             name: "one strategy",

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use zklockbench::measure::{Histogram, Measure, new_histogram};
 use zklockbench::record::Trial;
+use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
-use zklockbench::report::View;
 use zklockbench::results::{self, StoredRun};
 
 use crate::support::records;
@@ -64,7 +64,12 @@ fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
 #[test]
 fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
     let page = page(&[example("example-faults")]);
-    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src=") && !page.contains("@import"));
+    assert!(
+        !page.contains("http://")
+            && !page.contains("https://")
+            && !page.contains("src=")
+            && !page.contains("@import")
+    );
     let charts = page.matches("role=\"img\"").count();
     assert!(charts >= 5, "{charts}");
     assert_eq!(page.matches("<desc ").count(), charts);
@@ -74,7 +79,12 @@ fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
 #[test]
 fn hostile_names_are_shown_and_never_run() {
     // Given names that would run, end an attribute or a script, or turn round what follows
-    let hostile = ["<script>alert(1)</script>", "\"' onload=\"alert(2)", "</title></script><img src=x>", "a\u{202e}b\u{2066}"];
+    let hostile = [
+        "<script>alert(1)</script>",
+        "\"' onload=\"alert(2)",
+        "</title></script><img src=x>",
+        "a\u{202e}b\u{2066}",
+    ];
     let mut stored = run(&hostile, |_, trial| trial.errors.clear());
     stored.run.run.scenario = "</style><script>alert(3)</script>".into();
     stored.run.run.scenario_text = "name = \"</code></pre><script>alert(4)</script>\"".into();
@@ -114,7 +124,8 @@ fn a_million_samples_a_strategy_are_a_small_page_that_is_soon_there() {
 fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour: &str| {
         let digits = colour.trim_start_matches('#');
-        let full: String = if digits.len() == 3 { digits.chars().flat_map(|c| [c, c]).collect() } else { digits.into() };
+        let full: String =
+            if digits.len() == 3 { digits.chars().flat_map(|c| [c, c]).collect() } else { digits.into() };
         let part = |at: usize| {
             let value = f64::from(u8::from_str_radix(&full[at..at + 2], 16).unwrap()) / 255.0;
             if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
@@ -137,13 +148,16 @@ fn text_and_lines_stand_out_from_what_is_behind_them_by_light_and_in_the_dark() 
         let mut pairs = vec![("rule", "paper", 3.0)];
         for behind in ["paper", "card"] {
             pairs.extend([("ink", behind, 4.5), ("faint", behind, 4.5), ("link", behind, 4.5)]);
-            pairs.extend(["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "bad"].map(|line| (line, behind, 3.0)));
+            pairs.extend(
+                ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "bad"].map(|line| (line, behind, 3.0)),
+            );
         }
         pairs.extend([("good", "good-bg", 4.5), ("doubtful", "doubtful-bg", 4.5), ("bad", "bad-bg", 4.5)]);
         pairs.extend(["t0", "t1", "t2", "t3", "t4", "stuck"].map(|tile| ("tile-ink", tile, 4.5)));
         pairs.push(("violated-ink", "violated", 4.5));
         pairs.extend(
-            ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"].map(|part| ("ink", part, 4.5)),
+            ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"]
+                .map(|part| ("ink", part, 4.5)),
         );
         for (front, behind, least) in pairs {
             let found = contrast(&colour(front), &colour(behind));

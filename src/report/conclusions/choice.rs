@@ -5,7 +5,7 @@ use super::standing::Standing;
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Verdict as Compared;
 use crate::measure::Measure;
-use crate::report::document::{Value, listed};
+use crate::report::document::value::{Value, listed};
 use crate::report::view::{Cell, Repetition, verdict};
 use crate::units::{contenders, number};
 use crate::verdict::Verdict;
@@ -50,9 +50,12 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
     let (certainty, what) = match (chosen.as_slice(), fastest.len()) {
-        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: nothing that was measured is as fast")),
+        ([one], 1) => {
+            (Certainty::Shown, format!("Use {one} with {at}: nothing that was measured is as fast"))
+        }
         ([one], _) => {
-            let reason = "nothing that was measured is shown to be faster, and of those as fast it is the lightest";
+            let reason =
+                "nothing that was measured is shown to be faster, and of those as fast it is the lightest";
             (Certainty::Shown, format!("Use {one} with {at}: {reason}"))
         }
         _ => (
@@ -107,7 +110,10 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
         ));
     }
     if let Some(wait) = cell.percentile(Measure::Wait, 0.99) {
-        said.push(format!("waits of {} at the 99th percentile", Value::Duration(wait.us).at_least(wait.at_least).shown()));
+        said.push(format!(
+            "waits of {} at the 99th percentile",
+            Value::Duration(wait.us).at_least(wait.at_least).shown()
+        ));
     }
     if said.is_empty() {
         return String::new();
@@ -116,7 +122,11 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
         let (_, against) = load.others().find(|(entry, _)| entry.label == label)?;
         let share = against.ratio?.ratio;
         (against.verdict == Compared::Improved).then(|| {
-            format!(" {} is slower and gets by with {} of these requests and notifications.", load.best().label, Value::Share(share).shown())
+            format!(
+                " {} is slower and gets by with {} of these requests and notifications.",
+                load.best().label,
+                Value::Share(share).shown()
+            )
         })
     });
     format!(" It costs {}.{}", listed(&said), lighter.unwrap_or_default())

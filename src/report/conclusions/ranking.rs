@@ -5,7 +5,7 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Limits;
 use crate::measure::Measure;
 use crate::report::View;
-use crate::report::document::{Value, listed};
+use crate::report::document::value::{Value, listed};
 use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
@@ -57,8 +57,9 @@ impl<'a> Field<'a> {
     pub fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell> {
         let view = self.view;
         let is_broken = move |strategy| view.cells_of(strategy).any(Cell::is_violated);
-        let is_ranked =
-            move |cell: &&Cell| cell.is_sound() && acquired(cell) && !cell.is_unstable() && !is_broken(cell.strategy);
+        let is_ranked = move |cell: &&Cell| {
+            cell.is_sound() && acquired(cell) && !cell.is_unstable() && !is_broken(cell.strategy)
+        };
         view.cells_at(contenders).filter(is_ranked)
     }
 
@@ -78,7 +79,8 @@ impl<'a> Field<'a> {
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [Aspect::Speed, Aspect::Load, Aspect::Fairness];
         let counts = self.view.contender_counts();
-        let questions = aspects.iter().flat_map(|aspect| counts.iter().map(|count| self.question(*aspect, *count)));
+        let questions =
+            aspects.iter().flat_map(|aspect| counts.iter().map(|count| self.question(*aspect, *count)));
         answers(questions.filter(|question| question.entries.len() > 1).collect(), limits)
     }
 
@@ -133,7 +135,10 @@ fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
     let errors = Figure::Count(Count::Errors).of(trial).is_ok_and(|errors| errors.value > 0.0);
-    trial.spec.load.name() == "batch" && !errors && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
+    trial.spec.load.name() == "batch"
+        && !errors
+        && lines.peek().is_some()
+        && lines.all(|line| line.expected.is_some())
 }
 
 /// The words of a respect.
@@ -148,13 +153,19 @@ struct Words {
 
 impl Standing {
     fn words(&self) -> Words {
-        let words = |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
+        let words =
+            |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
         match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast"),
-            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
-            (Aspect::Load, _) => {
-                words(Topic::Lightest, Evidence::Requests, "the lightest on the ensemble", "light on the ensemble")
+            (Aspect::Speed, Better::Higher) => {
+                words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast")
             }
+            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
+            (Aspect::Load, _) => words(
+                Topic::Lightest,
+                Evidence::Requests,
+                "the lightest on the ensemble",
+                "light on the ensemble",
+            ),
             (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
         }
     }
@@ -204,7 +215,8 @@ impl Standing {
             [one] => vec![one],
             [first, .., last] => vec![first, last],
         };
-        let said: Vec<String> = ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
+        let said: Vec<String> =
+            ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
         if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
     }
 
@@ -220,7 +232,8 @@ impl Standing {
         };
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
-            let beaten = self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
+            let beaten =
+                self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
             let beaten = self.compared_with(beaten);
             let margin = format!("{} %", number(100.0 * limits.margin));
             let names = names(&leaders);
@@ -239,8 +252,8 @@ impl Standing {
                 }
                 _ => {
                     let said = format!(
-                        "With {at} it is not shown which of {} is {}: over {repeated} they differ by no more than noise \
-                         may; {} has {value}{beaten}.",
+                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise may; \
+                         {} has {value}{beaten}.",
                         listed(&names),
                         words.superlative,
                         best.label
@@ -258,7 +271,8 @@ impl Standing {
         } else {
             let level = self.others().filter(|(_, against)| !against.ahead).map(|(entry, _)| entry);
             let leaders: Vec<&Entry> = std::iter::once(best).chain(level).collect();
-            let behind: Vec<(&Entry, &Against)> = self.others().filter(|(_, against)| against.ahead).collect();
+            let behind: Vec<(&Entry, &Against)> =
+                self.others().filter(|(_, against)| against.ahead).collect();
             if behind.is_empty() {
                 let said = format!(
                     "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \

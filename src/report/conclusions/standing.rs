@@ -96,10 +96,7 @@ pub(super) fn answers(questions: Vec<Question>, limits: Limits) -> Vec<Standing>
         for first in 0..question.entries.len() {
             for second in first + 1..question.entries.len() {
                 let (best, other) = (&question.entries[first], &question.entries[second]);
-                let exact = best.determined
-                    && other.determined
-                    && best.is_constant()
-                    && other.is_constant();
+                let exact = best.determined && other.determined && best.is_constant() && other.is_constant();
                 let known = exact.then(|| exactly(&other.of(), &best.of(), question.better));
                 tests.push(test(best, other, question.better, limits, family));
                 pairs.push(Pair { first, second, known });

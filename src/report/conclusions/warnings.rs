@@ -2,7 +2,7 @@
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
-use crate::report::document::listed;
+use crate::report::document::value::listed;
 use crate::report::view::{Cell, Repetition, verdict};
 use crate::results::StoredRun;
 use crate::results::record::RunEnding;
@@ -26,7 +26,8 @@ fn must_not_be_used(view: &View, strategy: usize) -> Option<Conclusion> {
         let of = view.cells_of(strategy).map(|cell| cell.repetitions.len()).sum::<usize>();
         why.map(|why| format!("in {} of {} ({why})", trials.len(), counted(of, "trial", "trials")))
     };
-    let excluded = broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
+    let excluded =
+        broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
     let sentence = match (excluded, broken(|one| one.judged.progress.as_ref())) {
         (Some(why), _) => format!("{label} must not be used: it did not keep others out {why}."),
         (None, Some(why)) => format!(
@@ -69,7 +70,8 @@ fn named(view: &View, is: impl Fn(&Cell) -> bool) -> Vec<String> {
 
 fn nothing_acquired(view: &View) -> Option<Conclusion> {
     if view.cells.iter().all(|cell| cell.sum(|one| one.acquired) == 0) {
-        let sentence = "No lock was acquired in any trial, so nothing can be said of any strategy.".to_owned();
+        let sentence =
+            "No lock was acquired in any trial, so nothing can be said of any strategy.".to_owned();
         return Some(limit(Certainty::Unknown, Vec::new(), sentence, Evidence::Table));
     }
     let idle = named(view, |cell| cell.sum(|one| one.acquired) == 0);

@@ -210,6 +210,9 @@ mod tests {
 
     #[test]
     fn names_are_listed_as_in_a_sentence() {
-        assert_eq!([listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])], ["a", "a and b", "a, b and c"]);
+        assert_eq!(
+            [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
+            ["a", "a and b", "a, b and c"]
+        );
     }
 }

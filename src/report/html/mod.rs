@@ -55,16 +55,19 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
 /// How the strategy at that place looks: one of eight colours and one of ten dash patterns, so that no two of the first
 /// forty look the same.
 fn look(strategy: usize) -> String {
-    const DASHES: [&str; 10] = [
-        "none", "10 4", "3 3", "12 4 3 4", "6 3", "16 5", "12 3 3 3 3 3", "2 5", "5 6", "18 3 6 3",
-    ];
+    const DASHES: [&str; 10] =
+        ["none", "10 4", "3 3", "12 4 3 4", "6 3", "16 5", "12 3 3 3 3 3", "2 5", "5 6", "18 3 6 3"];
     let (colour, dash) = (strategy % 8, DASHES[strategy % DASHES.len()]);
     format!(".k{strategy}{{--c:var(--c{colour});--dash:{dash}}}")
 }
 
 /// Somebody's text: without characters that turn round the order of others. Lines stay lines.
 fn text(words: &str) -> String {
-    words.split('\n').map(|line| line.chars().map(harmless).collect::<String>()).collect::<Vec<_>>().join("\n")
+    words
+        .split('\n')
+        .map(|line| line.chars().map(harmless).collect::<String>())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn run(document: &Document, id: &str) -> Markup {

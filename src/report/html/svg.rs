@@ -11,7 +11,7 @@ use crate::units::{format_micros, number};
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 66.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 30.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;
 /// Points that lie within that many pixels of a line are not drawn.
@@ -105,12 +105,20 @@ impl Spread {
             };
             let ticks = match axis.ticks.as_slice() {
                 [] => steps(low, high).into_iter().map(|at| tick(axis, at)).collect(),
-                given => given.iter().filter(|tick| tick.at >= low * 0.999 && tick.at <= high * 1.001).cloned().collect(),
+                given => given
+                    .iter()
+                    .filter(|tick| tick.at >= low * 0.999 && tick.at <= high * 1.001)
+                    .cloned()
+                    .collect(),
             };
             return Self { is_log, low, high, from, to, ticks };
         }
         let step = nice(most / 5.0);
-        let high = if axis.ticks.is_empty() && axis.unit != Unit::Seconds { (most / step).ceil() * step } else { most };
+        let high = if axis.ticks.is_empty() && axis.unit != Unit::Seconds {
+            (most / step).ceil() * step
+        } else {
+            most
+        };
         let low = if axis.ticks.is_empty() { 0.0 } else { (least - (most - least) * 0.05).max(0.0) };
         let count = (high / step + 1e-9).floor() as u32;
         let ticks = match axis.ticks.as_slice() {
@@ -141,7 +149,11 @@ fn tick(axis: &Axis, at: f64) -> Tick {
 /// The step of 1, 2 or 5 times a power of ten that is no smaller.
 fn nice(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * decade).find(|step| *step >= least * 0.999).unwrap_or(decade)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|times| times * decade)
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(decade)
 }
 
 fn all_steps() -> Vec<f64> {
@@ -224,7 +236,8 @@ fn bands(lines: &Lines, x: &Spread, strategies: &[String]) -> Markup {
 
 /// The vertical axis and the lines.
 fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
-    let heights = lines.series.iter().flat_map(|series| series.line.iter().chain(&series.dots)).map(|point| point.1);
+    let heights =
+        lines.series.iter().flat_map(|series| series.line.iter().chain(&series.dots)).map(|point| point.1);
     let heights: Vec<f64> = heights.chain(lines.guides.iter().map(|guide| guide.at)).collect();
     let y = Spread::over(&lines.y, is_log, &heights, HEIGHT - BOTTOM, TOP);
     html! {
@@ -246,7 +259,8 @@ fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
 }
 
 fn drawn(series: &Series, x: &Spread, y: &Spread) -> Markup {
-    let place = |points: &[(f64, f64)]| points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect::<Vec<_>>();
+    let place =
+        |points: &[(f64, f64)]| points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect::<Vec<_>>();
     let line = simplified(&place(&series.line), TOLERANCE);
     let class = format!(
         "s k{}{}{}",
@@ -311,7 +325,8 @@ fn values(lines: &Lines, x: &Spread) -> String {
             json!({ "k": series.strategy, "v": places.iter().map(at).collect::<Vec<_>>() })
         })
         .collect();
-    let places: Vec<_> = places.iter().map(|at| json!([(x.at(*at) * 10.0).round() / 10.0, named(*at)])).collect();
+    let places: Vec<_> =
+        places.iter().map(|at| json!([(x.at(*at) * 10.0).round() / 10.0, named(*at)])).collect();
     let what = json!({ "width": WIDTH, "name": lines.x.title, "x": places, "s": series });
     what.to_string().replace('<', "\\u003c")
 }

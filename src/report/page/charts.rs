@@ -2,7 +2,9 @@
 
 use super::Source;
 use crate::measure::{Histogram, Measure, RequestKind, Survival, pooled};
-use crate::report::document::{Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit, listed};
+use crate::report::document::{
+    Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit, listed,
+};
 use crate::report::view::{Cell, Fault, Repetition};
 use crate::results::record::Trial;
 use crate::units::{capitalised, contenders, format_micros, number};
@@ -49,12 +51,19 @@ fn named(measure: Measure) -> (&'static str, &'static str) {
         Measure::Handoff => {
             ("Handoffs", "From one holder's release call to the next holder's return from acquire.")
         }
-        Measure::ReadWait => ("Waits of readers", "From when an acquire to read should have started to its return."),
-        Measure::WriteWait => ("Waits of writers", "From when an acquire to write should have started to its return."),
+        Measure::ReadWait => {
+            ("Waits of readers", "From when an acquire to read should have started to its return.")
+        }
+        Measure::WriteWait => {
+            ("Waits of writers", "From when an acquire to write should have started to its return.")
+        }
         Measure::Notification => {
             ("Notifications", "From a release call to the arrival of each notification that it caused.")
         }
-        _ => ("Waits", "From when the acquire should have started to its return; waits that were not served count as at least so long."),
+        _ => (
+            "Waits",
+            "From when the acquire should have started to its return; waits that were not served count as at least so long.",
+        ),
     }
 }
 
@@ -63,7 +72,8 @@ pub(super) fn by_percentile(source: &Source<'_>, measure: Measure) -> Result<Cha
     let (name, what) = named(measure);
     let view = source.view;
     let has = |cell: &Cell| source.has(cell, measure) && !(measure.is_of_the_queue() && cell.is_unstable());
-    let count = view.best_common_count(has).ok_or_else(|| format!("no trial measured {}", name.to_lowercase()))?;
+    let count =
+        view.best_common_count(has).ok_or_else(|| format!("no trial measured {}", name.to_lowercase()))?;
     let cells = || view.cells_at(count).filter(|cell| has(cell));
     let all: Vec<(Series, Survival)> = cells()
         .filter_map(|cell| {
@@ -85,7 +95,10 @@ pub(super) fn by_percentile(source: &Source<'_>, measure: Measure) -> Result<Cha
         })
         .collect();
     let floor = view.floor.as_ref().and_then(|floor| floor.handoff).filter(|_| measure == Measure::Handoff);
-    let guides = floor.map(|floor| Guide { at: floor.p50_us as f64, label: format!("floor: {}", format_micros(floor.p50_us)) });
+    let guides = floor.map(|floor| Guide {
+        at: floor.p50_us as f64,
+        label: format!("floor: {}", format_micros(floor.p50_us)),
+    });
     let floor_said = if guides.is_some() { " Dashed: the floor, a handoff without any lock." } else { "" };
     let title = format!("{name} by percentile, {}", contenders(count));
     Ok(Chart {
@@ -193,16 +206,27 @@ fn over_contenders(
             label: view.label(cell).to_owned(),
             parts: vec![Part { of: 0, amount: median(cell) }],
         };
-        let bars = Bars { title: axis.to_owned(), parts: vec![axis.to_owned()], rows: cells.iter().map(row).collect() };
+        let bars = Bars {
+            title: axis.to_owned(),
+            parts: vec![axis.to_owned()],
+            rows: cells.iter().map(row).collect(),
+        };
         let title = format!("{title}, {}", contenders(*count));
-        return Ok(Chart { id: id.to_owned(), title, said, caption: caption.to_owned(), kind: Kind::Bars(bars) });
+        return Ok(Chart {
+            id: id.to_owned(),
+            title,
+            said,
+            caption: caption.to_owned(),
+            kind: Kind::Bars(bars),
+        });
     }
     let one = |strategy: usize| {
         let own: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.strategy == strategy).collect();
         let line: Vec<(f64, f64)> = own.iter().map(|cell| (cell.contenders as f64, median(cell))).collect();
-        let dots = own.iter().filter(|cell| cell.counting().count() > 1).flat_map(|cell| {
-            cell.counting().filter_map(|one| Some((cell.contenders as f64, figure(one)?)))
-        });
+        let dots = own
+            .iter()
+            .filter(|cell| cell.counting().count() > 1)
+            .flat_map(|cell| cell.counting().filter_map(|one| Some((cell.contenders as f64, figure(one)?))));
         let dots = dots.collect();
         (!line.is_empty()).then(|| Series { marked: line.clone(), line, dots, ..series(own, strategy) })
     };
@@ -217,12 +241,20 @@ fn over_contenders(
         guides: Vec::new(),
     };
     let caption = format!("{caption} Lines: medians; dots: each repetition.");
-    Ok(Chart { id: id.to_owned(), title: format!("{title} over contenders"), said, caption, kind: Kind::Lines(lines) })
+    Ok(Chart {
+        id: id.to_owned(),
+        title: format!("{title} over contenders"),
+        said,
+        caption,
+        kind: Kind::Lines(lines),
+    })
 }
 
 pub(super) fn throughput(source: &Source<'_>) -> Result<Chart, String> {
     let what = ("throughput-by-contenders", "Throughput", "acquisitions a second");
-    over_contenders(source, what, "Locks acquired a second, by all contenders together.", |one| one.throughput)
+    over_contenders(source, what, "Locks acquired a second, by all contenders together.", |one| {
+        one.throughput
+    })
 }
 
 pub(super) fn fan_out(source: &Source<'_>) -> Result<Chart, String> {
@@ -241,7 +273,8 @@ pub(super) fn kinds(source: &Source<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell| !cell.requests().is_empty();
     let count = view.best_common_count(has).ok_or("no trial acquired a lock whose requests were all seen")?;
     let cells: Vec<&Cell> = view.cells_at(count).filter(|cell| has(cell)).collect();
-    let used = |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
+    let used =
+        |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
     let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(used).collect();
     let row = |cell: &&Cell| Row {
         strategy: cell.strategy,
@@ -249,15 +282,20 @@ pub(super) fn kinds(source: &Source<'_>) -> Result<Chart, String> {
         parts: cell
             .requests()
             .into_iter()
-            .filter_map(|(kind, amount)| Some(Part { of: kinds.iter().position(|one| *one == kind)?, amount }))
+            .filter_map(|(kind, amount)| {
+                Some(Part { of: kinds.iter().position(|one| *one == kind)?, amount })
+            })
             .collect(),
     };
     let rows: Vec<Row> = cells.iter().map(row).collect();
     let said: Vec<String> = rows
         .iter()
         .map(|row| {
-            let parts: Vec<String> =
-                row.parts.iter().map(|part| format!("{} {}", number(part.amount), said_kind(kinds[part.of]))).collect();
+            let parts: Vec<String> = row
+                .parts
+                .iter()
+                .map(|part| format!("{} {}", number(part.amount), said_kind(kinds[part.of])))
+                .collect();
             format!("{}: {}", row.label, listed(&parts))
         })
         .collect();
@@ -286,8 +324,12 @@ pub(super) fn over_time(source: &Source<'_>) -> Result<Chart, String> {
     for cell in &cells {
         let Some(course) = cell.over_time() else { continue };
         let width = course.bin_us as f64 / 1e6;
-        let line: Vec<(f64, f64)> =
-            course.per_second.iter().zip(0_u32..).map(|(rate, bin)| ((f64::from(bin) + 0.5) * width, *rate)).collect();
+        let line: Vec<(f64, f64)> = course
+            .per_second
+            .iter()
+            .zip(0_u32..)
+            .map(|(rate, bin)| ((f64::from(bin) + 0.5) * width, *rate))
+            .collect();
         let every = (line.len() / 10).max(1);
         let marked = line.iter().skip(cell.strategy % every).step_by(every).copied().collect();
         widths.push(width);
@@ -371,8 +413,11 @@ pub(super) fn fairness(source: &Source<'_>) -> Result<Chart, String> {
             }
         }
         let middle = |all: &Vec<f64>| crate::stats::median(all);
-        let line: Vec<(f64, f64)> =
-            shares.iter().zip(1_u32..).filter_map(|(all, rank)| Some((f64::from(rank), middle(all)?))).collect();
+        let line: Vec<(f64, f64)> = shares
+            .iter()
+            .zip(1_u32..)
+            .filter_map(|(all, rank)| Some((f64::from(rank), middle(all)?)))
+            .collect();
         let every = (line.len() / 8).max(1);
         let marked = line.iter().step_by(every).chain(line.last()).copied().collect();
         (!line.is_empty()).then(|| Series { line, marked, ..series([cell], cell.strategy) })

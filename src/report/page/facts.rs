@@ -51,23 +51,27 @@ pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
         );
     }
     if ensemble.starts_cold {
-        limits.push("The servers were not warmed up: the first trials are slower than the later ones.".to_owned());
+        limits.push(
+            "The servers were not warmed up: the first trials are slower than the later ones.".to_owned(),
+        );
     }
     let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
     if busiest > 0.0 {
-        limits.push(format!(
-            "The generator used up to {} of one core.",
-            Value::Share(busiest).shown()
-        ));
+        limits.push(format!("The generator used up to {} of one core.", Value::Share(busiest).shown()));
     }
     let disk = source.stored.trials.iter().filter_map(Trial::busiest_disk).reduce(f64::max);
     limits.extend(disk.map(|share| {
-        format!("The busiest server waited for its log to be on disk for up to {} of a trial.", Value::Share(share).shown())
+        format!(
+            "The busiest server waited for its log to be on disk for up to {} of a trial.",
+            Value::Share(share).shown()
+        )
     }));
     let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
-    limits.extend(idle.map(|idle| {
-        format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
-    }));
+    limits.extend(
+        idle.map(|idle| {
+            format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
+        }),
+    );
     let mut blocks = vec![Block::Facts(facts)];
     if !limits.is_empty() {
         blocks.push(Block::Notes(limits));
@@ -88,7 +92,9 @@ pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     };
     let used: Vec<Outcome> = Outcome::ALL
         .into_iter()
-        .filter(|outcome| *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0))
+        .filter(|outcome| {
+            *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0)
+        })
         .collect();
     let mut columns = vec![words("strategy"), numbers("contenders", 0)];
     columns.extend(used.iter().map(|outcome| numbers(name(*outcome), 1)));
@@ -134,7 +140,9 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
                 .collect();
             all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<i64>() as f64)
         };
-        let each = |key: &str| Value::or_missing(sum(key).filter(|_| acquired > 0), |sum| Value::Amount(sum / acquired as f64));
+        let each = |key: &str| {
+            Value::or_missing(sum(key).filter(|_| acquired > 0), |sum| Value::Amount(sum / acquired as f64))
+        };
         let sync = sum("zk_sum_fsynctime").zip(sum("zk_cnt_fsynctime")).filter(|(_, count)| *count > 0.0);
         vec![
             view.label(cell).into(),
@@ -183,8 +191,13 @@ pub(super) fn floor(view: &View) -> Vec<Block> {
     .collect();
     let mut blocks = Vec::new();
     if !rows.is_empty() {
-        let columns =
-            vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+        let columns = vec![
+            words("floor"),
+            numbers("p50", 0),
+            numbers("p90", 0),
+            numbers("p99", 0),
+            numbers("samples", 1),
+        ];
         let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
         blocks.push(table("What the ensemble itself takes", columns, 1, rows, legend));
     }
@@ -258,15 +271,16 @@ pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     };
     let command = format!("zklockbench run {}.toml{seed}{overrides}", run.scenario);
     let mut blocks = vec![
-        Block::Code {
-            caption: "Save the scenario below, and run:".to_owned(),
-            text: command,
-        },
+        Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
             ("Seed".to_owned(), Value::from(run.seed.to_string())),
             (
                 "Overrides".to_owned(),
-                Value::from(if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") }),
+                Value::from(if run.overrides.is_empty() {
+                    "none".to_owned()
+                } else {
+                    run.overrides.join(" ")
+                }),
             ),
             ("Directory".to_owned(), Value::from(source.name)),
         ]),
@@ -280,7 +294,9 @@ pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
     let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
     let load = match load {
         "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
-        "open" => "In an open load arrivals come when they come, whether the ones before were served or not; a wait counts from when the arrival was due.",
+        "open" => {
+            "In an open load arrivals come when they come, whether the ones before were served or not; a wait counts from when the arrival was due."
+        }
         _ => "In a closed load each contender acquires, holds, releases and thinks, again and again.",
     };
     [

@@ -56,10 +56,13 @@ fn tile(under: &UnderFault<'_>, (shortest, longest): (f64, f64)) -> Tile {
     let wrong = under.trials.map(wrong).unwrap_or_default();
     let time = under.faults.map(|faults| match faults.recovery {
         None => ("not proved".to_owned(), Shade::None),
-        Some(recovery) if recovery.median_us.is_infinite() => (recovery_word(recovery.median_us), Shade::Stuck),
+        Some(recovery) if recovery.median_us.is_infinite() => {
+            (recovery_word(recovery.median_us), Shade::Stuck)
+        }
         Some(recovery) => {
             let us = recovery.median_us.max(SHORTEST_US);
-            let along = if longest > shortest { (us / shortest).ln() / (longest / shortest).ln() } else { 0.0 };
+            let along =
+                if longest > shortest { (us / shortest).ln() / (longest / shortest).ln() } else { 0.0 };
             (recovery_word(recovery.median_us), Shade::Time(along.clamp(0.0, 1.0)))
         }
     });
@@ -68,12 +71,16 @@ fn tile(under: &UnderFault<'_>, (shortest, longest): (f64, f64)) -> Tile {
     let worst = wrong.first().map(|(_, shade)| *shade);
     let plain = time.as_ref().map_or(Shade::None, |(_, shade)| *shade);
     let said = time.map(|(text, _)| text).into_iter().chain(judged);
-    Tile { said: said.chain(wrong.into_iter().map(|(text, _)| text)).collect(), shade: worst.unwrap_or(plain) }
+    Tile {
+        said: said.chain(wrong.into_iter().map(|(text, _)| text)).collect(),
+        shade: worst.unwrap_or(plain),
+    }
 }
 
 /// What went wrong, worst first.
 fn wrong(trials: TrialFigures) -> Vec<(String, Shade)> {
-    let violated = (trials.violations > 0).then(|| (format!("{} violated", trials.violations), Shade::Violated));
+    let violated =
+        (trials.violations > 0).then(|| (format!("{} violated", trials.violations), Shade::Violated));
     let too_early = trials.order.map_or(0, |order| order.too_early);
     let early = (too_early > 0).then(|| (format!("{too_early} too early"), Shade::Violated));
     let stuck = (trials.stuck > 0).then(|| (format!("{} stuck", trials.stuck), Shade::Stuck));

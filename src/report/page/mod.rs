@@ -59,7 +59,8 @@ pub fn document(source: &Source<'_>) -> Document {
 pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     let (first, others) = sources.split_first()?;
     let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {
-        let name = |row: &Vec<Value>| std::iter::once(source.name.into()).chain(row.iter().cloned()).collect();
+        let name =
+            |row: &Vec<Value>| std::iter::once(source.name.into()).chain(row.iter().cloned()).collect();
         table.rows.iter().map(name).collect()
     };
     // With all columns, so that they are the same in each.
@@ -96,7 +97,11 @@ fn table(view: &View) -> Section {
         blocks.push(Block::Text("No trial ran, so there is nothing to show.".to_owned()));
         return section("table", "Figures", blocks);
     }
-    let block = |caption: &str, table: Table, legend: String| Block::Table { caption: caption.to_owned(), table, legend };
+    let block = |caption: &str, table: Table, legend: String| Block::Table {
+        caption: caption.to_owned(),
+        table,
+        legend,
+    };
     blocks.push(block("Each strategy with each number of contenders", Table::of(view), legend(view)));
     let open = Table::open(view);
     if !open.rows.is_empty() {
@@ -112,7 +117,12 @@ fn waits(source: &Source<'_>) -> Section {
     ];
     // Nobody misses a chart of what the load does not have.
     let others = [Measure::ReadWait, Measure::WriteWait, Measure::Notification];
-    blocks.extend(others.into_iter().filter_map(|measure| charts::by_percentile(source, measure).ok()).map(Block::Chart));
+    blocks.extend(
+        others
+            .into_iter()
+            .filter_map(|measure| charts::by_percentile(source, measure).ok())
+            .map(Block::Chart),
+    );
     section("waits", "Waits, handoffs and notifications", blocks)
 }
 
@@ -150,7 +160,8 @@ fn notes(view: &View) -> Vec<Block> {
     let accounting = Table::accounting(view);
     if !accounting.rows.is_empty() {
         blocks.push(Block::Table {
-            caption: "What the client counted, what the cost model expects, and what the servers counted".to_owned(),
+            caption: "What the client counted, what the cost model expects, and what the servers counted"
+                .to_owned(),
             table: accounting,
             legend: "Sums over all repetitions; agree: in each of them.".to_owned(),
         });

@@ -42,7 +42,6 @@ pub fn conclusions_markdown(conclusions: &[Conclusion]) -> String {
     if conclusions.is_empty() {
         return String::new();
     }
-    let lines: Vec<String> =
-        conclusions.iter().map(|one| format!("- {}", escaped(&one.sentence))).collect();
+    let lines: Vec<String> = conclusions.iter().map(|one| format!("- {}", escaped(&one.sentence))).collect();
     format!("\n#### Conclusions\n\n{}\n", lines.join("\n"))
 }

@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
-use crate::report::document::Value;
 use crate::gate::shown;
 use crate::report::Trend;
+use crate::report::document::Value;
 use crate::units::{counted, shown as harmless};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
