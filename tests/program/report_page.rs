@@ -129,7 +129,7 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
         let made =
             bench.output(&["report", example(name).to_str().unwrap(), "--output", page.to_str().unwrap()]);
         assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-        for (width, dark) in [(1280, false), (390, true), (1920, true)] {
+        for (width, dark) in [(1280, false), (500, true), (1920, true)] {
             // When a person opens it
             let found = probed(&bench, program, &page, width, dark);
             // Then nothing is wrong with it
