@@ -562,6 +562,7 @@ impl Command {
             Self::Faults(args) => args.json,
             Self::Check(args) => args.json,
             Self::Export(args) => args.json,
+            Self::Report(args) => args.json,
             Self::Compare(args) => args.json,
             Self::Articles(args) => args.json,
             Self::Ab(args) => args.json,

@@ -123,7 +123,7 @@ fn cases() -> Vec<Case> {
             name: "a tie",
             locks: vec![lock("a", around(400.0, 10)), lock("b", around(401.0, 10))],
             must: &["equally fast, to within 5 %", "a", "b"],
-            must_not: &["is the fastest", "times the throughput"],
+            must_not: &["a is the fastest", "b is the fastest", "times the throughput"],
         },
         Case {
             name: "a tie of which one is lighter",
@@ -140,14 +140,14 @@ fn cases() -> Vec<Case> {
                 lock("a", [300.0, 520.0, 350.0, 450.0, 380.0, 420.0, 310.0, 500.0]),
                 lock("b", [510.0, 310.0, 440.0, 360.0, 430.0, 370.0, 490.0, 320.0]),
             ],
-            must: &["it is not shown which of", "no more than noise may"],
-            must_not: &["is the fastest", "times the throughput", "equally fast"],
+            must: &["none of", "is shown to be the fastest", "no more than noise may"],
+            must_not: &["a is the fastest", "b is the fastest", "times the throughput", "equally fast"],
         },
         Case {
             name: "a single repetition",
             locks: three(1),
             must: &["a single repetition does not tell", "No recommendation"],
-            must_not: &["is the fastest", "is the lightest", "came out ahead", "Use a"],
+            must_not: &["a is the", "b is the", "came out ahead", "Use a"],
         },
         Case {
             name: "three repetitions, far apart",
@@ -157,7 +157,7 @@ fn cases() -> Vec<Case> {
                 "too few to call it the fastest",
                 "No recommendation",
             ],
-            must_not: &["is the fastest", "Use a"],
+            must_not: &["a is the fastest", "Use a"],
         },
         Case {
             name: "an invalid winner",
@@ -205,7 +205,7 @@ fn cases() -> Vec<Case> {
                 Lock { what: overloaded, ..lock("b", around(200.0, 8)) },
             ],
             must: &["a and b could not keep up with the arrivals"],
-            must_not: &["is the fastest", "Use "],
+            must_not: &["the fastest", "Use "],
         },
         Case {
             name: "one strategy",

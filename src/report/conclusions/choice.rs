@@ -5,7 +5,7 @@ use super::standing::Standing;
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Verdict as Compared;
 use crate::measure::Measure;
-use crate::report::document::{Value, listed};
+use crate::report::document::value::{Value, listed};
 use crate::report::view::{Cell, Repetition, verdict};
 use crate::units::{contenders, number};
 use crate::verdict::Verdict;
@@ -103,10 +103,15 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
     if let (Some(requests), Some(notifications)) =
         (cell.median(Repetition::requests_total), cell.median(|one| one.notifications))
     {
+        let one_or_more = |amount: f64, one: &str| {
+            let shown = number(amount);
+            let ending = if shown == "1" { "" } else { "s" };
+            format!("{shown} {one}{ending}")
+        };
         said.push(format!(
-            "{} requests and {} notifications per acquisition",
-            number(requests),
-            number(notifications)
+            "{} and {} per acquisition",
+            one_or_more(requests, "request"),
+            one_or_more(notifications, "notification")
         ));
     }
     if let Some(wait) = cell.percentile(Measure::Wait, 0.99) {

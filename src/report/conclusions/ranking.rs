@@ -5,7 +5,7 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Limits;
 use crate::measure::Measure;
 use crate::report::View;
-use crate::report::document::{Value, listed};
+use crate::report::document::value::{Value, listed};
 use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
@@ -252,8 +252,8 @@ impl Standing {
                 }
                 _ => {
                     let said = format!(
-                        "With {at} it is not shown which of {} is {}: over {repeated} they differ by no more than noise \
-                         may; {} has {value}{beaten}.",
+                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise may; \
+                         {} has {value}{beaten}.",
                         listed(&names),
                         words.superlative,
                         best.label

@@ -2,7 +2,7 @@
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
-use crate::report::document::listed;
+use crate::report::document::value::listed;
 use crate::report::view::{Cell, Repetition, verdict};
 use crate::results::StoredRun;
 use crate::results::record::RunEnding;

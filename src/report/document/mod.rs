@@ -5,7 +5,7 @@
 mod chart;
 mod curve;
 mod table;
-mod value;
+pub mod value;
 
 pub use chart::{Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
 pub use curve::simplified;

@@ -11,7 +11,7 @@ use crate::units::{format_micros, number};
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 66.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 30.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;
 /// Points that lie within that many pixels of a line are not drawn.

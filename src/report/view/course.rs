@@ -68,15 +68,15 @@ impl Cell {
     #[must_use]
     pub fn over_time(&self) -> Option<Course> {
         let all: Vec<&Bins> = self.counting().filter_map(Repetition::bins).collect();
-        let finest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;
+        let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;
         let (lasted, acquired) = all.iter().fold((0, 0), |(lasted, acquired), bins| {
             (lasted + bins.lasted_us(), acquired + bins.acquired.iter().sum::<u64>())
         });
         let longest = all.iter().map(|bins| bins.lasted_us()).max()?;
         let by_count = if acquired == 0 { 0.0 } else { lasted as f64 / acquired as f64 * PER_BIN };
         let wanted = by_count.max((longest / BINS_AT_MOST) as f64);
-        let times = STEPS.into_iter().find(|times| (times * finest) as f64 >= wanted)?;
-        let bin_us = times * finest;
+        let times = STEPS.into_iter().find(|times| (times * coarsest) as f64 >= wanted)?;
+        let bin_us = times * coarsest;
         let merged: Vec<Bins> = all.iter().map(|bins| bins.merged(bin_us / bins.bin_us.max(1))).collect();
         let most = merged.iter().map(|bins| bins.acquired.len()).max()?;
         let at = |bin: usize| {
