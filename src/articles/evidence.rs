@@ -48,6 +48,38 @@ impl Evidence {
         self.all(scenario).keep(|trial| trial.unsound().is_none())
     }
 
+    /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
+    #[must_use]
+    pub fn measured_on(&self) -> Vec<String> {
+        let mut places: Vec<(String, Vec<f64>)> = Vec::new();
+        for run in &self.runs {
+            let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
+            let version = ensemble.servers.first().map_or("unknown", |server| server.version.as_str());
+            let place = format!(
+                "Measured with {} processors ({}), {}; {} servers of ZooKeeper {version}, {}; data: {}.",
+                host.cores,
+                host.cpu,
+                host.os,
+                ensemble.servers.len(),
+                if ensemble.shares_host { "on the generator's host" } else { "on other hosts" },
+                ensemble.placement,
+            );
+            let idle = run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share);
+            match places.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, shares)) => shares.extend(idle),
+                None => places.push((place, idle.collect())),
+            }
+        }
+        let told = places.into_iter().map(|(place, mut shares)| {
+            shares.sort_by(f64::total_cmp);
+            let idle = shares.get(shares.len() / 2).map_or_else(String::new, |share| {
+                format!(" In the median trial the host was idle for {:.0} % of its time.", 100.0 * share)
+            });
+            place + &idle
+        });
+        told.collect()
+    }
+
     /// The newest calibration for which ZooKeeper's own behaviour was tried.
     #[must_use]
     pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {

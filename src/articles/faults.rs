@@ -278,8 +278,8 @@ fn reliability(evidence: &Evidence) -> Option<Found> {
     } else {
         Found::new(
             Answer::Refuted,
-            "the classes give up alike, because each takes any broken connection for its end; with predecessor watch a \
-             predecessor that has just gone is one reason more",
+            "the order is another: each of the classes gives up when its connection breaks, although its session lives on, so they \
+             lose about as many acquires; the recipes behind them lose next to none",
         )
     };
     let found = STRATEGIES.into_iter().zip(&classes).fold(found, |found, (strategy, fate)| {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Evidence;
 use super::claim::{Answer, Article, Decision};
 
 /// The version of [`Decisions`] that this program writes and reads.
@@ -12,15 +13,20 @@ pub const DECISIONS_VERSION: u32 = 1;
 pub struct Decisions {
     /// The version of this layout: 1.
     pub schema_version: u32,
+    /// Where and how it was measured, run by run where runs differ.
+    pub measured_on: Vec<String>,
+    /// What whoever measured has to say of it.
+    pub note: Option<String>,
     /// Each claim.
     pub claims: Vec<Decision>,
 }
 
 impl Decisions {
-    /// These.
+    /// All claims, as that evidence decides them.
     #[must_use]
-    pub fn of(claims: Vec<Decision>) -> Self {
-        Self { schema_version: DECISIONS_VERSION, claims }
+    pub fn by(evidence: &Evidence, note: Option<String>) -> Self {
+        let claims = super::decide(evidence);
+        Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
     /// How many have each answer.
@@ -49,6 +55,9 @@ pub fn page(decisions: &Decisions) -> String {
     );
     for article in Article::ALL {
         text += &format!("- **{article:?}**: {}\n", article.about());
+    }
+    for line in decisions.measured_on.iter().chain(&decisions.note) {
+        text += &format!("\n{line}\n");
     }
     text += &format!("\n**{} claims: {}.**\n\n", decisions.claims.len(), decisions.summary());
     text += "| # | article | claim | |\n|---:|---|---|---|\n";

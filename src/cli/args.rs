@@ -262,6 +262,9 @@ pub struct ArticlesArgs {
     /// Directories of runs and calibrations, or directories of such; `scripts/articles` makes all that is needed
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
+    /// Say this on the page and beside the decisions, such as what else the machine did
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
     /// Keep the decisions in this file
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::articles::{Decisions, Evidence, Named, decide, page, text};
+use crate::articles::{Decisions, Evidence, Named, page, text};
 use crate::error::{Error, Exit};
 use crate::results::{self, layout};
 
@@ -20,7 +20,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
             add(&mut evidence, &dir)?;
         }
     }
-    let decisions = Decisions::of(decide(&evidence));
+    let decisions = Decisions::by(&evidence, args.note.clone());
     if let Some(file) = &args.keep {
         let json = serde_json::to_string_pretty(&decisions)
             .map_err(|error| Error::environment(error.to_string()))?;

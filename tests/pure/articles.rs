@@ -587,10 +587,18 @@ fn of_two_runs_of_a_scenario_the_newer_one_counts() {
 
 #[test]
 fn the_text_names_each_claim_its_answer_and_its_runs() {
-    let text = text(&Decisions::of(decide(&race_and_queue([10, 900], [10, 100]))));
+    let text = text(&Decisions::by(&race_and_queue([10, 900], [10, 100]), None));
     assert!(text.contains(" 1  confirmed    With one ephemeral node and n clients"), "{text}");
     assert!(text.contains("from articles-waits-run"));
     assert!(text.ends_with("40 claims: 1 confirmed, 0 refuted, 0 holds when, 39 not decided\n"), "{text}");
+}
+
+#[test]
+fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
+    let note = "With a debug build.";
+    let page = page(&Decisions::by(&race_and_queue([10, 900], [10, 100]), Some(note.into())));
+    assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
+    assert!(page.contains("| [1](#claim-1) | A1 | With one ephemeral node"), "{page}");
 }
 
 /// The page that is kept says what the decisions that are kept say.
