@@ -578,7 +578,7 @@ impl Command {
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(args) }) => args.json,
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(args) }) => args.json,
             Self::Clean(args) => args.json,
-            Self::Report(_) | Self::Schema(_) | Self::Completions(_) | Self::Man => false,
+            Self::Schema(_) | Self::Completions(_) | Self::Man => false,
         }
     }
 }
