@@ -4,19 +4,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
 
 use super::outputs::Outputs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
+use super::scenario_source::SHIPPED;
 use crate::compare::Limits;
 use crate::error::Error;
 use crate::measure::Figure;
 use crate::units::parse_duration;
 use crate::zk::{Access, Secret, TlsFiles};
+use crate::{fault, lock};
 
-/// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
+/// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]
 #[command(name = "zklockbench", version, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
@@ -30,31 +32,33 @@ pub struct Cli {
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
-    /// Check a scenario file; show its plan and how long it will take
+    /// Check a scenario; show its trials and how long they will take
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
     Strategies(StrategiesArgs),
-    /// List what can go wrong on purpose, or describe one fault
+    /// List the faults that a scenario can inject, or describe one
     Faults(FaultsArgs),
-    /// Judge a recorded history, or a run's trials again
+    /// List the built-in scenarios, which `run` takes by name, or print the file of one
+    Scenarios(ScenariosArgs),
+    /// Judge a recorded history, or judge a run again
     Check(CheckArgs),
-    /// Write what CI reads (JUnit, a summary for GitHub, figures for trackers) of a run that is over
+    /// Export a finished run for CI: JUnit, a GitHub summary, figures for trackers
     Export(ExportArgs),
-    /// Keep runs by commit to compare with, and draw a figure over them
+    /// Keep runs as baselines, by commit, and plot a figure over them
     Baseline(BaselineArgs),
-    /// Run two sides of a scenario in alternating blocks and say whether one is better, on a machine that is never quiet
+    /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
-    /// Say whether a run is slower than another, and how sure that is
+    /// Say whether one run is slower than another, and how sure that is
     Compare(CompareArgs),
-    /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
+    /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
-    /// Run random locks under random load and random faults, all drawn by a seed
+    /// Run random locks under random load and random faults, all from one seed
     Torture(TortureArgs),
-    /// Print the JSON Schema of scenario files, for editors; or of the files of a run or a calibration
+    /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema(SchemaArgs),
-    /// Keep a local ensemble between runs
+    /// Keep a local ensemble running between runs
     Ensemble(EnsembleArgs),
-    /// List or remove what killed runs left on an ensemble
+    /// List or remove what killed runs left behind on an ensemble
     Clean(CleanArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
@@ -65,39 +69,40 @@ pub enum Command {
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up: the first trial begins sooner, but fresh servers answer it slowly
+    /// Skip the warm-up of the servers: trials start sooner, but the first ones are slow
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Write down what each contender did, in trials/NNN.history.jsonl, for `check`
+    /// Record what each contender did in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the run's directory is made
+    /// Where to put the run's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
+    /// Name of the run, used for its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Compare with this run, or with those of the newest commit of this store of baselines
+    /// Compare with this run, or with the newest commit's runs in this baseline store
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Do not measure the ensemble's floor before the first trial
+    /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
     /// Draw no charts
@@ -106,13 +111,13 @@ pub struct RunArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
-    /// Serve OpenMetrics of the run under way at this address, e.g. 127.0.0.1:9100; a port alone is one of this host only
+    /// Serve OpenMetrics during the run, e.g. at 127.0.0.1:9100; a port alone means localhost
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
     /// What CI reads.
@@ -142,9 +147,9 @@ pub struct BaselineArgs {
 pub enum BaselineCommand {
     /// Copy a run into the store
     Add(BaselineAddArgs),
-    /// List the runs of the store, the oldest first
+    /// List the stored runs, oldest first
     List(BaselineListArgs),
-    /// Draw a figure over the runs of the store
+    /// Plot a figure over the stored runs
     Trend(BaselineTrendArgs),
 }
 
@@ -153,10 +158,10 @@ pub enum BaselineCommand {
 pub struct BaselineAddArgs {
     /// The directory of the run
     pub run: PathBuf,
-    /// The store; it is made if there is none
+    /// The store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The commit of what was measured [default: that of the zklockbench that measured]
+    /// The commit that was measured [default: that of the zklockbench that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
     /// Print as JSON
@@ -184,16 +189,16 @@ pub struct BaselineTrendArgs {
     /// The figure, e.g. wait.p99, handoff.p50 or requests_per_acquisition
     #[arg(long, value_name = "FIGURE", default_value = "throughput")]
     pub figure: Figure,
-    /// Only runs of this scenario [default: the store's, if it has runs of one only]
+    /// Only runs of this scenario [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
-    /// Only this strategy, by its label
+    /// Only this strategy, by label
     #[arg(long, value_name = "LABEL")]
     pub strategy: Option<String>,
     /// Only this number of contenders
     #[arg(long, value_name = "N")]
     pub contenders: Option<usize>,
-    /// Draw it into this file as well
+    /// Also draw it into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print as JSON
@@ -207,13 +212,13 @@ const BASELINES: &str = "baselines";
 /// What `compare` and `ab` compare, and how strictly.
 #[derive(Debug, Args)]
 pub struct Judging {
-    /// Compare this figure, e.g. throughput or wait.p99; can be given several times [default: what is usual for the load]
+    /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "FIGURE")]
     pub figures: Vec<Figure>,
     /// The smallest difference that matters
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
     pub margin: f64,
-    /// The greatest probability of a false alarm, over all comparisons together
+    /// Largest acceptable probability of a false alarm over all comparisons
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
     pub alpha: f64,
 }
@@ -228,43 +233,43 @@ impl Judging {
 /// `ab`.
 #[derive(Debug, Args)]
 pub struct AbArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// How many blocks to run, each of which is A, B and A again [default: 8, or as many as a verdict takes where more is
-    /// compared]
+    /// Blocks to run, each being A, B and A again [default: 8, or more if a verdict needs more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks: Option<u32>,
-    /// Go on until every interval reaches at most so far to either side, e.g. 3%
+    /// Go on until every confidence interval is this narrow, e.g. 3% to either side
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub until: Option<f64>,
-    /// With --until: after how many blocks to stop even so [default: 40, or --blocks where that is more]
+    /// With --until: stop after this many blocks anyway [default: 40, or --blocks if larger]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks_at_most: Option<u32>,
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up, and do not measure their floor: the first blocks are slow
+    /// Skip warming up the servers and measuring their floor: the first blocks are slow
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the directory of the comparison is made
+    /// Where to put the comparison's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.
@@ -315,13 +320,13 @@ macro_rules! side {
             /// Run against this ensemble
             #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
             pub connect: Option<String>,
-            /// Run against servers in containers, brought up from this Compose file
+            /// Run against containers started from this Compose file
             #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
             pub compose: Option<PathBuf>,
             /// Run against local servers of the ZooKeeper release in this directory
             #[arg(id = $home, long = $home, value_name = "DIR")]
             pub zookeeper_home: Option<PathBuf>,
-            /// Run this binary of zklockbench instead of the one that compares
+            /// Run this zklockbench binary instead of the current one
             #[arg(id = $program, long = $program, value_name = "FILE")]
             pub program: Option<PathBuf>,
         }
@@ -349,37 +354,37 @@ pub struct CalibrateArgs {
     /// Measure this ensemble instead of a local one
     #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
-    /// Measure servers in containers, brought up from this Compose file and taken down afterwards
+    /// Measure containers started from this Compose file and removed afterwards
     #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
     pub compose: Option<PathBuf>,
     /// Servers of the local ensemble: 1, 3 or 5 [default: 3]
     #[arg(long, value_name = "N")]
     pub servers: Option<i64>,
-    /// Below which directory the local servers keep their data
+    /// Directory below which local servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Measure for a few seconds only: fewer samples, so less certain figures
+    /// Measure for only a few seconds: fewer samples, so less certain figures
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
-    /// For how long to measure, e.g. 2m; starting and warming up servers comes on top [default: 40s]
+    /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up: it ends sooner, but fresh servers answer slowly
+    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Where the directory of the calibration is made
+    /// Where to put the calibration's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Print the outcome as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it goes on; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.
@@ -394,24 +399,24 @@ pub struct CalibrateArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity; nodes are then accessible to it alone. Others on this machine see it in the list of processes:
-    /// --auth-file or the variable keeps it from them
+    /// Digest identity, to which the created nodes are restricted. It shows in the process list; --auth-file and the
+    /// variable do not
     #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
     pub auth: Option<Secret>,
-    /// The same, from the first line of a file
+    /// Digest identity from the first line of a file
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     pub auth_file: Option<PathBuf>,
-    /// Use TLS, with the system's certificate authorities ($SSL_CERT_FILE or the usual file) unless --tls-ca is given
+    /// Use TLS, trusting the system's certificate authorities (or $SSL_CERT_FILE) unless --tls-ca is given
     #[arg(long)]
     pub tls: bool,
-    /// Certificate authority of the servers (PEM); implies --tls
+    /// Certificate authority to trust (PEM); implies --tls
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Certificate of the client (PEM); implies --tls
+    /// Client certificate (PEM); implies --tls
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Key of the client (PEM)
+    /// Client key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 }
@@ -419,7 +424,7 @@ pub struct AccessArgs {
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
-    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, else the system's package]
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the system's package]
     // The variable is read where the search is made, so that an error can say which of the two was wrong.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
@@ -428,9 +433,10 @@ pub struct InstallArgs {
 /// `validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Print the plan, or the mistakes, as JSON
+    /// Print the plan or the errors as JSON
     #[arg(long)]
     pub json: bool,
     /// Changes to the scenario.
@@ -442,6 +448,18 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct StrategiesArgs {
     /// The strategy to describe
+    #[arg(value_parser = known(strategies), hide_possible_values = true)]
+    pub name: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `scenarios`.
+#[derive(Debug, Args)]
+pub struct ScenariosArgs {
+    /// The scenario to print
+    #[arg(value_parser = known(shipped), hide_possible_values = true)]
     pub name: Option<String>,
     /// Print as JSON
     #[arg(long)]
@@ -452,6 +470,7 @@ pub struct StrategiesArgs {
 #[derive(Debug, Args)]
 pub struct FaultsArgs {
     /// The fault to describe
+    #[arg(value_parser = known(faults), hide_possible_values = true)]
     pub kind: Option<String>,
     /// Print as JSON
     #[arg(long)]
@@ -464,22 +483,22 @@ pub const SEEDS: u64 = i64::MAX as u64;
 /// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// For how long, one trial a minute; start and recovery come on top
+    /// How long, at one trial a minute, not counting start and recovery
     #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
     /// The seed [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
-    /// Print the scenario that is drawn, and run nothing
+    /// Print the scenario without running it
     #[arg(long)]
     pub show: bool,
-    /// Where the run's directory is made
+    /// Where to put the run's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Where the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Servers in containers instead, brought up from this Compose file
+    /// Use containers started from this Compose file
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     pub compose: Option<PathBuf>,
     /// Print the outcome as JSON instead of a table
@@ -490,10 +509,10 @@ pub struct TortureArgs {
 /// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// A history (JSON lines), or the directory of a run
-    #[arg(value_name = "HISTORY")]
+    /// A history (JSON lines), the directory of a run, or - for a history on standard input
+    #[arg(value_name = "HISTORY", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
-    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
     /// Print as JSON
@@ -517,29 +536,29 @@ pub struct ExportArgs {
 /// `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run to compare with, or a directory of runs, whose repetitions are pooled
+    /// The run to compare with, or a directory of runs to pool
     pub base: PathBuf,
     /// The run to judge, or a directory of runs
     pub new: PathBuf,
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare what cannot be compared, such as another load or another machine; the output says so
+    /// Compare even runs that differ in load or machine; the output says so
     #[arg(long)]
     pub force: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write it as Markdown, too, e.g. for a pull request
+    /// Also write it as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Draw all ratios with their intervals, as .svg or .png
+    /// Plot all ratios with their intervals (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
     /// Write every verdict as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append a summary to $GITHUB_STEP_SUMMARY, and annotate what regressed
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate regressions
     #[arg(long)]
     pub github: bool,
 }
@@ -547,7 +566,7 @@ pub struct CompareArgs {
 /// `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// Of what
+    /// Which schema
     #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
     pub of: SchemaOf,
 }
@@ -557,13 +576,13 @@ pub struct SchemaArgs {
 pub enum SchemaOf {
     /// A scenario file
     Scenario,
-    /// The JSON files of a run: an object with a schema for each
+    /// The JSON files of a run: an object with one schema per file
     Run,
-    /// The file that `calibrate` writes
+    /// What `calibrate` writes
     Calibration,
-    /// `summary.json` of a run: what its repetitions come to
+    /// A run's `summary.json`
     Summary,
-    /// The file that `ab` writes
+    /// What `ab` writes
     Ab,
     /// What `compare --json` prints
     Comparison,
@@ -580,11 +599,11 @@ pub struct EnsembleArgs {
 /// `ensemble up|status|down`.
 #[derive(Debug, Subcommand)]
 pub enum EnsembleCommand {
-    /// Start a local ensemble that stays until `down`
+    /// Start a local ensemble that stays up until `down`
     Up(UpArgs),
-    /// Say whether it is up, and how its servers do
+    /// Say whether it is up, and how its servers are
     Status(StatusArgs),
-    /// End it and remove its data
+    /// Stop it and remove its data
     Down(DownArgs),
 }
 
@@ -595,7 +614,7 @@ pub struct UpArgs {
     #[arg(long, default_value = "3",
           value_parser = PossibleValuesParser::new(["1", "3", "5"]).try_map(|servers| servers.parse::<usize>()))]
     pub servers: usize,
-    /// Below which directory the servers keep their data
+    /// Directory below which the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where ZooKeeper is.
@@ -628,13 +647,13 @@ pub struct CleanArgs {
     /// The ensemble
     #[arg(long, value_name = "HOST:PORT,…/CHROOT", required_unless_present = "docker")]
     pub connect: Option<String>,
-    /// Instead of an ensemble: containers, networks and volumes that killed runs with --compose left on Docker
+    /// Clean up Docker instead: containers, networks and volumes left by killed --compose runs
     #[arg(long, conflicts_with_all = ["connect", "run_id"])]
     pub docker: bool,
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,
-    /// Remove every run's nodes, except those of runs under way
+    /// Remove every run's nodes, except of runs in progress
     #[arg(long)]
     pub all: bool,
     /// Print as JSON
@@ -661,6 +680,7 @@ impl Command {
             Self::Validate(_) => "validate",
             Self::Strategies(_) => "strategies",
             Self::Faults(_) => "faults",
+            Self::Scenarios(_) => "scenarios",
             Self::Check(_) => "check",
             Self::Export(_) => "export",
             Self::Compare(_) => "compare",
@@ -687,6 +707,7 @@ impl Command {
             Self::Validate(args) => args.json,
             Self::Strategies(args) => args.json,
             Self::Faults(args) => args.json,
+            Self::Scenarios(args) => args.json,
             Self::Check(args) => args.json,
             Self::Export(args) => args.json,
             Self::Compare(args) => args.json,
@@ -704,11 +725,48 @@ impl Command {
     }
 }
 
+/// Takes any text, and lets shells complete these names: a wrong one is told by the command, with the nearest.
+#[derive(Debug, Clone, Copy)]
+struct Known(fn() -> Vec<&'static str>);
+
+fn known(names: fn() -> Vec<&'static str>) -> Known {
+    Known(names)
+}
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+fn strategies() -> Vec<&'static str> {
+    lock::cards().iter().map(|card| card.name).collect()
+}
+
+fn faults() -> Vec<&'static str> {
+    fault::cards().iter().map(|card| card.name).collect()
+}
+
+fn shipped() -> Vec<&'static str> {
+    SHIPPED.iter().map(|shipped| shipped.name).collect()
+}
+
 /// A name that is good for a directory and for a znode.
 fn run_id(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
-        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
+        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not starting with `.`".into());
     }
     Ok(text.to_owned())
 }
@@ -722,13 +780,13 @@ fn share(text: &str) -> Result<f64, String> {
     if share > 0.0 && share < 1.0 {
         Ok(share)
     } else {
-        Err(format!("it lies outside of 0 % to 100 %; {help}"))
+        Err(format!("it must lie between 0% and 100%; {help}"))
     }
 }
 
 /// A margin in percent, as a share.
 fn margin(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no margin; give a percentage from 0% to 100%, such as 5%");
+    let wrong = || format!("`{text}` is not a percentage from 0% to 100%, such as 5%");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
@@ -736,7 +794,7 @@ fn margin(text: &str) -> Result<f64, String> {
 
 /// A probability of error.
 fn alpha(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
+    let wrong = || format!("`{text}` is not a probability from 0.0001 to 0.5, such as 0.05");
     let alpha: f64 = text.parse().map_err(|_| wrong())?;
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }

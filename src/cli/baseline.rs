@@ -61,7 +61,7 @@ fn add(args: &BaselineAddArgs) -> Result<(), Error> {
     if args.json {
         return output::answer("baseline add", Exit::Held, &Listed::from(&added));
     }
-    output::data(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+    output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
 }
 
 fn list(args: &BaselineListArgs) -> Result<(), Error> {
@@ -120,7 +120,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
         return output::answer("baseline trend", Exit::Held, &trend);
     }
     let colour = output::may_colour(&std::io::stdout());
-    output::data(&report::trend(&trend, Style { colour, width: output::width() }))
+    output::text(&report::trend(&trend, Style { colour, width: output::width() }))
 }
 
 /// The one asked for or, where the store has runs of one only, that.

@@ -123,7 +123,7 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario, Error> {
         data_dir: args.data_dir.clone(),
         ..Overrides::default()
     };
-    let text = place.apply(ANY)?.map_or_else(|| ANY.to_owned(), |(text, _)| text);
+    let text = place.text(ANY)?;
     let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
     parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }
@@ -190,7 +190,7 @@ fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Erro
     }
     let colour = output::may_colour(&std::io::stdout());
     let tables = report::calibration(&file.calibration, Style { colour, width: output::width() });
-    output::data(&format!("\n{tables}\nresults: {}", path.display()))
+    output::text(&format!("\n{tables}\nresults: {}", path.display()))
 }
 
 #[cfg(test)]

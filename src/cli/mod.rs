@@ -15,6 +15,7 @@ mod output;
 mod outputs;
 mod run;
 mod scenario_file;
+mod scenario_source;
 mod texts;
 mod torture;
 mod trace_file;
@@ -38,6 +39,7 @@ use interrupt::Interrupt;
 use run::capabilities::Needs;
 use run::metrics::Port;
 use scenario_file::{Overrides, ScenarioFile};
+use scenario_source::Source;
 
 /// The clap definition: completions, the man page and the documentation are made from it.
 #[must_use]
@@ -105,7 +107,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
         // Containers have networks of Docker's, which only this machine's own network leads to.
         matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
     };
-    scenario.is_file() && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
+    Source::lasts(scenario) && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
 }
 
 fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
@@ -135,6 +137,7 @@ async fn dispatch(
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),
+        Command::Scenarios(args) => listing::scenarios(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => export::execute(&args),
         Command::Baseline(args) => baseline::execute(args),

@@ -25,7 +25,7 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
         Some(LoadWord::Closed | LoadWord::Batch) => {
             for (name, place) in OPEN_KEYS.iter().filter_map(|name| Some((name, draft.places.get(name)?))) {
                 let message = format!("`{name}` is for an open load");
-                sink.error(place.key.clone(), message, "leave the key out, or use load = \"open\"");
+                sink.idle(&[*name], place.key.clone(), message, "leave the key out, or use load = \"open\"");
             }
         }
         None => {}
@@ -49,7 +49,8 @@ fn rate(draft: &Draft<'_>, sink: &Sink<'_>) {
         ),
         (true, [one, other]) => {
             let later = if one.key.start > other.key.start { one } else { other };
-            sink.error(
+            sink.idle(
+                &["rate", "rate_each"],
                 later.key.clone(),
                 "both `rate` and `rate_each` say how many arrivals come",
                 "keep one of them",
@@ -81,9 +82,9 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 
 /// What an open load has no use for.
 fn refused(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let refuse = |name: &str, why: &str| {
+    let refuse = |name: &'static str, why: &str| {
         if let Some(Place { value, .. }) = draft.places.get(name) {
-            sink.error(value.clone(), why, "leave the key out, or use load = \"closed\"");
+            sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };
     refuse("acquisitions", "an open load has no `acquisitions`: its measured phase ends by the clock");

@@ -35,7 +35,8 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     match (&draft.load, duration, acquisitions) {
         (Some(LoadWord::Closed), Some(one), Some(other)) => {
             let later = if one.key.start > other.key.start { one } else { other };
-            sink.error(
+            sink.idle(
+                &["duration", "acquisitions"],
                 later.key.clone(),
                 "both `duration` and `acquisitions` say when the measured phase ends",
                 "keep one of them",
@@ -49,7 +50,8 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
                 "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
             );
         }
-        (Some(LoadWord::Batch), Some(place), _) => sink.error(
+        (Some(LoadWord::Batch), Some(place), _) => sink.idle(
+            &["duration"],
             place.key.clone(),
             "a batch has no `duration`: it ends when each contender has acquired once",
             "leave the key out, or use load = \"closed\"",
@@ -59,7 +61,8 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     if let (Some(LoadWord::Batch), Some(count @ 2..), Some(place)) =
         (&draft.load, draft.acquisitions, acquisitions)
     {
-        sink.error(
+        sink.idle(
+            &["acquisitions"],
             place.value.clone(),
             format!("in a batch each contender acquires once, not {count} times"),
             "leave the key out, or use load = \"closed\"",
@@ -68,9 +71,9 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let refuse = |name: &str, why: &str| {
+    let refuse = |name: &'static str, why: &str| {
         if let Some(Place { value, .. }) = draft.places.get(name) {
-            sink.error(value.clone(), why, "leave the key out, or use load = \"closed\"");
+            sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
@@ -142,7 +145,8 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     if !draft.strategies.iter().any(Listed::polls) {
         let pollers = listed(takers(cards, POLL_INTERVAL_PARAM));
         let help = format!("leave the key out; the strategies that poll: {pollers}");
-        sink.error(place.key.clone(), "no listed strategy polls, so `poll_interval` means nothing", help);
+        let message = "no listed strategy polls, so `poll_interval` means nothing";
+        sink.idle(&[POLL_INTERVAL_PARAM], place.key.clone(), message, help);
     }
 }
 
@@ -195,7 +199,8 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
     ];
     for (key, others, why) in WHY.iter().filter(|(key, ..)| draft.places.contains_key(key)) {
         for (name, place) in others.iter().filter_map(|name| Some((name, draft.places.get(name)?))) {
-            sink.error(
+            sink.idle(
+                &[key, name],
                 place.key.clone(),
                 format!("`{name}` {why}"),
                 format!("keep either `{key}` or `{name}`"),
@@ -228,7 +233,8 @@ fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
 fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (precision, at_most) = (draft.places.get("precision"), draft.places.get("repetitions_at_most"));
     if let (None, Some(place)) = (precision, at_most) {
-        sink.error(
+        sink.idle(
+            &["repetitions_at_most"],
             place.key.clone(),
             "`repetitions_at_most` means nothing without `precision`",
             "leave the key out, or add a line such as precision = \"2%\"",

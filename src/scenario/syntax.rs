@@ -9,19 +9,21 @@ use super::read::Sink;
 
 /// After these the parser gives up on the rest of the file.
 const STOPS: [&str; 3] = ["key with no value", "unclosed table", "unclosed array table"];
-/// How many such lines are looked past; a file with more is no scenario.
-const LOOKED_PAST: usize = 50;
+/// How many such lines are looked past; a file with more is no scenario, and only its first mistake is told.
+const LOOKED_PAST: usize = 20;
 
 /// The text as far as it is TOML, with every byte in its place, and all that is not.
 pub(super) struct Readable {
     /// The text, with the lines blanked at which a parser would give up.
     pub(super) text: String,
     errors: Vec<Error>,
+    /// Whether so much of it is not TOML that it is something else.
+    is_something_else: bool,
 }
 
 /// Looks past the lines at which the parser gives up, so that what follows them is read too.
 pub(super) fn readable(text: &str) -> Readable {
-    let mut readable = Readable { text: text.to_owned(), errors: Vec::new() };
+    let mut readable = Readable { text: text.to_owned(), errors: Vec::new(), is_something_else: false };
     for _ in 0..LOOKED_PAST {
         let (_, errors) = DeTable::parse_recoverable(&readable.text);
         let Some(stop) = errors.iter().find(|error| STOPS.iter().any(|s| error.message().starts_with(s)))
@@ -37,6 +39,7 @@ pub(super) fn readable(text: &str) -> Readable {
         readable.errors.push(stop.clone());
         readable.text = blanked(&readable.text, &lines);
     }
+    readable.is_something_else = true;
     readable
 }
 
@@ -67,6 +70,13 @@ impl Readable {
 
     /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
     pub(super) fn report(&self, text: &str, sink: &mut Sink<'_>) {
+        if let (true, Some(first)) = (self.is_something_else, self.errors.first()) {
+            let message = "this is not a scenario: most of it is not TOML".to_owned();
+            let help = Some("give a scenario file; `zklockbench scenarios` lists those built in".to_owned());
+            let (severity, span) = (Severity::Error, first.span().unwrap_or(0..0));
+            sink.broken(Diagnostic { severity, span, message, help, idle: Vec::new() }, 0..text.len());
+            return;
+        }
         let mut errors: Vec<_> = self.errors.iter().collect();
         // Of the errors of one line, that a bracket is open explains the others.
         errors.sort_by_key(|error| {
@@ -92,7 +102,10 @@ impl Readable {
                 help(error.message(), text.get(lines.clone()).unwrap_or_default())
             };
             let message = format!("not TOML: {}", error.message());
-            sink.broken(Diagnostic { severity: Severity::Error, span, message, help: Some(help) }, lines);
+            sink.broken(
+                Diagnostic { severity: Severity::Error, span, message, help: Some(help), idle: Vec::new() },
+                lines,
+            );
             if swallows {
                 break;
             }

@@ -558,7 +558,7 @@ impl Session {
         }
         let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
         let table = report::ab(&file, style);
-        output::data(&format!("\n{table}\nresults: {}", directory.path.display()))?;
+        output::text(&format!("\n{table}\nresults: {}", directory.path.display()))?;
         error.map_or(Ok(exit), Err)
     }
 }

@@ -84,6 +84,7 @@ async fn measure(
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     let access = args.access.access()?;
+    file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
@@ -389,7 +390,7 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
         comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));
     let compared = compared.unwrap_or_default();
     let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
-    output::data(&format!("\n{table}{compared}{gates}\n{}", places(path)))?;
+    output::text(&format!("\n{table}{compared}{gates}\n{}", places(path)))?;
     error.map_or(Ok(exit), Err)
 }
 

@@ -41,6 +41,11 @@ const COLUMNS: [Column; COUNT] = [
 ];
 
 impl Grid {
+    /// Every heading that a legend explains.
+    pub(super) fn headings() -> Vec<&'static str> {
+        COLUMNS.iter().chain(&FAULT_COLUMNS).map(|column| column.heading).collect()
+    }
+
     /// The main table: one row for each strategy and contender count.
     pub(super) fn of(view: &View) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell).to_vec()).collect();
@@ -51,20 +56,20 @@ impl Grid {
 /// What the table's figures are, in one sentence.
 pub(super) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
-    let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
+    let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(Repetition::unserved) > 0);
     let bound =
         view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
     let unserved = match (unserved, bound) {
         (false, _) => "",
-        (true, false) => "unserved: waits that ended without the lock, or had not ended when the phase did; ",
+        (true, false) => "unserved: waits that ended without the lock, or were still going on at the end; ",
         (true, true) => {
-            "unserved: waits that ended without the lock, or had not ended when the phase did; ≥: at least, because of \
-             these; "
+            "unserved: waits that ended without the lock, or were still going on at the end; ≥: at least, because of them; "
         }
     };
     format!(
-        "{figures}acq: acquisition; {}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
+        "{figures}acq: acquisition; {}{unserved}fan-out: notifications that one release causes; overtaken: share of acquisitions \
+         where a later arrival got in first; fairness: Jain's index, 1 is fair; -: not measured.",
         floor(view)
     )
 }
@@ -74,14 +79,11 @@ fn floor(view: &View) -> String {
     let Some(floor) = &view.floor else { return String::new() };
     let told = |name: &str, what: &str, timing: Option<Timing>| {
         let Timing { count, p50_us, .. } = timing?;
-        Some(format!(
-            "{name}/floor: its median as a multiple of {}, the median of {count} {what}",
-            format_micros(p50_us)
-        ))
+        Some(format!("{name}/floor: its median over {}, the median of {count} {what}", format_micros(p50_us)))
     };
     let told = [
-        told("handoff", "handoffs without a lock before the first trial", floor.handoff),
-        told("uncontended", "acquires by raw requests alone", floor.uncontended),
+        told("handoff", "handoffs without a lock, measured before the first trial", floor.handoff),
+        told("uncontended", "uncontended acquires by raw requests", floor.uncontended),
     ];
     told.into_iter().flatten().map(|told| told + "; ").collect()
 }
@@ -189,9 +191,9 @@ fn marks(cell: &Cell) -> String {
 }
 
 /// What the columns of the table of open loads are.
-pub(super) const OPEN_LEGEND: &str = "wait: from when an arrival was due to its lock; of that, in client: until a contender \
-    was free; service: from the call of acquire to the lock; lateness: how late the generator called it; lock busy: for \
-    which share of the time the busiest lock was held or being handed over.";
+pub(super) const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
+    contender was free; service: the part from the call of acquire on; lateness: how late the generator made that call; \
+    lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Grid {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
@@ -306,19 +308,19 @@ fn agree(agrees: Option<bool>) -> &'static str {
 }
 
 /// What the columns of the table are.
-const FAULT_LEGEND: &str = "faults: \"1 of 2\" where the effect of one only was seen; election: from a fault \
-    to the first sight of a leader elected since, the longest; longest gap: between two acquisitions around a \
-    fault; recovery: from a fault's effect to the next acquisition, the median and the longest (never: there was \
-    none); too early: entries before the servers' transaction logs have the node of the holder before as deleted, \
-    of those that they tell of; zombies: entries beside a contender whose session was suspended or gone; unsafe: \
-    the longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders \
-    not served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: \
-    with their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that \
-    the fencing token turned away.";
+const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest time from a \
+    fault to the first sight of a new leader; longest gap: longest time between two acquisitions around a fault; recovery: \
+    median time from a fault's effect to the next acquisition, or never; recovery max: the longest; too early: entries made \
+    before the logs show the previous holder's node deleted, out of those checkable; zombies: entries beside a contender \
+    whose session was suspended or gone; unsafe: the longest such time; uncertain: entries that cannot be judged because \
+    an outcome is unknown; stuck: contenders still not served after everything was repaired; orphans: ephemeral nodes left \
+    at the end; holds lost: holds that ended with their session; waits lost: waits that ended with their session or \
+    connection; stale writes: writes made after somebody else had entered; rejected: those that the fencing token turned \
+    away; -: not measured.";
 
 /// What stands with which fault.
-const SEVERAL: &str = "Where a trial had several faults: faults, election, longest gap and recovery \
-    stand with each of them, everything else with all of them together.";
+const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
+    all others per trial.";
 
 /// What the figures of the table of faults are.
 pub(super) fn faults_legend(view: &View) -> String {
@@ -331,16 +333,16 @@ const FAULT_COLUMNS: [Column; 20] = [
     words("fault"),
     numbers("contenders", 0),
     numbers("faults", 5),
-    numbers("election", 13),
-    numbers("longest gap", 1),
-    numbers("recovery", 0),
+    numbers("election", 0),
+    numbers("longest gap", 0),
+    numbers("recovery", 1),
     numbers("recovery max", 3),
     numbers("violations", 0),
-    numbers("too early", 1),
-    numbers("zombies", 2),
+    numbers("too early", 4),
+    numbers("zombies", 3),
     numbers("unsafe", 7),
     numbers("uncertain", 10),
-    numbers("stuck", 0),
+    numbers("stuck", 2),
     numbers("orphans", 4),
     numbers("sessions lost", 11),
     numbers("holds lost", 6),

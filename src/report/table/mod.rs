@@ -5,6 +5,7 @@ mod calibration;
 mod comparison;
 mod gates;
 mod grids;
+mod legend;
 mod markdown;
 mod terminal;
 mod trend;

@@ -6,6 +6,7 @@ use comfy_table::{
 };
 
 use super::grids::{OPEN_LEGEND, faults_legend, legend};
+use super::legend::only;
 use super::{Grid, evidence, headline};
 use crate::report::View;
 use crate::report::view::Cell;
@@ -46,8 +47,11 @@ pub fn terminal(view: &View, style: Style) -> String {
 
 /// A table, what its figures are, and what had to be left out of it.
 fn explained(grid: Grid, legend: String, style: Style) -> Vec<String> {
+    let headings = |grid: &Grid| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
+    let mut shown = headings(&grid);
     let (table, left_out) = fitted(grid, style);
-    let mut said = vec![table, String::new(), legend];
+    shown.retain(|heading| !left_out.contains(heading));
+    let mut said = vec![table, String::new(), only(&legend, &Grid::headings(), &shown)];
     if !left_out.is_empty() {
         said.push(format!("Left out at this width: {}.", left_out.join(", ")));
     }

@@ -212,6 +212,9 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
     said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
+    if !run.overrides.is_empty() {
+        said.push(format!("changed by options: {}", run.overrides.join(", ")));
+    }
     said
 }
 
