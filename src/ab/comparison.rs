@@ -226,9 +226,9 @@ impl Measured {
                     [self.lost(), found.2].into_iter().flatten().collect::<Vec<_>>().join("; left are ");
                 unknown(why)
             }
-            _ if self.differs_from_itself() => {
-                unknown("A differs as clearly from itself, so what differs here may be the machine".into())
-            }
+            _ if self.differs_from_itself() => unknown(
+                "A differs from itself as clearly, so the difference may be due to the machine".into(),
+            ),
             Verdict::Regressed => found,
             // What spoils a run may be what makes it slow.
             _ => self.lost().map_or(found, unknown),

@@ -91,7 +91,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     if count < ENOUGH {
         let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "there was time for {count} {noun} only in the {} ms that it may take; `zklockbench calibrate` takes longer",
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes more time",
             within.as_millis()
         ));
     }

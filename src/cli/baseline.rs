@@ -110,7 +110,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     if trend.lines.is_empty() {
         let store = args.store.display();
         return Err(Error::usage(format!(
-            "no run of `{scenario}` in {store} has such trials; leave --strategy or --contenders out"
+            "no run of `{scenario}` in {store} has such trials; drop --strategy or --contenders"
         )));
     }
     if let Some(file) = &args.svg {
@@ -131,14 +131,12 @@ fn scenario(baselines: &[Baseline], args: &BaselineTrendArgs) -> Result<String, 
     match (&args.scenario, all.len()) {
         (_, 0) => Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run"))),
         (Some(name), _) if all.contains(name.as_str()) => Ok(name.clone()),
-        (Some(name), _) => Err(Error::usage(format!(
-            "{store} has no run of `{}`; it has those of {}",
-            shown(name, 60),
-            listed()
-        ))),
+        (Some(name), _) => {
+            Err(Error::usage(format!("{store} has no run of `{}`, only of {}", shown(name, 60), listed())))
+        }
         (None, 1) => Ok(all.first().copied().unwrap_or_default().to_owned()),
         (None, _) => {
-            Err(Error::usage(format!("{store} has runs of {}; say which: --scenario NAME", listed())))
+            Err(Error::usage(format!("{store} has runs of {}; choose one with --scenario NAME", listed())))
         }
     }
 }

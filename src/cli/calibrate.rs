@@ -39,7 +39,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     for left in tidy(&args.run.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();

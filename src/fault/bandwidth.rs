@@ -7,7 +7,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "bandwidth",
-    summary: "a contender's connection carries only so many bytes a second",
+    summary: "limits a contender's connection to so many bytes a second",
     source: "Toxiproxy's bandwidth toxic",
     details: "\
 Inject: the proxy passes on at most `bytes_per_second` in each direction of each connection.
@@ -23,7 +23,7 @@ behind a list for longer than the session timeout, the session ends.",
         name: "bytes_per_second",
         kind: ParamKind::Count(1, 1_000_000_000),
         default: "10000",
-        doc: "How many bytes pass in each direction in a second.",
+        doc: "Bytes per second in each direction.",
     }],
     ..FaultCard::CONNECTIONS
 };

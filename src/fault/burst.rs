@@ -10,7 +10,7 @@ use crate::catalog::fault::{Ends, FaultCard};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "burst",
-    summary: "contenders stay away for a while, and then all ask for the lock at the same moment",
+    summary: "contenders stay away for a while, then all ask for the lock at once",
     source: "arrival bursts of open systems; the thundering herd of ZooKeeper's recipes page",
     details: "\
 Inject: contenders finish their turn and ask no more; their sessions live on.

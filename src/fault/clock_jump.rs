@@ -11,7 +11,7 @@ use crate::clock;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "clock-jump",
-    summary: "the clock by which a waiter keeps its acquire deadline jumps ahead",
+    summary: "the clock behind a waiter's acquire deadline jumps ahead",
     source: "Jepsen's clock nemesis; ZooKeeper's own use of a monotonic clock for timeouts",
     details: "\
 Inject: the deadline of the acquire that is under way is taken for `by` nearer than it was, as when the clock

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "crash",
-    summary: "a contender is gone without closing its session, as when its process is killed",
+    summary: "a contender disappears without closing its session, as a killed process does",
     source: "ZooKeeper's recipes page, locks: ephemeral nodes of a client that fails",
     details: "\
 Inject: the contender's socket is cut and its client thrown away; nothing is released and nothing is closed.

@@ -10,7 +10,7 @@ use crate::proxy::Delay;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "delay",
-    summary: "every packet between a contender and its server is late",
+    summary: "delays every packet between a contender and its server",
     source: "Toxiproxy's latency toxic; Jepsen's packet delays",
     details: "\
 Inject: the proxy keeps back what passes, in both directions, by `latency` and by a random time of up to
@@ -30,13 +30,13 @@ network does to a single large reply.",
             name: "latency",
             kind: ParamKind::Duration,
             default: "20ms",
-            doc: "By how much each direction is late.",
+            doc: "Delay in each direction.",
         },
         Param {
             name: "extra",
             kind: ParamKind::Duration,
             default: "0ms",
-            doc: "A random time of up to this is added to each.",
+            doc: "Random extra delay, up to this.",
         },
     ],
     ..FaultCard::CONNECTIONS

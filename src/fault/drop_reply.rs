@@ -9,7 +9,7 @@ use crate::proxy::{Proxy, Struck};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-reply",
-    summary: "a request reaches the ensemble and is carried out, but its reply is lost with the connection",
+    summary: "lets a request be carried out, but loses its reply together with the connection",
     source: "Curator's CreateBuilder.withProtection; ZooKeeper's recipes page, recoverable errors",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes it on, keeps its reply

@@ -9,7 +9,7 @@ use crate::proxy::{Proxy, Struck};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-request",
-    summary: "a request is lost with the connection before any server has seen it",
+    summary: "loses a request together with the connection before any server has seen it",
     source: "CURATOR-678; Curator's guaranteed delete",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes on what was sent before it,

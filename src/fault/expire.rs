@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "expire",
-    summary: "another connection takes over a contender's session and closes it",
+    summary: "closes a contender's session from another connection",
     source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
     details: "\
 Inject: a second connection presents the session's id and password, and closes the session.

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "freeze",
-    summary: "a contender and its session stand still for a while, as in a long garbage collection",
+    summary: "a contender and its session stop for a while, as in a long garbage collection",
     source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
     details: "\
 Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply and no event is

@@ -11,7 +11,7 @@ use crate::catalog::fault::{Capability, FaultCard};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "isolate",
-    summary: "a server is cut off from everything: the other servers, and its contenders",
+    summary: "cuts a server off from everything: the other servers and its contenders",
     source: "Jepsen's partition nemesis, one node split off",
     details: "\
 Inject: the server's network link is set down: nothing gets to it or from it any more, neither the other servers' nor

@@ -8,7 +8,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "kill",
-    summary: "a server's process ends at once (SIGKILL), and is started again",
+    summary: "kills a server (SIGKILL) and starts it again",
     source: "Jepsen's kill nemesis; ZooKeeper paper (USENIX ATC 2010), throughput upon failures",
     details: "\
 Inject: SIGKILL to the server's Java process. It writes nothing more and closes nothing: its sockets break.

@@ -14,7 +14,7 @@ use crate::ensemble::eventually;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "lose-majority",
-    summary: "a majority of the servers ends at once (SIGKILL), and is started again",
+    summary: "kills a majority of the servers (SIGKILL) and starts them again",
     source: "Jepsen's kill nemesis, on a majority",
     details: "\
 Inject: SIGKILL to as many servers as it takes to leave no majority, drawn by the seed.

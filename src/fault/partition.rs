@@ -12,7 +12,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "partition",
-    summary: "the network between the servers falls apart, in one of four shapes",
+    summary: "splits the network between the servers, in one of four shapes",
     source: "Jepsen's partition nemeses: halves, bridge, one-way",
     details: "\
 Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says

@@ -12,7 +12,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "pause",
-    summary: "a server stands still (SIGSTOP) and goes on (SIGCONT), as in a long garbage collection",
+    summary: "pauses a server (SIGSTOP, then SIGCONT), as a long garbage collection would",
     source: "Jepsen's pause nemesis",
     details: "\
 Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.

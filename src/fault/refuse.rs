@@ -9,7 +9,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "refuse",
-    summary: "a contender's connection breaks, and every new one is refused for a while",
+    summary: "breaks a contender's connection, and refuses new ones for a while",
     source: "Toxiproxy, a proxy that is down",
     details: "\
 Inject: the proxy closes the contender's connection, and each new one as soon as it is made.

@@ -9,7 +9,7 @@ use crate::units::counted;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "reset",
-    summary: "a contender's connection breaks at once; it may connect again at once",
+    summary: "breaks a contender's connection; it may reconnect at once",
     source: "Toxiproxy's reset_peer toxic; ZooKeeper Programmer's Guide, connection loss",
     details: "\
 Inject: the proxy closes both ends of the contender's connection with a reset.

@@ -8,7 +8,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "restart",
-    summary: "a server is stopped in order (SIGTERM), and is started again",
+    summary: "stops a server cleanly (SIGTERM) and starts it again",
     source: "ZooKeeper's own script, zkServer.sh restart",
     details: "\
 Inject: SIGTERM to the server's Java process, which ends itself.

@@ -14,7 +14,7 @@ use crate::ensemble::eventually;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "rolling-restart",
-    summary: "every server is restarted in turn: followers first, the leader last",
+    summary: "restarts every server in turn: followers first, the leader last",
     source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
     details: "\
 Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the

@@ -21,7 +21,7 @@ Where it misleads: the lag is the proxy's; the contender itself is as quick as b
         name: "lag",
         kind: ParamKind::Duration,
         default: "100ms",
-        doc: "How late it looks at each reply and event.",
+        doc: "How late it reads each reply and event.",
     }],
     ..FaultCard::CONNECTIONS
 };

@@ -9,7 +9,7 @@ use crate::catalog::fault::{FaultCard, Proof};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "stall",
-    summary: "a contender's connection stays open, and nothing passes any more",
+    summary: "keeps a contender's connection open, but lets nothing pass",
     source: "Toxiproxy's timeout toxic; ZooKeeper Programmer's Guide, sessions",
     details: "\
 Inject: the proxy reads nothing more and passes nothing on, in both directions; new connections stall as

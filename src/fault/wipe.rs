@@ -8,7 +8,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "wipe",
-    summary: "a server ends at once, its data are thrown away, and it comes back empty",
+    summary: "kills a server, deletes its data, and starts it empty",
     source: "ClickHouse's Jepsen tests of Keeper, dropped data",
     details: "\
 Inject: SIGKILL as under `kill`; then snapshots and transaction logs are deleted. The server's number is

@@ -162,12 +162,12 @@ fn taken(parent: &Path, name: &str) -> Error {
     let (end, partial) = (parent.join(name), layout::partial(parent, name));
     if partial.is_dir() {
         return Error::usage(format!(
-            "a run named `{name}` is still going on or was killed ({}); choose another name, or delete that \
-             directory if nothing is writing to it",
+            "a run named `{name}` is in progress or was killed ({}); choose another name, or delete that \
+             directory if nothing writes to it",
             partial.display()
         ));
     }
-    Error::usage(format!("{} exists already; choose another name, or move it away", end.display()))
+    Error::usage(format!("{} already exists; choose another name, or move it away", end.display()))
 }
 
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {

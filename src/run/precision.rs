@@ -81,7 +81,7 @@ impl Figures {
     }
 }
 
-/// What is to be precise of a trial; `None` where it was not measured.
+/// What is to be precise of a trial; `None` where not measured.
 fn figure(trial: &Trial) -> Option<f64> {
     let mean = |measure| trial.latencies().get(&measure).map(|latency| latency.mean_us);
     match trial.spec.load {

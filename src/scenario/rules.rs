@@ -38,7 +38,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
             sink.idle(
                 &["duration", "acquisitions"],
                 later.key.clone(),
-                "both `duration` and `acquisitions` say when the measured phase ends",
+                "both `duration` and `acquisitions` end the measured phase",
                 "keep one of them",
             );
         }
@@ -46,7 +46,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
             let at = draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone());
             sink.error(
                 at,
-                "nothing says when the measured phase ends",
+                "nothing ends the measured phase",
                 "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
             );
         }
@@ -93,7 +93,7 @@ fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
         refuse("locks", "a batch has one lock, for which all contenders queue");
     }
     for strategy in draft.strategies.iter().filter(|strategy| never_waits(strategy)) {
-        let message = format!("`{}` lets everybody in, so a batch of it never queues up", strategy.card.name);
+        let message = format!("`{}` lets everybody in, so its batch never queues", strategy.card.name);
         sink.error(strategy.span.clone(), message, "use load = \"closed\" for it");
     }
 }
@@ -119,7 +119,7 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
         sink.error(
             place.value.clone(),
             format!("the last of a batch of {most} waits at least {}", written(wait)),
-            "give `acquire_timeout` more than that, or leave it out to wait for ever",
+            "make `acquire_timeout` longer, or leave it out to wait forever",
         );
     }
 }
@@ -189,12 +189,12 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
         (
             "connect",
             &["servers", "data_dir", "compose"],
-            "is for an ensemble that the suite starts, but `connect` names an existing one",
+            "is for an ensemble started by the suite, but `connect` names an existing one",
         ),
         (
             "compose",
             &["servers", "data_dir"],
-            "is for servers that are processes of this host, but the file of `compose` says what its containers are",
+            "is for servers run as processes here, but `compose` names a file of containers",
         ),
     ];
     for (key, others, why) in WHY.iter().filter(|(key, ..)| draft.places.contains_key(key)) {
@@ -245,8 +245,8 @@ fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
     {
         sink.error(
             at_most.unwrap_or(place).value.clone(),
-            format!("{least} repetitions are more than {most}, the most for a precision"),
-            format!("write at least repetitions_at_most = {least}, or fewer `repetitions`"),
+            format!("{least} repetitions are more than `repetitions_at_most`, {most}"),
+            format!("set repetitions_at_most to {least} or more, or use fewer `repetitions`"),
         );
     }
 }

@@ -97,7 +97,7 @@ impl Readable {
             let swallows = never_closed && inside_brackets(error.message());
             let help = if swallows {
                 lines.end = text.len();
-                "close the list or table that was opened above".to_owned()
+                "close the list or table opened above".to_owned()
             } else {
                 help(error.message(), text.get(lines.clone()).unwrap_or_default())
             };
@@ -119,7 +119,7 @@ fn inside_brackets(message: &str) -> bool {
 
 fn help(message: &str, line: &str) -> String {
     if message.starts_with("duplicate key") {
-        return "the key stands above already: keep one of the two".to_owned();
+        return "the key is already set above: keep one of the two".to_owned();
     }
     if message.starts_with("unclosed array table") {
         return "close the header with `]]`, as in [[fault]]".to_owned();
@@ -128,14 +128,14 @@ fn help(message: &str, line: &str) -> String {
         return "close the header with `]`, as in [ensemble]".to_owned();
     }
     if message.starts_with("key with no value") {
-        return "write key = value; a comment begins with #".to_owned();
+        return "write key = value; comments start with #".to_owned();
     }
     if message.contains("string, expected") {
         return "close the text with the quote that opened it".to_owned();
     }
     unquoted(line).map_or_else(
-        || "see https://toml.io for how keys and values are written".to_owned(),
-        |(key, word)| format!("text and durations stand in quotes: {key} = \"{word}\""),
+        || "https://toml.io explains how to write keys and values".to_owned(),
+        |(key, word)| format!("text and durations need quotes: {key} = \"{word}\""),
     )
 }
 

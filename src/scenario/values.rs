@@ -35,7 +35,7 @@ pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<Strin
     let help =
         if slug.is_empty() { "for example `quick`".to_owned() } else { format!("for example `{slug}`") };
     let message = format!(
-        "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not beginning with a hyphen",
+        "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not starting with a hyphen",
         shortened(text)
     );
     sink.error(value.span(), message, help);

@@ -39,7 +39,7 @@ fn what_cannot_be_compared_is_refused_before_anything_starts() {
         (&["--until", "3%", "--blocks", "20", "--blocks-at-most", "10"], "raise it, or lower"),
         (&["--figure", "wiat.p99"], "did you mean `wait`?"),
         (&["--b-program", "/nowhere/zklockbench"], "--b-program /nowhere/zklockbench: cannot be started"),
-        (&["--b-program", "/bin/echo"], "it does not say that it is zklockbench"),
+        (&["--b-program", "/bin/echo"], "it is not zklockbench"),
         (&["--b-connect", "zk1:1", "--b-zookeeper-home", "/opt"], "cannot be used with"),
     ];
     for (words, told) in cases {

@@ -263,7 +263,7 @@ fn a_history_whose_writer_was_dropped_says_that_it_is_not_complete() {
     drop(writer);
     let (code, out, _) = bench.check(&path, &[]);
     assert_eq!(code, Some(4), "{out}");
-    assert!(out.contains("the history says that it is not complete"), "{out}");
+    assert!(out.contains("the history says that it is incomplete"), "{out}");
     let taken = HistoryWriter::create(&path, &header()).unwrap_err();
     assert!(taken.to_string().contains("history.jsonl"), "{taken}");
 }

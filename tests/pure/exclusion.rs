@@ -181,7 +181,7 @@ fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_
 
 #[test]
 fn without_contention_there_was_nothing_to_exclude() {
-    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("one contender has nobody to exclude"));
+    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("a single contender has nobody to exclude"));
     let unmet = unknown(
         "too little evidence: in 900 entries nobody was seen to be kept out; a longer hold, more contenders (than a semaphore \
          has leases, or with writers among the readers) or servers started for the run would show more",

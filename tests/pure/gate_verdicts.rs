@@ -173,7 +173,7 @@ fn a_limit_on_a_ratio() {
     check(&[
         ("throughput of baton >= 100/s", nothing, "passed", "100/s"),
         ("throughput >= 100/s", nothing, "FAILED", "50/s"),
-        ("throughput >= 10/s", |w| w.mutex()[0].measured_us = 0, "unknown", "it was not measured"),
+        ("throughput >= 10/s", |w| w.mutex()[0].measured_us = 0, "unknown", "not measured"),
     ]);
 }
 

@@ -258,7 +258,7 @@ fn what_is_missing_of_the_floor_is_said_and_a_run_that_knew_of_no_floor_misses_n
     let told = remarks(Some(Floor::not_measured("the servers were not warmed up (--cold)")));
     assert_eq!(told, ["floor not measured: the servers were not warmed up (--cold)"]);
     let part = Floor { missing: Some("no session on zk3:2181".into()), ..records::floor() };
-    assert_eq!(remarks(Some(part)), ["the floor is not that of all servers: no session on zk3:2181"]);
+    assert_eq!(remarks(Some(part)), ["the floor does not cover all servers: no session on zk3:2181"]);
 }
 
 #[test]

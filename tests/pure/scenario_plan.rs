@@ -168,9 +168,9 @@ fn advice_points_at_the_value_that_it_is_about() {
         [
             "4:9 with 1 contender only 1 of 2 locks is used",
             "5:8 a hold of 100 µs is not timed exactly: timers tick in milliseconds",
-            "6:12 without a warm-up the first, slower acquisitions are measured too",
+            "6:12 without a warm-up, the slower first acquisitions count too",
             "6:12 `polling` with 1 contender will acquire only about 5 times in the measured phase",
-            "7:15 one repetition shows no spread, so no difference can be told from noise",
+            "7:15 one repetition shows no spread, so differences cannot be told from noise",
         ]
     );
 }
@@ -195,7 +195,7 @@ fn advice_on_timeouts_and_bursts() {
 fn advice_on_readers_where_no_strategy_lets_them_in_together() {
     assert_eq!(
         warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
-        ["5:14 no strategy listed has a read side, so every request is taken as a write"]
+        ["5:14 no listed strategy has a read side, so every request is a write"]
     );
     assert_eq!(warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.0\n"), [""; 0]);
 }
@@ -467,7 +467,7 @@ fn advice_on_pools_popularity_and_steps_that_mean_nothing() {
     );
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\nrate = 10\npopularity = {{ zipf = 1 }}\n")),
-        ["8:14 one lock can't be more popular than others"]
+        ["8:14 a single lock cannot be more popular than others"]
     );
     let steps = "arrivals = { steps = [{ rate = 5, for = \"60s\" }, { rate = 9, for = \"60s\" }] }";
     assert_eq!(

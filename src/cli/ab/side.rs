@@ -13,10 +13,10 @@ use crate::scenario::{EnsembleChoice, Scenario};
 
 /// Keys that the comparison decides by itself, and why.
 const DECIDED: [(&str, &str); 4] = [
-    ("repetitions", "each block runs every combination once, and --blocks says how many blocks there are"),
-    ("precision", "blocks are added until the intervals are narrow enough, which --until asks for"),
-    ("repetitions_at_most", "--blocks-at-most says when to stop"),
-    ("seed", "each block has a seed of its own for all its runs, drawn by the comparison's --seed"),
+    ("repetitions", "each block runs every combination once; use --blocks"),
+    ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
+    ("repetitions_at_most", "use --blocks-at-most"),
+    ("seed", "each block draws its own seed from the comparison's --seed"),
 ];
 
 /// One side.
@@ -75,7 +75,7 @@ impl Side {
         let scenario = &file.parsed.scenario;
         if scenario.precision.is_some() {
             return Err(Error::usage(format!(
-                "{} asks for a precision of its own: leave `precision` out of it, and say --until {}%",
+                "{} sets `precision`: leave it out, and use --until {}%",
                 args.scenario.display(),
                 scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
             )));
@@ -83,14 +83,14 @@ impl Side {
         let needs = Needs::of(scenario);
         if needs.own_servers() {
             return Err(Error::usage(
-                "the scenario breaks servers, and all blocks share theirs: compare two runs instead (zklockbench compare), \
-                 or leave those faults out",
+                "the scenario breaks servers, which all blocks share: compare two runs instead (zklockbench \
+                 compare), or leave those faults out",
             ));
         }
         let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
         if own.zookeeper_home.is_some() && !is_local {
             return Err(Error::usage(format!(
-                "--{}-zookeeper-home is for local servers, and {} runs against others",
+                "--{}-zookeeper-home needs local servers, but {} runs against others",
                 turn.name(),
                 turn.title()
             )));
@@ -236,7 +236,7 @@ impl Program {
         let answer = answer.map_err(|error| unusable(&format!("cannot be started: {error}")))?;
         let said = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
         if !answer.status.success() || !said.starts_with("zklockbench ") {
-            return Err(unusable("it does not say that it is zklockbench"));
+            return Err(unusable("it is not zklockbench"));
         }
         Ok(Self { path, version: said })
     }

@@ -32,7 +32,7 @@ pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, 
     let stop = stop.clone();
     // A history may have gigabytes: meanwhile this thread listens for Ctrl-C.
     let judged = tokio::task::spawn_blocking(move || judge(&args, &stop)).await;
-    judged.map_err(|error| Error::environment(format!("the check broke off: {error}")))?
+    judged.map_err(|error| Error::environment(format!("the check failed: {error}")))?
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -150,7 +150,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
         let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
         let least = check::least_evidence(&trials)
-            .map_or_else(String::new, |least| format!("least evidence among the trials held: {least}\n"));
+            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
         output::text(&format!(
             "{}: {counts}\n{changed}{least}{}",
             args.path.display(),
@@ -162,8 +162,8 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
 
 fn does_not_follow(path: &Path) -> Error {
     Error::usage(format!(
-        "{}: its verdicts do not follow from what it recorded (what differs is listed): it was changed after the run, or \
-         another version of the program judged it",
+        "{}: the recorded verdicts do not follow from the recorded facts (see above): the run was modified, or \
+         judged by another version of the program",
         path.display()
     ))
 }

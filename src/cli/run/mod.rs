@@ -91,7 +91,7 @@ async fn measure(
     for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
@@ -192,7 +192,7 @@ impl Session {
             warm_up::warm_up(&environment, stop).await?;
         }
         let floor = match self.args.no_floor {
-            true => Floor::not_measured("it was not asked for (--no-floor)"),
+            true => Floor::not_measured("--no-floor was given"),
             false => floor::measure(&environment, self.args.cold, stop).await,
         };
         self.writer.compare_with(floor.clone());
@@ -226,8 +226,8 @@ impl Session {
         }
         if outcome.ending == RunEnding::Aborted && !self.world.answers().await {
             output::note(&format!(
-                "warning: {} stays behind on the ensemble, which does not answer; remove it later with: \
-                 zklockbench clean --connect {} --run-id {}",
+                "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
+                 clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.world.connect(),
                 self.run_id
@@ -270,7 +270,7 @@ impl Session {
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
             Error::environment(format!(
-                "{}; what was measured till then is in {}",
+                "{}; what was measured until then is in {}",
                 outcome.why.unwrap_or_default(),
                 path.display()
             ))

@@ -109,7 +109,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX));
         }
-        self.note(&format!("{}: another repetition of each follows", so_far.describe()));
+        self.note(&format!("{}: running another repetition of each", so_far.describe()));
     }
 
     fn within(&self, event: &load::Event<'_>) {

@@ -71,7 +71,7 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
     let paint = match kind {
         "svg" => paint::svg,
         "png" => paint::png,
-        _ => return Err(Error::usage(format!("{} ends with neither .svg nor .png", path.display()))),
+        _ => return Err(Error::usage(format!("{} must end with .svg or .png", path.display()))),
     };
     let picture =
         comparison::draw(compared).map_err(|why| Error::usage(format!("there is no chart: {why}")))?;

@@ -30,7 +30,7 @@ pub fn terminal(view: &View, style: Style) -> String {
     said.extend(evidence(view));
     said.extend([format!("Measured on: {}.", view.place_line()), String::new()]);
     if view.cells.is_empty() {
-        said.push("No trial ran, so there is nothing to show.".to_owned());
+        said.push("No trial ran; nothing to show.".to_owned());
     } else {
         said.extend(explained(Grid::of(view), legend(view), style));
         if view.cells.iter().any(Cell::is_open) {
@@ -63,7 +63,7 @@ fn explained(grid: Grid, legend: String, style: Style) -> Vec<String> {
 fn cross_check(view: &View, style: Style) -> String {
     let grid = Grid::cross_check(view);
     if grid.rows.is_empty() {
-        return "Nothing could be checked against the servers' own counters.\n".to_owned();
+        return "The client's counts could not be checked against the servers'.\n".to_owned();
     }
     fitted(grid, style).0 + "\n"
 }

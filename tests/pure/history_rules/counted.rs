@@ -201,7 +201,7 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
         format!("{entered} after a session had been suspended or had expired; both were inside for 5 µs");
     assert_eq!(told(&ended("fail state=expired"), Breach::Zombie), [zombie]);
     let uncertain =
-        format!("{entered} and whether a session had ended is not known; both were inside for 5 µs");
+        format!("{entered} and it is unknown whether a session had ended; both were inside for 5 µs");
     assert_eq!(told(&ended("unknown"), Breach::Uncertain), [uncertain]);
     assert_eq!(overlaps(&ended("fail")), [1, 0, 0], "a definite failure came from a live session");
 }
