@@ -279,7 +279,7 @@ mod tests {
         let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
         assert_eq!(stated.handoff, None);
         let why = stated.missing.unwrap();
-        assert!(why.starts_with("there was time for 3 handoffs only in the 1200 ms"), "{why}");
+        assert!(why.starts_with("only 3 handoffs fitted into 1200 ms"), "{why}");
     }
 
     #[test]

@@ -138,8 +138,8 @@ mod tests {
         let killed = ago(30);
         let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));
         let told = left(0, killed);
-        assert!(told.contains(&format!("may be under way: it is taken for that until {end}, ")), "{told}");
-        assert!(left(2, ago(3_000)).ends_with("a session of it is alive"));
+        assert!(told.contains(&format!("may be in progress: assumed so until {end}, ")), "{told}");
+        assert!(left(2, ago(3_000)).ends_with("one of its sessions is alive"));
         assert!(left(0, ago(700)).ends_with("left behind"));
     }
 }

@@ -227,9 +227,9 @@ mod tests {
         assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
         assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
         let why = judged(500, 0.99, 0.0).unwrap();
-        assert!(why.contains("500 of 1000") && why.contains("running for 99 %"), "{why}");
+        assert!(why.contains("500 of 1000") && why.contains("ran 99 %"), "{why}");
         let why = judged(500, 0.3, 0.68).unwrap();
-        assert!(why.contains("waiting for a processor for 68 %"), "{why}");
+        assert!(why.contains("waited for a processor 68 %"), "{why}");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn holds_that_late_timers_make_a_quarter_longer_make_the_trial_invalid() {
         let why = invalid_by_holds(0.25, 5_000.0).unwrap();
-        assert!(why.contains("held 25 % longer than intended"), "{why}");
+        assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
         assert_eq!(
             invalid_by_holds(1.0, 1_100.0),

@@ -265,7 +265,10 @@ mod tests {
             clock::now() - began >= clock::micros(Duration::from_millis(300 + 150)),
             "not from the last one"
         );
-        assert!(why.starts_with("nobody acquired the lock for 150ms, and 0 of 2 contenders waited"), "{why}");
+        assert!(
+            why.starts_with("nobody acquired the lock for 150ms, although 0 of 2 contenders were waiting"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -170,7 +170,7 @@ mod tests {
         };
         assert_eq!(of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
-        assert_eq!(signs, ["zk1:2181 was started anew, or took part in an election"]);
+        assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
         assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
     }
 }

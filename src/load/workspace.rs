@@ -315,7 +315,9 @@ mod tests {
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
                         --auth or --auth-file";
         assert_eq!(told(None), expected);
-        assert!(told(Some(Secret::from("a:b".to_owned()))).ends_with("another identity than that of --auth"));
+        assert!(
+            told(Some(Secret::from("a:b".to_owned()))).ends_with("an identity other than that of --auth")
+        );
     }
 
     #[test]

@@ -253,7 +253,7 @@ mod tests {
         assert!(told(&dir.path().join("absent")).contains("is not a directory"));
         assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
         fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(told(dir.path()).contains("is half of a run"));
+        assert!(told(dir.path()).contains("is only half a run"));
     }
 
     #[test]

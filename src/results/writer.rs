@@ -219,7 +219,7 @@ mod tests {
         let _going = RunWriter::create(parent.path(), "going").unwrap();
         let done = RunWriter::create(parent.path(), "done").unwrap_err();
         let going = RunWriter::create(parent.path(), "going").unwrap_err();
-        assert!(done.to_string().contains("done exists already; choose another name"), "{done}");
+        assert!(done.to_string().contains("done already exists; choose another name"), "{done}");
         assert!(going.to_string().contains(".going.partial"), "{going}");
         assert!(matches!((done, going), (Error::Usage(_), Error::Usage(_))));
     }
@@ -233,8 +233,9 @@ mod tests {
             let error = RunWriter::create(&below, "quick").unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error:?}");
             let (below, file) = (below.display(), file.display());
-            let told =
-                format!("cannot be written to {below}: {file} is no directory; choose another with --out");
+            let told = format!(
+                "cannot write results to {below}: {file} is not a directory; choose another with --out"
+            );
             assert!(error.to_string().ends_with(&told), "{error}");
         }
     }

@@ -143,7 +143,7 @@ mod tests {
         for (asks, trusted, expected) in [
             (false, "ca.pem", None),
             (true, "ca.pem", Some("--tls-cert and --tls-key")),
-            (false, "other.pem", Some("not trusted: name the authority with --tls-ca")),
+            (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
         ] {
             let (address, served) = server(asks);
             let told = complaint(&address, &trusting(trusted));
@@ -168,7 +168,7 @@ mod tests {
                 stream.write_all(answer).unwrap();
             });
             let told = complaint(&address, &trusting("ca.pem"));
-            assert!(told.as_deref().is_some_and(|told| told.contains("leave out --tls")), "{told:?}");
+            assert!(told.as_deref().is_some_and(|told| told.contains("drop --tls")), "{told:?}");
             served.join().unwrap();
         }
     }

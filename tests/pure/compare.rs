@@ -353,7 +353,7 @@ fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (4, 3), "{text}");
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let error = report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
-    assert!(error.to_string().contains("neither .svg nor .png"), "{error}");
+    assert!(error.to_string().contains("must end with .svg or .png"), "{error}");
 }
 
 fn told(path: &Path) -> String {

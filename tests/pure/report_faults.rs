@@ -179,7 +179,7 @@ fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
         format!(
             "! stuck: {of}: contender 19 waited 13 s\n! stuck: {of}: 3 more; trials/042.json has them all\n"
         ),
-        format!("! orphans: {of}: 2 ephemeral nodes were left when all had released\n"),
+        format!("! orphans: {of}: 2 ephemeral nodes were left after everybody had released\n"),
         format!("! not undone: {of}: fault 1 (freeze holder on contender 3 (holder)): no permission\n"),
     ] {
         assert!(shown.contains(&note), "{note}\n{shown}");

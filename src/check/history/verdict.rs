@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(after(|lock| lock.contended = false), nobody);
         let unmet = unknown("nobody was seen waiting for another, so nothing was excluded");
         assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
-        let few = unknown("too little evidence: of 5 entries only 1 could have been caught");
+        let few = unknown("too little evidence: of 5 entries, only 1 would have been caught if too early");
         assert_eq!(after(|lock| lock.seen_inside = 1), few);
         let by_the_ensemble = |lock: &mut LockReport| {
             lock.seen_inside = 0;
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
         let judged = |complete, cut_off_at| of(&[sound("l")], complete, Ending { cut_off_at, strict: false });
-        let broken = unknown("the history breaks off in line 7; what followed is not known");
+        let broken = unknown("the history breaks off in line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
         assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));
         let silent = vec!["the history does not say whether it is complete".to_owned()];
