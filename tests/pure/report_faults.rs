@@ -106,7 +106,7 @@ fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all(
     assert_eq!(shown(0), ("crash holder", "10 ms", "-"));
     assert_eq!(shown(1), ("freeze waiter", "90 ms", "-"));
     assert_eq!(shown(2), ("crash holder + freeze waiter", "-", "3"));
-    assert!(terminal(&view, PLAIN).contains("Where a trial had several faults"));
+    assert!(terminal(&view, PLAIN).contains("In trials with several faults"));
 }
 
 #[test]

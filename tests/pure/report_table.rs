@@ -134,9 +134,9 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
     // Then half of all waits are known to be short, and one in a hundred takes at least that long
     let row = words(&shown, "predecessor-watch  ").join(" ");
     assert!(row.starts_with("predecessor-watch 4 123 1 µs ≥ 4 s ≥ 4 s 2 "), "{row}");
-    let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 ended otherwise";
+    let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 failed otherwise";
     assert!(shown.contains(note), "{shown}");
-    assert!(shown.contains("≥: at least, because of these"), "{shown}");
+    assert!(shown.contains("≥: at least, because of them"), "{shown}");
 }
 
 #[test]

@@ -79,7 +79,10 @@ fn floor(view: &View) -> String {
     let Some(floor) = &view.floor else { return String::new() };
     let told = |name: &str, what: &str, timing: Option<Timing>| {
         let Timing { count, p50_us, .. } = timing?;
-        Some(format!("{name}/floor: its median over {}, the median of {count} {what}", format_micros(p50_us)))
+        Some(format!(
+            "{name}/floor: its median as a multiple of {}, the median of {count} {what}",
+            format_micros(p50_us)
+        ))
     };
     let told = [
         told("handoff", "handoffs without a lock, measured before the first trial", floor.handoff),
@@ -333,8 +336,8 @@ const FAULT_COLUMNS: [Column; 20] = [
     words("fault"),
     numbers("contenders", 0),
     numbers("faults", 5),
-    numbers("election", 0),
-    numbers("longest gap", 0),
+    numbers("election", 1),
+    numbers("longest gap", 1),
     numbers("recovery", 1),
     numbers("recovery max", 3),
     numbers("violations", 0),
