@@ -14,7 +14,7 @@ Inject: the proxy passes on at most `bytes_per_second` in each direction of each
 Proof: the contender has connections, and they pass through the proxy, which counts what it lets through.
 Heal: the limit is lifted, and what waits goes at once.
 
-A right lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
+A correct lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
 acquisition and suffers most; one with constant bytes hardly does.
 Where it misleads: with few contenders the lists are short and nothing is to be seen. When heartbeats wait
 behind a list for longer than the session timeout, the session ends.",

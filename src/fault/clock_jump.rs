@@ -19,7 +19,7 @@ is set.
 Proof: the acquire has ended within 10 s: timed out at the moved deadline, or acquired before it.
 Ends by itself, with that acquire.
 
-A right lock: it times out early and leaves in order: its node goes, the watch that the next one had on it
+A correct lock: it times out early and leaves cleanly: its node goes, the watch that the next one had on it
 fires, and nobody is let in by that alone. Sessions do not notice, because their timeouts are kept by a
 monotonic clock.
 A jump that is shorter than the rest of the deadline changes nothing but the rest. `acquire_timeout` must be

@@ -19,7 +19,7 @@ Proof: the contender has connections, and they pass through the proxy, which kee
 round trips become is in the results, as `request_*`.
 Heal: nothing is kept back any more; what waits goes at once.
 
-A right lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
+A correct lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
 strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their
 timeout.
 Where it misleads: the proxy delays whole reads of a socket, not packets, so it does not show what a slow

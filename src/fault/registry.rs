@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
         for card in cards() {
-            for part in ["Inject: ", "\nProof: ", "\n\nA right lock: "] {
+            for part in ["Inject: ", "\nProof: ", "\n\nA correct lock: "] {
                 assert!(card.details.contains(part), "{}: {part}", card.name);
             }
             let healed = card.ends == crate::catalog::fault::Ends::Healed;
