@@ -1,5 +1,7 @@
 //! Tells the program which commit it was built from, which results name, and gives it the scenarios that it runs by name.
 
+#![allow(clippy::expect_used, reason = "a build that lacks what cargo promises cannot go on")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -331,14 +331,18 @@ pub(super) fn faults_legend(view: &View) -> String {
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
 
+/// Positions of columns that say how long nobody was served.
+const ELECTION: usize = 4;
+const LONGEST_GAP: usize = 5;
+
 const FAULT_COLUMNS: [Column; 20] = [
     words("strategy"),
     words("fault"),
     numbers("contenders", 0),
     numbers("faults", 5),
-    numbers("election", 1),
-    numbers("longest gap", 1),
-    numbers("recovery", 1),
+    numbers("election", 0),
+    numbers("longest gap", 0),
+    numbers("recovery", 0),
     numbers("recovery max", 3),
     numbers("violations", 0),
     numbers("too early", 4),
@@ -369,8 +373,13 @@ impl Grid {
             let all = named.into_iter().chain(faults).chain(trials);
             all.map(|text| if text.is_empty() { NOT_MEASURED.to_owned() } else { text }).collect()
         };
-        let rows = view.under_faults().into_iter().map(row).collect();
-        Self { columns: FAULT_COLUMNS.to_vec(), labels: 2, rows }.without_idle_columns()
+        let rows: Vec<Vec<String>> = view.under_faults().into_iter().map(row).collect();
+        let mut columns = FAULT_COLUMNS.to_vec();
+        // What stays on narrow terminals goes all the same where there is nothing of it.
+        for at in ELECTION..=LONGEST_GAP {
+            columns[at].spare = u8::from(rows.iter().all(|row| row[at] == NOT_MEASURED));
+        }
+        Self { columns, labels: 2, rows }.without_idle_columns()
     }
 }
 
