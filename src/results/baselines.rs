@@ -122,7 +122,7 @@ pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
             store.display()
         )),
         std::io::ErrorKind::NotADirectory => {
-            Error::usage(format!("{} not a directory; name a baseline store", store.display()))
+            Error::usage(format!("{} is not a directory; name a baseline store", store.display()))
         }
         _ => cannot("read", store, &error),
     })?;

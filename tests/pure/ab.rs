@@ -283,7 +283,7 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
     for note in [
         "! interrupted after 8 blocks: judged by what there is",
         "! violated: B: runs/ab-1-002-b: two inside",
-        "! ± 3 % not reached",
+        "! ± 3 % was asked for and is not reached",
     ] {
         assert!(text.contains(note), "{note} is missing in:\n{text}");
     }

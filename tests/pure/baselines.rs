@@ -94,7 +94,7 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
     );
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    assert!(told(results::baselines(&file)).contains("is no directory"));
+    assert!(told(results::baselines(&file)).contains("is not a directory"));
     let store = store(dir.path());
     // A read-me and what is on its way are nobody's mistake
     fs::write(store.join("README.md"), "our baselines").unwrap();
