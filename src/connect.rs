@@ -32,7 +32,7 @@ impl Connect {
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
-                "a connect string has at most {BYTES_AT_MOST} bytes, and this one {}",
+                "a connect string has at most {BYTES_AT_MOST} bytes; this one has {}",
                 text.len()
             ));
         }
@@ -41,20 +41,17 @@ impl Connect {
         }
         if let Some(at) = text.find("://") {
             let scheme = shown(&text[..at + 3], SHOWN);
-            return Err(format!("leave out `{scheme}`; --tls is for ports that speak TLS"));
+            return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
         }
         let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
         let servers = hosts.split(',').count();
         if servers > SERVERS_AT_MOST {
             return Err(format!(
-                "a connect string has at most {SERVERS_AT_MOST} servers, and this one {servers}"
+                "a connect string has at most {SERVERS_AT_MOST} servers; this one has {servers}"
             ));
         }
         if path.contains(',') {
-            return Err(format!(
-                "`{}` is not a chroot: one stands after the last server only",
-                shown(path, SHOWN)
-            ));
+            return Err(format!("`{}` is not a chroot: it goes after the last server", shown(path, SHOWN)));
         }
         if let Some(why) = chroot_problem(path) {
             return Err(format!("`{}` is not a chroot: {why}", shown(path, SHOWN)));
@@ -109,7 +106,7 @@ fn chroot_problem(path: &str) -> Option<&'static str> {
     }
     let is_forbidden =
         |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
-    path.contains(is_forbidden).then_some("it has a character that no ZooKeeper path has")
+    path.contains(is_forbidden).then_some("it has a character that ZooKeeper paths cannot have")
 }
 
 #[cfg(test)]
@@ -139,8 +136,8 @@ mod tests {
             ("a..b:1", "not a host"),
             ("é:1", "not a host"),
             ("a b:1", "no spaces"),
-            ("tcp+tls://a:1", "leave out `tcp+tls://`"),
-            ("a:1/b,c:2", "one stands after the last server only"),
+            ("tcp+tls://a:1", "drop `tcp+tls://`"),
+            ("a:1/b,c:2", "it goes after the last server"),
             ("a:1//b", "it has an empty part"),
             ("a:1/b/", "it has an empty part"),
             ("a:1/b/../c", "`/b/../c` is not a chroot: no part"),

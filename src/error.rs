@@ -57,14 +57,14 @@ pub enum Exit {
 impl Exit {
     /// Every code with the sentence that the documentation prints.
     pub const ALL: [(Exit, &'static str); 6] = [
-        (Exit::Held, "all that was asked was done, and every lock held"),
-        (Exit::Violated, "a lock let two contenders in at once, a gate failed, or something regressed"),
-        (Exit::Usage, "bad usage or a bad scenario file; nothing was started"),
-        (Exit::Environment, "no ZooKeeper found, cannot connect, or the ensemble was lost"),
+        (Exit::Held, "done, and every lock held"),
+        (Exit::Violated, "a lock let two contenders in at once, a gate failed, or something got slower"),
+        (Exit::Usage, "wrong usage or a bad scenario; nothing was started"),
+        (Exit::Environment, "no ZooKeeper, no connection, or the ensemble was lost"),
         (
             Exit::Unknown,
-            "not enough evidence for a verdict (a partial or invalid run, a gate or a comparison that cannot be decided)",
+            "not enough evidence for a verdict: a partial or invalid run, or an undecided gate or comparison",
         ),
-        (Exit::Interrupted, "interrupted; partial results were kept and marked partial"),
+        (Exit::Interrupted, "interrupted; what was measured was kept and marked partial"),
     ];
 }

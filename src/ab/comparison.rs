@@ -244,9 +244,9 @@ impl Measured {
                     [self.lost(), found.2].into_iter().flatten().collect::<Vec<_>>().join("; left are ");
                 unknown(why)
             }
-            _ if self.differs_from_itself() => {
-                unknown("A differs as clearly from itself, so what differs here may be the machine".into())
-            }
+            _ if self.differs_from_itself() => unknown(
+                "A differs from itself as clearly, so the difference may be due to the machine".into(),
+            ),
             Verdict::Regressed => found,
             _ => match self.lost() {
                 Some(lost) if !self.is_made_up_for() => unknown(lost),

@@ -78,7 +78,7 @@ impl Crew {
             return Err(left_out.join("; "));
         }
         if !spare.is_empty() {
-            left_out.push(format!("servers not measured, because there are many: {}", spare.join(", ")));
+            left_out.push(format!("servers not measured, to save time: {}", spare.join(", ")));
         }
         let close = CancellationToken::new();
         let keep = |(post, every): (&Post, Duration)| {

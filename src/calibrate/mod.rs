@@ -94,7 +94,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     if count < ENOUGH {
         let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "there was time for {count} {noun} only in the {} ms that it may take; `zklockbench calibrate` takes longer",
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes more time",
             within.as_millis()
         ));
     }
@@ -317,7 +317,7 @@ mod tests {
         let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
         assert_eq!(stated.handoff, None);
         let why = stated.missing.unwrap();
-        assert!(why.starts_with("there was time for 3 handoffs only in the 1200 ms"), "{why}");
+        assert!(why.starts_with("only 3 handoffs fitted into 1200 ms"), "{why}");
     }
 
     #[test]

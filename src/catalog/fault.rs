@@ -255,7 +255,7 @@ pub struct FaultChoice {
     #[serde(rename = "every_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub every: Duration,
-    /// Each start is put off by a random part of this.
+    /// Each start is delayed by a random part of this.
     #[serde(rename = "jitter_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub jitter: Duration,

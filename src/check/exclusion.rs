@@ -57,7 +57,7 @@ fn exclusion(trial: &Trial) -> Verdict {
         ));
     }
     if trial.spec.contenders < 2 {
-        doubts.push("one contender has nobody to exclude".to_owned());
+        doubts.push("a single contender has nobody to exclude".to_owned());
     } else {
         doubts.extend(too_little(&trial.evidence, trial.spec.locks));
     }
@@ -75,7 +75,7 @@ fn progress(trial: &Trial) -> Option<Verdict> {
     }
     let stuck = trial.stuck.first().map(|first| {
         let who = counted(trial.stuck.len(), "contender is", "contenders are");
-        format!("{who} stuck though nothing is broken any more; the first is contender {}", first.contender)
+        format!("{who} stuck although all faults are over; the first is contender {}", first.contender)
     });
     Some(Verdict::violated_if(stuck.into_iter().collect()))
 }
@@ -87,13 +87,13 @@ fn order(trial: &Trial) -> Option<Verdict> {
         let first = order.first.as_deref().unwrap_or_default();
         let (clock, zxids) = (order.overlaps, order.too_early);
         return Some(Verdict::Violated(vec![format!(
-            "{clock} by the servers' clock and {zxids} by their transactions entered too early; {first}"
+            "entered too early: {clock} by the servers' clock, {zxids} by their transactions; {first}"
         )]));
     }
     let forgotten = (order.forgotten > 0).then(|| {
         format!(
-            "the ensemble lost what it had acknowledged: {} gone, and no server's log tells of the end (ZOOKEEPER-4643 is \
-             one way)",
+            "the ensemble lost acknowledged writes: {} gone without any server's log saying so (ZOOKEEPER-4643 \
+             is one way)",
             counted(order.forgotten, "node of a holder is", "nodes of holders are")
         )
     });
@@ -123,7 +123,7 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
             .map(|(kind, times)| format!("{times} x {kind}"))
             .collect::<Vec<_>>()
             .join(", ");
-        apart.push(format!("the likely cause is what went wrong: {errors}"));
+        apart.push(format!("the likely cause: {errors}"));
     }
     Some(Verdict::unknown_if(apart))
 }
@@ -140,13 +140,13 @@ fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
     }
     if caught == 0 && evidence.waited == 0 {
         return Some(format!(
-            "too little evidence: in {} nobody was seen to be kept out; a longer hold, more contenders (than a \
-             semaphore has leases, or with writers among the readers) or servers started for the run would show more",
+            "too little evidence: in {} nobody was seen waiting outside; use a longer hold, more contenders \
+             (more than a semaphore has leases, or with writers among the readers) or servers started for the run",
             counted(entries, "entry", "entries")
         ));
     }
     Some(format!(
-        "too little evidence: {}; a longer hold, a longer trial or servers started for the run would show more",
+        "too little evidence: {}; use a longer hold, a longer trial or servers started for the run",
         evidence.describe()
     ))
 }
@@ -179,7 +179,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
         let entries = counted(zombies, "entry", "entries");
-        format!("{}: {entries} beside a holder whose session was suspended or gone", trial.name())
+        format!("{}: {entries} while a holder without a live session was inside", trial.name())
     });
     Verdict::violated_if(found.collect())
 }

@@ -4,21 +4,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
 
 use super::ab::args::AbArgs;
 use super::outputs::Outputs;
 use super::plan::args::PlanArgs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
+use super::scenario_source::SHIPPED;
 use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use crate::measure::Figure;
+use crate::{fault, lock};
 
-/// Compares ZooKeeper lock strategies on a real ensemble, with numbers.
+/// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]
 #[command(name = "zklockbench", version, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
@@ -32,39 +34,41 @@ pub struct Cli {
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
-    /// Check a scenario file; show its plan and how long it will take
+    /// Check a scenario; show its trials and how long they will take
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
     Strategies(StrategiesArgs),
-    /// List what can go wrong on purpose, or describe one fault
+    /// List the faults that a scenario can inject, or describe one
     Faults(FaultsArgs),
-    /// Judge a recorded history, or a run's trials again
+    /// List the built-in scenarios, which `run` takes by name, or print the file of one
+    Scenarios(ScenariosArgs),
+    /// Judge a recorded history, or judge a run again
     Check(CheckArgs),
-    /// Write what CI reads (JUnit, a summary for GitHub, figures for trackers) of a run that is over
+    /// Export a finished run for CI: JUnit, a GitHub summary, figures for trackers
     Export(ExportArgs),
     /// Make the page of a run again, or one of several runs side by side
     Report(ReportArgs),
-    /// Keep runs by commit to compare with, and draw a figure over them
+    /// Keep runs as baselines, by commit, and plot a figure over them
     Baseline(BaselineArgs),
-    /// Run two sides of a scenario in alternating blocks and say whether one is better, on a machine that is never quiet
+    /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
     /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips: where it bends and breaks
     Sweep(Box<SweepArgs>),
-    /// Say whether a run is slower than another, and how sure that is
+    /// Say whether one run is slower than another, and how sure that is
     Compare(CompareArgs),
-    /// Say which claims of five articles on ZooKeeper locks hold, by the figures of stored runs
+    /// Decide the claims of five articles on ZooKeeper locks from stored runs
     Articles(ArticlesArgs),
-    /// Say whether locks will carry a load, by simulation of what was measured; and prove it
+    /// Predict whether a lock carries your load, and verify it with --verify
     Plan(Box<PlanArgs>),
-    /// Measure the raw ensemble without any lock: its requests one by one, and the floor of a handoff
+    /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
-    /// Run random locks under random load and random faults, all drawn by a seed
+    /// Run random locks under random load and random faults, all from one seed
     Torture(TortureArgs),
-    /// Print the JSON Schema of scenario files, for editors; or of the files of a run or a calibration
+    /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema(SchemaArgs),
-    /// Keep a local ensemble between runs
+    /// Keep a local ensemble running between runs
     Ensemble(EnsembleArgs),
-    /// List or remove what killed runs left on an ensemble
+    /// List or remove what killed runs left behind on an ensemble
     Clean(CleanArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
@@ -75,40 +79,40 @@ pub enum Command {
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up: the first trial begins sooner, but fresh servers answer it slowly
+    /// Skip the warm-up of the servers: trials start sooner, but the first ones are slow
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Write down what each contender did, in trials/NNN.history.jsonl, for `check`
+    /// Record what each contender did in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the run's directory is made
+    /// Where to put the run's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the run: its directory and its node on the ensemble [default: scenario and time]
+    /// Name of the run, used for its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Compare with this run, with those of the newest commit of this store of baselines, or with the newest in this
-    /// directory of runs that can be compared with
+    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Do not measure the ensemble's floor before the first trial
+    /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
     /// Draw no charts, and write no report.html
@@ -117,13 +121,13 @@ pub struct RunArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
-    /// Serve OpenMetrics of the run under way at this address, e.g. 127.0.0.1:9100; a port alone is one of this host only
+    /// Serve OpenMetrics during the run, e.g. at 127.0.0.1:9100; a port alone means localhost
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
     /// What CI reads.
@@ -153,9 +157,9 @@ pub struct BaselineArgs {
 pub enum BaselineCommand {
     /// Copy a run into the store
     Add(BaselineAddArgs),
-    /// List the runs of the store, the oldest first
+    /// List the stored runs, oldest first
     List(BaselineListArgs),
-    /// Draw a figure over the runs of the store
+    /// Plot a figure over the stored runs
     Trend(BaselineTrendArgs),
 }
 
@@ -164,10 +168,10 @@ pub enum BaselineCommand {
 pub struct BaselineAddArgs {
     /// The directory of the run
     pub run: PathBuf,
-    /// The store; it is made if there is none
+    /// The store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The commit of what was measured [default: that of the zklockbench that measured]
+    /// The commit that was measured [default: that of the zklockbench that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
     /// Print as JSON
@@ -195,16 +199,16 @@ pub struct BaselineTrendArgs {
     /// The figure, e.g. wait.p99, handoff.p50 or requests_per_acquisition
     #[arg(long, value_name = "FIGURE", default_value = "throughput")]
     pub figure: Figure,
-    /// Only runs of this scenario [default: the store's, if it has runs of one only]
+    /// Only runs of this scenario [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
-    /// Only this strategy, by its label
+    /// Only this strategy, by label
     #[arg(long, value_name = "LABEL")]
     pub strategy: Option<String>,
     /// Only this number of contenders
     #[arg(long, value_name = "N")]
     pub contenders: Option<usize>,
-    /// Draw it into this file as well
+    /// Also draw it into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print as JSON
@@ -221,31 +225,31 @@ pub struct CalibrateArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Measure for a few seconds only: fewer samples, so less certain figures
+    /// Measure for only a few seconds: fewer samples, so less certain figures
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
-    /// For how long to measure, e.g. 2m; starting and warming up servers comes on top [default: 40s]
+    /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
     /// Also try what ZooKeeper itself does where articles make claims about it, for `articles`; takes half a minute more
     #[arg(long)]
     pub behaviour: bool,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up: it ends sooner, but fresh servers answer slowly
+    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Where the directory of the calibration is made
+    /// Where to put the calibration's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Print the outcome as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it goes on; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.
@@ -279,9 +283,10 @@ pub struct ArticlesArgs {
 /// `validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Print the plan, or the mistakes, as JSON
+    /// Print the plan or the errors as JSON
     #[arg(long)]
     pub json: bool,
     /// Changes to the scenario.
@@ -293,6 +298,18 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct StrategiesArgs {
     /// The strategy to describe
+    #[arg(value_parser = known(strategies), hide_possible_values = true)]
+    pub name: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `scenarios`.
+#[derive(Debug, Args)]
+pub struct ScenariosArgs {
+    /// The scenario to print
+    #[arg(value_parser = known(shipped), hide_possible_values = true)]
     pub name: Option<String>,
     /// Print as JSON
     #[arg(long)]
@@ -303,6 +320,7 @@ pub struct StrategiesArgs {
 #[derive(Debug, Args)]
 pub struct FaultsArgs {
     /// The fault to describe
+    #[arg(value_parser = known(faults), hide_possible_values = true)]
     pub kind: Option<String>,
     /// Print as JSON
     #[arg(long)]
@@ -312,22 +330,22 @@ pub struct FaultsArgs {
 /// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// For how long, one trial a minute; start and recovery come on top
+    /// How long, at one trial a minute, not counting start and recovery
     #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
     /// The seed [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
-    /// Print the scenario that is drawn, and run nothing
+    /// Print the scenario without running it
     #[arg(long)]
     pub show: bool,
-    /// Where the run's directory is made
+    /// Where to put the run's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Where the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Servers in containers instead, brought up from this Compose file
+    /// Use containers started from this Compose file
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     pub compose: Option<PathBuf>,
     /// Print the outcome as JSON instead of a table
@@ -338,10 +356,10 @@ pub struct TortureArgs {
 /// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// A history (JSON lines), or the directory of a run
-    #[arg(value_name = "HISTORY")]
+    /// A history (JSON lines), the directory of a run, or - for a history on standard input
+    #[arg(value_name = "HISTORY", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
-    /// Let zombies violate, too: holders that stay inside after their session was suspended or had expired
+    /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
     /// Print as JSON
@@ -379,23 +397,23 @@ pub struct ReportArgs {
 /// `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run to compare with, or a directory of runs, whose repetitions are pooled
+    /// The run to compare with, or a directory of runs to pool
     pub base: PathBuf,
     /// The run to judge, or a directory of runs
     pub new: PathBuf,
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare what cannot be compared, such as another load or another machine; the output says so
+    /// Compare even runs that differ in load or machine; the output says so
     #[arg(long)]
     pub force: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write it as Markdown, too, e.g. for a pull request
+    /// Also write it as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Draw all ratios with their intervals, as .svg or .png
+    /// Plot all ratios with their intervals (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
     /// Draw the waits of both by percentile, a panel for each combination, as .svg or .png
@@ -404,7 +422,7 @@ pub struct CompareArgs {
     /// Write every verdict as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append a summary to $GITHUB_STEP_SUMMARY, and annotate what regressed
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate regressions
     #[arg(long)]
     pub github: bool,
 }
@@ -412,7 +430,7 @@ pub struct CompareArgs {
 /// `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// Of what
+    /// Which schema
     #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
     pub of: SchemaOf,
 }
@@ -422,13 +440,13 @@ pub struct SchemaArgs {
 pub enum SchemaOf {
     /// A scenario file
     Scenario,
-    /// The JSON files of a run: an object with a schema for each
+    /// The JSON files of a run: an object with one schema per file
     Run,
-    /// The file that `calibrate` writes
+    /// What `calibrate` writes
     Calibration,
-    /// `summary.json` of a run: what its repetitions come to
+    /// A run's `summary.json`
     Summary,
-    /// The file that `ab` writes
+    /// What `ab` writes
     Ab,
     /// The file that `sweep` writes
     Sweep,
@@ -451,11 +469,11 @@ pub struct EnsembleArgs {
 /// `ensemble up|status|down`.
 #[derive(Debug, Subcommand)]
 pub enum EnsembleCommand {
-    /// Start a local ensemble that stays until `down`
+    /// Start a local ensemble that stays up until `down`
     Up(UpArgs),
-    /// Say whether it is up, and how its servers do
+    /// Say whether it is up, and how its servers are
     Status(StatusArgs),
-    /// End it and remove its data
+    /// Stop it and remove its data
     Down(DownArgs),
 }
 
@@ -466,7 +484,7 @@ pub struct UpArgs {
     #[arg(long, default_value = "3",
           value_parser = PossibleValuesParser::new(["1", "3", "5"]).try_map(|servers| servers.parse::<usize>()))]
     pub servers: usize,
-    /// Below which directory the servers keep their data
+    /// Directory below which the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where ZooKeeper is.
@@ -499,13 +517,13 @@ pub struct CleanArgs {
     /// The ensemble
     #[arg(long, value_name = "HOST:PORT,…/CHROOT", required_unless_present = "docker")]
     pub connect: Option<String>,
-    /// Instead of an ensemble: containers, networks and volumes that killed runs with --compose left on Docker
+    /// Clean up Docker instead: containers, networks and volumes left by killed --compose runs
     #[arg(long, conflicts_with_all = ["connect", "run_id"])]
     pub docker: bool,
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,
-    /// Remove every run's nodes, except those of runs under way
+    /// Remove every run's nodes, except of runs in progress
     #[arg(long)]
     pub all: bool,
     /// Print as JSON
@@ -533,6 +551,7 @@ impl Command {
             Self::Validate(_) => "validate",
             Self::Strategies(_) => "strategies",
             Self::Faults(_) => "faults",
+            Self::Scenarios(_) => "scenarios",
             Self::Check(_) => "check",
             Self::Export(_) => "export",
             Self::Report(_) => "report",
@@ -563,6 +582,7 @@ impl Command {
             Self::Validate(args) => args.json,
             Self::Strategies(args) => args.json,
             Self::Faults(args) => args.json,
+            Self::Scenarios(args) => args.json,
             Self::Check(args) => args.json,
             Self::Export(args) => args.json,
             Self::Report(args) => args.json,
@@ -581,6 +601,43 @@ impl Command {
             Self::Schema(_) | Self::Completions(_) | Self::Man => false,
         }
     }
+}
+
+/// Takes any text, and lets shells complete these names: a wrong one is told by the command, with the nearest.
+#[derive(Debug, Clone, Copy)]
+struct Known(fn() -> Vec<&'static str>);
+
+fn known(names: fn() -> Vec<&'static str>) -> Known {
+    Known(names)
+}
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+fn strategies() -> Vec<&'static str> {
+    lock::cards().iter().map(|card| card.name).collect()
+}
+
+fn faults() -> Vec<&'static str> {
+    fault::cards().iter().map(|card| card.name).collect()
+}
+
+fn shipped() -> Vec<&'static str> {
+    SHIPPED.iter().map(|shipped| shipped.name).collect()
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn add(args: &BaselineAddArgs) -> Result<(), Error> {
     if args.json {
         return output::answer("baseline add", Exit::Held, &Listed::from(&added));
     }
-    output::data(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+    output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
 }
 
 fn list(args: &BaselineListArgs) -> Result<(), Error> {
@@ -118,7 +118,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     if trend.lines.is_empty() {
         let store = args.store.display();
         return Err(Error::usage(format!(
-            "no run of `{scenario}` in {store} has such trials; leave --strategy or --contenders out"
+            "no run of `{scenario}` in {store} has such trials; drop --strategy or --contenders"
         )));
     }
     if let Some(file) = &args.svg {
@@ -128,7 +128,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
         return output::answer("baseline trend", Exit::Held, &trend);
     }
     let colour = output::may_colour(&std::io::stdout());
-    output::data(&report::trend(&trend, Style { colour, width: output::width() }))
+    output::text(&report::trend(&trend, Style { colour, width: output::width() }))
 }
 
 /// The one asked for or, where the store has runs of one only, that.
@@ -139,14 +139,12 @@ fn scenario(baselines: &[Baseline], args: &BaselineTrendArgs) -> Result<String, 
     match (&args.scenario, all.len()) {
         (_, 0) => Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run"))),
         (Some(name), _) if all.contains(name.as_str()) => Ok(name.clone()),
-        (Some(name), _) => Err(Error::usage(format!(
-            "{store} has no run of `{}`; it has those of {}",
-            shown(name, 60),
-            listed()
-        ))),
+        (Some(name), _) => {
+            Err(Error::usage(format!("{store} has no run of `{}`, only of {}", shown(name, 60), listed())))
+        }
         (None, 1) => Ok(all.first().copied().unwrap_or_default().to_owned()),
         (None, _) => {
-            Err(Error::usage(format!("{store} has runs of {}; say which: --scenario NAME", listed())))
+            Err(Error::usage(format!("{store} has runs of {}; choose one with --scenario NAME", listed())))
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     for left in tidy(&args.run.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
@@ -119,7 +119,7 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario, Error> {
     const ANY: &str =
         "name = \"calibration\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
     let place = Overrides { place: args.place.clone(), ..Overrides::default() };
-    let text = place.apply(ANY)?.map_or_else(|| ANY.to_owned(), |(text, _)| text);
+    let text = place.text(ANY)?;
     let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
     parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }
@@ -188,7 +188,7 @@ fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Erro
     }
     let colour = output::may_colour(&std::io::stdout());
     let tables = report::calibration(&file.calibration, Style { colour, width: output::width() });
-    output::data(&format!("\n{tables}\nresults: {}", path.display()))
+    output::text(&format!("\n{tables}\nresults: {}", path.display()))
 }
 
 #[cfg(test)]

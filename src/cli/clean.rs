@@ -45,9 +45,9 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
         output::data(&describe(run, chosen.contains(&run)))?;
     }
     if found.is_empty() {
-        output::note("nothing is left of any run");
+        output::note("no run left anything behind");
     } else if chosen.is_empty() && args.all {
-        output::note("nothing was removed; --run-id NAME removes one that is certainly over");
+        output::note("nothing was removed; --run-id NAME removes a run that you know is over");
     } else if chosen.is_empty() {
         output::note("remove them with --all, or one with --run-id NAME");
     }
@@ -73,9 +73,9 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
         output::data(&format!("{}  {}", project.name, state(project.in_use)))?;
     }
     if found.is_empty() {
-        output::note("nothing is left of any run");
+        output::note("no run left anything behind");
     } else if !all {
-        output::note("remove what was left behind with --all; the next run with --compose does, too");
+        output::note("remove it with --all; the next run with --compose also does");
     }
     Ok(Exit::Held)
 }
@@ -85,8 +85,8 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     let run = run.ok_or_else(|| Error::usage(format!("no run `{name}` has nodes there")))?;
     if run.ephemeral > 0 {
         return Err(Error::environment(format!(
-            "run `{name}` may be under way: {} alive. Sessions end by themselves soon after their process does",
-            counted(run.ephemeral, "session of it is", "sessions of it are")
+            "run `{name}` may be in progress: {} alive. Sessions expire soon after their process ends",
+            counted(run.ephemeral, "of its sessions is", "of its sessions are")
         )));
     }
     Ok(run)
@@ -112,10 +112,10 @@ fn describe(run: &Leftover, removed: bool) -> String {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed".to_owned(),
         (false, None) => "left behind".to_owned(),
-        (false, Some(Alive::Sessions(_))) => "may be under way: a session of it is alive".to_owned(),
+        (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
         (false, Some(Alive::Until(end))) => {
             let end = humantime::format_rfc3339_seconds(end);
-            format!("may be under way: it is taken for that until {end}, as after each sign of life")
+            format!("may be in progress: assumed so until {end}, for lack of newer signs of life")
         }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
@@ -138,8 +138,8 @@ mod tests {
         let killed = ago(30);
         let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));
         let told = left(0, killed);
-        assert!(told.contains(&format!("may be under way: it is taken for that until {end}, ")), "{told}");
-        assert!(left(2, ago(3_000)).ends_with("a session of it is alive"));
+        assert!(told.contains(&format!("may be in progress: assumed so until {end}, ")), "{told}");
+        assert!(left(2, ago(3_000)).ends_with("one of its sessions is alive"));
         assert!(left(0, ago(700)).ends_with("left behind"));
     }
 }

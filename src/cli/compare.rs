@@ -43,7 +43,7 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
         output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
     } else {
         let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-        output::data(&report::comparison(&compared, style))?;
+        output::text(&report::comparison(&compared, style))?;
     }
     Ok(compared.conclusion.exit())
 }

@@ -39,7 +39,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
 }
 
 fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
-    const FIRST: &str = "end it first: zklockbench ensemble down";
+    const FIRST: &str = "stop it first: zklockbench ensemble down";
     let (servers, since) = (kept.servers.len(), &kept.since);
     if servers != args.servers {
         return Err(Error::environment(format!(
@@ -63,8 +63,8 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
     } else {
         output::data(&kept.connect)?;
         output::note(&format!(
-            "{} up; data in {}\n`zklockbench run` uses them, other programs with the connect string above; \
-             end them with: zklockbench ensemble down",
+            "{} up; data in {}\n`zklockbench run` uses it; for other programs, use the connect string above. \
+             Stop it with: zklockbench ensemble down",
             counted(kept.servers.len(), "server", "servers"),
             kept.placement
         ));
@@ -80,7 +80,7 @@ async fn status(args: &StatusArgs) -> Result<Exit, Error> {
         if args.json {
             output::answer(STATUS, Exit::Environment, &json!({ "up": false }))?;
         } else {
-            output::data("no ensemble is kept; start one with: zklockbench ensemble up")?;
+            output::data("no ensemble is up; start one with: zklockbench ensemble up")?;
         }
         return Ok(Exit::Environment);
     };
@@ -114,13 +114,13 @@ async fn down(args: &DownArgs) -> Result<Exit, Error> {
     let state = Kept::state_file()?;
     let (ended, removed) = match Kept::load(&state)? {
         None => {
-            output::note("no ensemble is kept; nothing to end");
+            output::note("no ensemble is up; nothing to stop");
             (0, None)
         }
         Some(kept) => {
             let ended = kept.down(&state).await?;
             let servers = counted(ended, "server", "servers");
-            output::note(&format!("ended {servers} and removed {}", kept.directory.display()));
+            output::note(&format!("stopped {servers} and removed {}", kept.directory.display()));
             (ended, Some(kept.directory))
         }
     };

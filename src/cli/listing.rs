@@ -1,10 +1,11 @@
-//! `strategies` and `faults`: all of a kind in one line each, or all about the one that was named.
+//! `strategies`, `faults` and `scenarios`: all of a kind in a row each, or all about the one that was named.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-use super::args::{FaultsArgs, StrategiesArgs};
+use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
 use super::output;
+use super::scenario_source::{SHIPPED, Shipped};
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::catalog::{LockCard, Param};
 use crate::error::{Error, Exit};
@@ -18,6 +19,9 @@ trait Listed: Sized {
 
     /// The command that lists them, and the field that holds them for programs.
     const COMMAND: &'static str;
+
+    /// Whether its description may be broken into lines.
+    const IS_PROSE: bool = true;
 
     /// Its name.
     fn name(&self) -> &'static str;
@@ -45,7 +49,8 @@ fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<E
         let all: Vec<Value> = chosen.iter().map(T::machine).collect();
         output::answer(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }))?;
     } else if named.is_some() {
-        output::data(&chosen.iter().map(T::describe).collect::<String>())?;
+        let text: String = chosen.iter().map(T::describe).collect();
+        if T::IS_PROSE { output::text(&text)? } else { output::data(&text)? }
     } else {
         output::data(&T::list(&chosen))?;
     }
@@ -79,17 +84,27 @@ fn params(params: &[Param]) -> Vec<Value> {
     params.iter().map(one).collect()
 }
 
-/// One line for each, below a heading.
+/// As wide as a list is where nobody says how wide the terminal is.
+const WIDTH: u16 = 80;
+
+/// One row for each, below a heading, no wider than the terminal: what the second column says continues below.
 fn table<const COLUMNS: usize>(
     heading: [&str; COLUMNS],
-    rows: impl Iterator<Item = [&'static str; COLUMNS]>,
+    rows: impl Iterator<Item = [String; COLUMNS]>,
 ) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.force_no_tty().set_width(output::width().unwrap_or(WIDTH).max(WIDTH));
     table.set_header(heading);
     rows.for_each(|row| {
         table.add_row(row);
     });
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if at + 1 < COLUMNS { 2 } else { 0 }));
+        if at != 1 {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -110,8 +125,8 @@ impl Listed for LockCard {
     }
 
     fn list(all: &[Self]) -> String {
-        let row = |card: &Self| [card.name, card.summary, card.source];
-        table(["STRATEGY", "HOW", "SOURCE"], all.iter().map(row))
+        let row = |card: &Self| [card.name, card.summary].map(str::to_owned);
+        table(["STRATEGY", "HOW"], all.iter().map(row))
     }
 
     fn describe(&self) -> String {
@@ -171,8 +186,8 @@ impl Listed for FaultCard {
     }
 
     fn list(all: &[Self]) -> String {
-        let row = |card: &Self| [card.name, card.summary, card.targets.noun(), card.ends.in_words()];
-        table(["FAULT", "WHAT", "HITS", "ENDS"], all.iter().map(row))
+        let row = |card: &Self| [card.name, card.summary, card.targets.noun()].map(str::to_owned);
+        table(["FAULT", "WHAT", "HITS"], all.iter().map(row))
     }
 
     fn describe(&self) -> String {
@@ -211,5 +226,35 @@ impl Listed for FaultCard {
             "least_servers": self.least_servers,
             "params": params(self.params),
         })
+    }
+}
+
+/// Prints the list of built-in scenarios, or the file of the one that was named.
+///
+/// # Errors
+/// A usage error for a name that there is not.
+pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
+    print(SHIPPED.to_vec(), args.name.as_deref(), args.json)
+}
+
+impl Listed for Shipped {
+    const NOUN: &'static str = "scenario";
+    const COMMAND: &'static str = "scenarios";
+    const IS_PROSE: bool = false;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn list(all: &[Self]) -> String {
+        table(["SCENARIO", "ASKS"], all.iter().map(|one| [one.name.to_owned(), one.description()]))
+    }
+
+    fn describe(&self) -> String {
+        self.text.to_owned()
+    }
+
+    fn machine(&self) -> Value {
+        json!({ "name": self.name, "description": self.description(), "text": self.text })
     }
 }

@@ -19,6 +19,7 @@ mod plan;
 mod report;
 mod run;
 mod scenario_file;
+mod scenario_source;
 mod shared_args;
 mod sweep;
 mod texts;
@@ -44,6 +45,7 @@ use interrupt::Interrupt;
 use run::capabilities::Needs;
 use run::metrics::Port;
 use scenario_file::{Overrides, ScenarioFile};
+use scenario_source::Source;
 
 /// The clap definition: completions, the man page and the documentation are made from it.
 #[must_use]
@@ -111,7 +113,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
         // Containers have networks of Docker's, which only this machine's own network leads to.
         matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
     };
-    scenario.is_file() && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
+    Source::lasts(scenario) && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
 }
 
 fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
@@ -143,6 +145,7 @@ async fn dispatch(
         Command::Validate(args) => validate::execute(&args),
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),
+        Command::Scenarios(args) => listing::scenarios(&args),
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => export::execute(&args),
         Command::Report(args) => report::execute(&args),

@@ -25,6 +25,36 @@ pub fn data(text: &str) -> Result<(), Error> {
     }
 }
 
+/// Writes text for people to stdout; lines that are wider than the terminal are broken between words.
+///
+/// # Errors
+/// As [`data`].
+pub fn text(text: &str) -> Result<(), Error> {
+    data(&wrapped(text, width()))
+}
+
+/// The text with every line that is too wide broken between words; what continues one is indented as it is.
+fn wrapped(text: &str, width: Option<u16>) -> String {
+    let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let indent = line.chars().take_while(|c| *c == ' ').count();
+        let mut at = 0;
+        for word in line.split_inclusive(' ') {
+            let long = word.trim_end().chars().count();
+            if at > indent && at + long > width {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.extend(std::iter::repeat_n(' ', indent));
+                at = indent;
+            }
+            out.push_str(word);
+            at += word.chars().count();
+        }
+    }
+    out
+}
+
 /// The version of the shape of what `--json` prints. A field may be added without a new one.
 const ANSWER_VERSION: u32 = 1;
 
@@ -126,8 +156,14 @@ pub fn file(path: &Path, text: &str) -> Result<(), Error> {
         .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Writes a line for the person who watches to stderr.
+/// Writes a line for the person who watches to stderr, broken between words where the terminal is too narrow.
 pub fn note(text: &str) {
+    let width = console::Term::stderr().size_checked().map(|(_, columns)| columns);
+    verbatim(&wrapped(text, width));
+}
+
+/// Writes to stderr what has its own layout.
+pub fn verbatim(text: &str) {
     // Nobody is left to tell when stderr is gone.
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -160,6 +196,14 @@ pub fn width() -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_wide_is_broken_between_words_and_others_stay() {
+        let text = "strategy   acq/s\n  the first of all words, then others\nshort\n";
+        let shown = "strategy   acq/s\n  the first of all\n  words, then others\nshort\n";
+        assert_eq!(wrapped(text, Some(21)), shown);
+        assert_eq!(wrapped(text, None), text);
+    }
 
     #[test]
     fn an_error_has_lines_but_nothing_else_that_a_terminal_would_obey() {

@@ -18,7 +18,7 @@ pub struct Outputs {
     /// Write verdicts and gates as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append a summary to $GITHUB_STEP_SUMMARY, and annotate what did not pass
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate what did not pass
     #[arg(long)]
     pub github: bool,
     /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark
@@ -52,7 +52,7 @@ impl Outputs {
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
                 return Err(Error::usage(format!(
-                    "{} is to take two outputs; name another file",
+                    "two outputs cannot go to {}; name another file",
                     file.display()
                 )));
             }
@@ -134,7 +134,7 @@ fn step_summary() -> Result<PathBuf, Error> {
     let path = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = path.ok_or_else(|| {
         Error::usage(format!(
-            "--github works in a step of a GitHub workflow, which sets {STEP_SUMMARY}; it is not set here"
+            "--github needs a GitHub workflow, which sets {STEP_SUMMARY}; it is not set here"
         ))
     })?;
     OpenOptions::new().create(true).append(true).open(&path).map_err(|error| cannot_write(&path, &error))?;
@@ -147,7 +147,7 @@ fn append_summary(path: &Path, document: &Document) -> Result<(), Error> {
     let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
     if text.is_empty() {
         output::note(&format!(
-            "warning: {} is as long as GitHub takes it; no summary was added",
+            "warning: {} has reached GitHub's size limit; no summary was added",
             path.display()
         ));
         return Ok(());
@@ -172,7 +172,7 @@ fn clear(path: &Path) -> Result<(), Error> {
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     Error::environment(format!(
-        "cannot write {}: {error}; name a file in a directory that is there",
+        "cannot write {}: {error}; name a file in an existing directory",
         path.display()
     ))
 }

@@ -4,11 +4,12 @@
 //! file holds for an override, and the results keep the scenario as it was really run.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toml::{Table, Value};
 
+use super::scenario_source::{STDIN, Source};
 use super::shared_args::PlaceArgs;
 use super::trace_file::TraceFile;
 use super::{output, trace_file};
@@ -18,9 +19,9 @@ use crate::error::{Error, Exit};
 use crate::record::Replayed;
 use crate::scenario::fields::GATE;
 use crate::scenario::{
-    Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, decode, parse_with_traces,
+    Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode, parse_with_traces,
 };
-use crate::units::shown;
+use crate::units::{counted, shown};
 use crate::{fault, lock};
 
 /// A scenario, ready to run.
@@ -31,6 +32,8 @@ pub struct ScenarioFile {
     pub text: String,
     /// The changes in words.
     pub overrides: Vec<String>,
+    /// What the changes left without meaning, and so out of the text; a sentence each.
+    pub left_out: Vec<String>,
     /// The file of arrivals that it replays, as it is now.
     pub replayed: Option<Replayed>,
 }
@@ -44,35 +47,33 @@ pub enum Unusable {
 }
 
 impl ScenarioFile {
-    /// Reads the file, then makes the changes and reads the result again.
+    /// Reads the file, then makes the changes and reads the result again. What the changes leave without meaning is left
+    /// out; in the file itself it is a mistake.
     ///
     /// # Errors
     /// Every mistake of the file, each at its place; mistakes that only the changes make are reported for the
     /// changed text.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
-        let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| Unusable::Other(cannot_read(path, &error)))?;
+        let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
         let (locks, faults) = (lock::cards(), fault::cards());
-        let directory = path.parent().unwrap_or(Path::new(""));
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
-            let TraceFile { arrivals, sha256 } = trace_file::read(directory, file)?;
+            let TraceFile { arrivals, sha256 } = trace_file::read(&directory, file)?;
             replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
             Ok(arrivals)
         };
-        let parsed = parse_with_traces(&name, &text, &locks, &faults, &traces).map_err(Unusable::Mistakes)?;
+        let parse = |name: &str, text: &str| parse_with_traces(name, text, &locks, &faults, &traces);
+        let parsed = parse(&name, &text).map_err(Unusable::Mistakes)?;
         overrides.check_gates(&parsed.scenario).map_err(Unusable::Mistakes)?;
-        let read = match overrides.apply(&text).map_err(Unusable::Other)? {
-            None => Self { parsed, text, overrides: Vec::new(), replayed: replayed.take() },
-            Some((text, told)) => {
-                let changed = format!("{name} with {}", told.join(" "));
+        let mut read = match overrides.apply(&text).map_err(Unusable::Other)? {
+            None => Self { parsed, text, overrides: Vec::new(), left_out: Vec::new(), replayed: None },
+            Some(changed) => {
                 replayed.take();
-                let parsed = parse_with_traces(&changed, &text, &locks, &faults, &traces)
-                    .map_err(Unusable::Mistakes)?;
-                Self { parsed, text, overrides: told, replayed: replayed.take() }
+                changed.read(&name, parse)?
             }
         };
+        read.replayed = replayed.into_inner();
         read.check_containers(&name, overrides).map_err(Unusable::Other)?;
         Ok(read)
     }
@@ -86,8 +87,8 @@ impl ScenarioFile {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{file}: `compose` in a scenario starts nothing, because containers can do to this host whatever their file \
-             says. Look at {}, and name it on the command line if that is what you want: --compose FILE",
+            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to this host. \
+             Look at {} and, if you trust it, name it on the command line: --compose FILE",
             compose.display()
         )))
     }
@@ -114,22 +115,80 @@ impl Unusable {
         match self {
             Self::Other(error) => error,
             Self::Mistakes(mistakes) => {
-                output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
+                output::verbatim(&mistakes.render(output::may_colour(&std::io::stderr())));
                 let count = mistakes.len();
-                let noun = if count == 1 { "mistake" } else { "mistakes" };
-                Error::usage(format!("{}: {count} {noun}; nothing was started", path.display()))
+                let count = counted(count, "mistake", "mistakes");
+                let name = if path == Path::new(STDIN) {
+                    "standard input".into()
+                } else {
+                    path.display().to_string()
+                };
+                Error::usage(format!("{name}: {count}; nothing was started"))
             }
         }
     }
 }
 
-fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
-    let help = if error.kind() == std::io::ErrorKind::NotFound {
-        "; scenarios that come with zklockbench are in its directory scenarios/"
-    } else {
-        ""
-    };
-    Error::usage(format!("cannot read the scenario {}: {error}{help}", path.display()))
+/// A scenario's data with changes made.
+struct Changed {
+    table: Table,
+    changes: Vec<Change>,
+    gates: Vec<String>,
+}
+
+impl Changed {
+    /// Reads it, without the keys of the file that the changes leave without meaning.
+    fn read(
+        mut self,
+        name: &str,
+        parse: impl Fn(&str, &str) -> Result<Parsed, Diagnostics>,
+    ) -> Result<ScenarioFile, Unusable> {
+        let options: Vec<&str> = self.changes.iter().map(|change| change.option.text.as_str()).collect();
+        let changed = format!("{name} with {}", options.join(" "));
+        let written = || self.changes.iter().map(|change| change.option.clone()).collect::<Vec<_>>();
+        let mut left_out = Vec::new();
+        loop {
+            let text = toml::to_string(&self.table).map_err(|error| Unusable::Other(Error::usage(error)))?;
+            let mistakes = match parse(&changed, &text) {
+                Ok(parsed) => {
+                    let without = left_out.iter().map(|key| format!("without {key}"));
+                    let told =
+                        |key| format!("`{key}` of {name} means nothing with {}: left out", options.join(" "));
+                    return Ok(ScenarioFile {
+                        parsed: Parsed { warnings: parsed.warnings.with_options(written()), ..parsed },
+                        text,
+                        overrides: self.told().chain(without).collect(),
+                        left_out: left_out.iter().map(told).collect(),
+                        replayed: None,
+                    });
+                }
+                Err(mistakes) => mistakes,
+            };
+            let found = mistakes.iter().flat_map(|mistake| &mistake.idle).find(|key| !self.sets(key));
+            let Some(idle) = found.copied().filter(|key| remove(&mut self.table, key)) else {
+                return Err(Unusable::Mistakes(mistakes.with_options(written())));
+            };
+            left_out.push(idle);
+        }
+    }
+
+    /// Whether a change sets that key.
+    fn sets(&self, key: &str) -> bool {
+        self.changes.iter().any(|change| change.option.key.iter().any(|part| part == key))
+    }
+
+    /// The changes in words.
+    fn told(&self) -> impl Iterator<Item = String> {
+        let told =
+            self.changes.iter().map(|Change { option, value }| format!("{}={value}", option.key.join(".")));
+        told.chain(self.gates.iter().map(|gate| format!("--gate '{gate}'")))
+    }
+}
+
+/// Removes a key of the scenario or of its ensemble; whether it was there.
+fn remove(table: &mut Table, key: &str) -> bool {
+    let ensemble = |table: &mut Table| table.get_mut("ensemble")?.as_table_mut()?.remove(key);
+    table.remove(key).is_some() || ensemble(table).is_some()
 }
 
 /// Options that change the scenario.
@@ -142,35 +201,59 @@ pub struct Overrides {
     /// Contender counts, e.g. 1,10,100
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub contenders: Vec<i64>,
-    /// How often each combination runs
+    /// Repetitions of each combination
     #[arg(long, value_name = "N")]
     pub repetitions: Option<i64>,
     /// Length of the measured phase, e.g. 5s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<String>,
-    /// Factor on all times of the scenario
+    /// Factor for all times in the scenario, e.g. 0.1 to run ten times faster
     #[arg(long, value_name = "FACTOR")]
     pub time_scale: Option<f64>,
-    /// Seed of everything random
+    /// Seed for everything random
     #[arg(long, value_name = "N")]
     pub seed: Option<i64>,
-    /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the run then exits with 1 where it fails and 4 where it is unknown
+    /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
     #[arg(long, value_name = "CONDITION")]
     pub gate: Vec<String>,
-    /// Set any key, e.g. --set 'hold="5ms"' or --set ensemble.servers=5
+    /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
-/// One change: the key's path and the value.
-type Change = (Vec<String>, Value);
+/// One change.
+struct Change {
+    /// The option that asked for it.
+    option: Written,
+    /// The key's new value.
+    value: Value,
+}
 
 impl Overrides {
-    /// The file's text with the changes made, and each change in words; `None` when there is none.
+    /// The file's text with the changes made.
     ///
     /// # Errors
     /// When a `--set` or a `--connect` cannot be understood.
-    pub fn apply(&self, text: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+    pub fn text(&self, text: &str) -> Result<String, Error> {
+        match self.apply(text)? {
+            Some(changed) => toml::to_string(&changed.table).map_err(Error::usage),
+            None => Ok(text.to_owned()),
+        }
+    }
+
+    /// Whether there is any change.
+    ///
+    /// # Errors
+    /// When a `--set` or a `--connect` cannot be understood.
+    pub fn change_anything(&self) -> Result<bool, Error> {
+        Ok(self.apply("")?.is_some())
+    }
+
+    /// The file's data with the changes made; `None` when there is none.
+    ///
+    /// # Errors
+    /// When a `--set` or a `--connect` cannot be understood.
+    fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
         // Told as what was written, not as a line of a file that nobody has written.
         self.place.connect.as_deref().map(External::parse).transpose()?;
         let changes = self.changes()?;
@@ -181,18 +264,15 @@ impl Overrides {
         if self.place.connect.is_some() || self.place.compose.is_some() {
             table.remove("ensemble");
         }
-        let told = changes.iter().map(|(path, value)| format!("{}={value}", path.join(".")));
-        let told = told.chain(self.gate.iter().map(|gate| format!("--gate '{gate}'"))).collect();
-        for (path, value) in changes {
-            put(&mut table, &path, value)?;
+        for Change { option, value } in &changes {
+            put(&mut table, &option.key, value.clone())?;
         }
         if !self.gate.is_empty() {
             let gates = table.entry(GATE).or_insert_with(|| Value::Array(Vec::new()));
             let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is no list"))?;
             gates.extend(self.gate.iter().map(|gate| Value::from(gate.as_str())));
         }
-        let text = toml::to_string(&table).map_err(|error| Error::usage(error.to_string()))?;
-        Ok(Some((text, told)))
+        Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
     /// Reads the gates before they become lines of a file that nobody has written, so that a mistake is told by its column.
@@ -205,7 +285,8 @@ impl Overrides {
         for gate in &self.gate {
             if let Err(mistake) = parse_gate(gate, is_as_written.then_some(known)) {
                 let Mistake { span, message, help, .. } = mistake;
-                let diagnostic = Diagnostic { severity: Severity::Error, span, message, help: Some(help) };
+                let (severity, idle) = (Severity::Error, Vec::new());
+                let diagnostic = Diagnostic { severity, span, message, help: Some(help), idle };
                 return Err(Diagnostics::new("--gate", gate, vec![diagnostic]));
             }
         }
@@ -213,32 +294,58 @@ impl Overrides {
     }
 
     fn changes(&self) -> Result<Vec<Change>, Error> {
-        let at = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
         let mut changes = Vec::new();
-        let mut change = |path: &str, value: Option<Value>| {
-            changes.extend(value.map(|value| (at(path), value)));
+        let mut change = |option: &str, key: &str, value: Option<Value>| {
+            changes.extend(value.map(|value| {
+                let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                Change { option: Written { key: path(key), text: format!("{option} {shown}") }, value }
+            }));
         };
-        change("ensemble.connect", self.place.connect.clone().map(Value::from));
-        change("ensemble.compose", self.place.compose.as_ref().map(|file| file.display().to_string().into()));
-        change("ensemble.servers", self.place.servers.map(Value::from));
-        change("ensemble.data_dir", self.place.data_dir.as_ref().map(|dir| dir.display().to_string().into()));
-        change("contenders", (!self.contenders.is_empty()).then(|| self.contenders.clone().into()));
-        change("repetitions", self.repetitions.map(Value::from));
-        change("duration", self.duration.clone().map(Value::from));
-        change("time_scale", self.time_scale.map(Value::from));
-        change("seed", self.seed.map(Value::from));
+        let shown = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
+        change("--connect", "ensemble.connect", self.place.connect.clone().map(Value::from));
+        change("--compose", "ensemble.compose", shown(&self.place.compose));
+        change("--servers", "ensemble.servers", self.place.servers.map(Value::from));
+        change("--data-dir", "ensemble.data_dir", shown(&self.place.data_dir));
+        let contenders = (!self.contenders.is_empty()).then(|| self.contenders.clone().into());
+        change("--contenders", "contenders", contenders);
+        change("--repetitions", "repetitions", self.repetitions.map(Value::from));
+        change("--duration", "duration", self.duration.clone().map(Value::from));
+        change("--time-scale", "time_scale", self.time_scale.map(Value::from));
+        change("--seed", "seed", self.seed.map(Value::from));
         for text in &self.set {
-            let parsed = text.split_once('=').and_then(|(key, value)| {
-                let value = format!("value = {value}").parse::<Table>().ok()?.remove("value")?;
-                Some((at(key.trim()), value))
-            });
-            let wrong = || {
-                let help = "write --set 'key=value' with the value as in a scenario file: 5, true, '\"20ms\"', [1, 2]";
-                Error::usage(format!("--set {}: not understood; {help}", shown(text, 80)))
-            };
-            changes.push(parsed.ok_or_else(wrong)?);
+            let (key, value) = assignment("--set", text)?;
+            let option = Written { key: path(&key), text: format!("--set {text}") };
+            changes.push(Change { option, value });
         }
         Ok(changes)
+    }
+}
+
+fn path(key: &str) -> Vec<String> {
+    key.split('.').map(str::to_owned).collect()
+}
+
+/// A key and its value, as `--set` takes them. What is no value of TOML is text: `hold=5ms` means `hold="5ms"`.
+///
+/// # Errors
+/// Usage, where the text is no assignment, or its value a list or a table with a slip.
+pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
+    let is_plain =
+        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    let wrong = |help: &str| Error::usage(format!("{option} {}: {help}", shown(text, 80)));
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    let Some((key, value)) = parts.filter(|(key, value)| is_plain(key) && !value.is_empty()) else {
+        return Err(wrong(&format!(
+            "not understood; write {option} KEY=VALUE, such as {option} hold=5ms or {option} 'strategies=[\"baton\"]'"
+        )));
+    };
+    let read = format!("value = {value}").parse::<Table>().ok().filter(|table| table.len() == 1);
+    match read.and_then(|mut table| table.remove("value")) {
+        Some(value) => Ok((key.to_owned(), value)),
+        None if value.starts_with(['[', '{', '"', '\'']) => Err(wrong(
+            "not understood; in a list or a table, text needs quotes: 'strategies=[\"baton\", \"polling\"]'",
+        )),
+        None => Ok((key.to_owned(), Value::from(value))),
     }
 }
 
@@ -267,7 +374,7 @@ mod tests {
 
     #[test]
     fn without_options_the_text_stays_as_it_is() {
-        assert_eq!(Overrides::default().apply("a = 1").unwrap(), None);
+        assert!(Overrides::default().apply("a = 1").unwrap().is_none());
     }
 
     #[test]
@@ -277,8 +384,8 @@ mod tests {
             set: vec!["hold=\"5ms\"".into(), "ensemble.servers=1".into()],
             ..Overrides::default()
         };
-        let (text, told) = overrides.apply("contenders = [1]\nname = \"x\"").unwrap().unwrap();
-        let table: Table = text.parse().unwrap();
+        let changed = overrides.apply("contenders = [1]\nname = \"x\"").unwrap().unwrap();
+        let (table, told) = (&changed.table, changed.told().collect::<Vec<_>>());
         assert_eq!(table["contenders"].as_array().unwrap().len(), 2);
         assert_eq!(table["ensemble"]["servers"].as_integer(), Some(1));
         assert_eq!(told, ["contenders=[2, 5]", "hold=\"5ms\"", "ensemble.servers=1"]);
@@ -297,7 +404,7 @@ mod tests {
         let refused = read(Overrides::default()).unwrap_err();
         assert!(refused.contains("/somewhere/x.yaml") && refused.contains("--compose FILE"), "{refused}");
         let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
-        assert!(refused.contains("`compose` in a scenario starts nothing"), "{refused}");
+        assert!(refused.contains("`compose` key starts nothing"), "{refused}");
         // And when it does, or says something else
         let named = at(PlaceArgs { compose: Some("mine.yaml".into()), ..PlaceArgs::default() });
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
@@ -308,20 +415,75 @@ mod tests {
     #[test]
     fn a_connect_string_replaces_the_whole_ensemble() {
         let overrides = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
-        let (text, _) = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
-        assert!(!text.contains("servers") && text.contains("zk:1"), "{text}");
+        let changed = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
+        assert_eq!(changed.table["ensemble"], Value::Table("connect = \"zk:1\"".parse().unwrap()));
     }
 
     #[test]
     fn a_connect_string_that_cannot_be_is_told_by_its_option() {
         let overrides = at(PlaceArgs { connect: Some("zk:1/../b".into()), ..PlaceArgs::default() });
-        let told = overrides.apply("").unwrap_err().to_string();
+        let told = overrides.apply("").err().unwrap().to_string();
         assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");
     }
 
     #[test]
-    fn a_set_that_is_no_assignment_says_how_to_write_one() {
-        let overrides = Overrides { set: vec!["hold=5ms".into()], ..Overrides::default() };
-        assert!(overrides.apply("").unwrap_err().to_string().contains("--set 'key=value'"));
+    fn a_value_is_written_as_in_the_file_or_plainly() {
+        let of = |text| assignment("--set", text).unwrap();
+        let is = |key: &str, value: Value| (key.to_owned(), value);
+        assert_eq!(of("hold=5ms"), is("hold", "5ms".into()));
+        assert_eq!(of("hold = \"5ms\""), is("hold", "5ms".into()));
+        assert_eq!(of("locks=3"), is("locks", 3.into()));
+        assert_eq!(of("ensemble.servers=1"), is("ensemble.servers", 1.into()));
+        // A second assignment behind a line break is a part of the text.
+        assert_eq!(of("hold=1\nlocks=2"), is("hold", "1\nlocks=2".into()));
+    }
+
+    #[test]
+    fn what_is_no_assignment_says_how_to_write_one() {
+        for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
+            let told = assignment("--b", wrong).unwrap_err().to_string();
+            assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
+        }
+        let told = assignment("--set", "strategies=[baton]").unwrap_err().to_string();
+        assert!(told.contains("text needs quotes"), "{told}");
+    }
+
+    const BASIS: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nacquisitions = 5\n\
+                         poll_interval = \"50ms\"\n";
+
+    fn read(text: &str, overrides: &Overrides) -> Result<ScenarioFile, Unusable> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        ScenarioFile::read(file.path(), overrides)
+    }
+
+    #[test]
+    fn what_an_option_leaves_without_meaning_is_left_out_and_told() {
+        let overrides = Overrides {
+            duration: Some("5s".into()),
+            set: vec!["strategies=[\"baton\"]".into()],
+            ..Overrides::default()
+        };
+        let Ok(file) = read(BASIS, &overrides) else { panic!("refused") };
+        assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
+        assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
+        assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
+        // In the file itself both are mistakes, and so is what two options say against each other.
+        assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
+        let both = Overrides {
+            set: vec!["acquisitions=3".into()],
+            duration: Some("5s".into()),
+            ..Overrides::default()
+        };
+        assert!(read(BASIS, &both).is_err());
+    }
+
+    #[test]
+    fn a_mistake_of_an_option_quotes_the_option_and_no_line_that_nobody_wrote() {
+        let overrides = Overrides { set: vec!["holdd=3".into()], ..Overrides::default() };
+        let Err(Unusable::Mistakes(mistakes)) = read(BASIS, &overrides) else { panic!("accepted") };
+        let told = mistakes.render(false);
+        assert!(told.contains("--set holdd=3") && told.contains("did you mean `hold`?"), "{told}");
+        assert!(!told.contains("holdd = 3"), "{told}");
     }
 }

@@ -14,13 +14,13 @@ use crate::zk::{Access, Secret, TlsFiles};
 /// What `compare` and `ab` compare, and how strictly.
 #[derive(Debug, Args)]
 pub struct Judging {
-    /// Compare this figure, e.g. throughput or wait.p99; can be given several times [default: what is usual for the load]
+    /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "FIGURE")]
     pub figures: Vec<Figure>,
     /// The smallest difference that matters
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
     pub margin: f64,
-    /// The greatest probability of a false alarm, over all comparisons together
+    /// Largest acceptable probability of a false alarm over all comparisons
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
     pub alpha: f64,
 }
@@ -44,7 +44,7 @@ pub struct PlaceArgs {
     /// Servers of the local ensemble: 1, 3 or 5
     #[arg(long, value_name = "N")]
     pub servers: Option<i64>,
-    /// Below which directory the local servers keep their data
+    /// Directory below which local servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ pub struct PlaceArgs {
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
-    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, else the system's package]
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the system's package]
     // The variable is read where the search is made, so that an error can say which of the two was wrong.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
@@ -62,24 +62,24 @@ pub struct InstallArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity; nodes are then accessible to it alone. Others on this machine see it in the list of processes:
-    /// --auth-file or the variable keeps it from them
+    /// Digest identity, to which the created nodes are restricted. It shows in the process list; --auth-file and the
+    /// variable do not
     #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
     pub auth: Option<Secret>,
-    /// The same, from the first line of a file
+    /// Digest identity from the first line of a file
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     pub auth_file: Option<PathBuf>,
-    /// Use TLS, with the system's certificate authorities ($SSL_CERT_FILE or the usual file) unless --tls-ca is given
+    /// Use TLS, trusting the system's certificate authorities (or $SSL_CERT_FILE) unless --tls-ca is given
     #[arg(long)]
     pub tls: bool,
-    /// Certificate authority of the servers (PEM); implies --tls
+    /// Certificate authority to trust (PEM); implies --tls
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Certificate of the client (PEM); implies --tls
+    /// Client certificate (PEM); implies --tls
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Key of the client (PEM)
+    /// Client key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 }

@@ -1,38 +1,112 @@
 //! `completions`, `man`, `schema`: texts that are made from the definitions of the command line and of scenario files.
 
+use clap_complete::Shell;
+use clap_mangen::Man;
+
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
+use super::scenario_source::SHIPPED;
 use super::{answers, output};
 use crate::error::{Error, Exit};
 use crate::{ab, compare, fault, lock, plan, report, results, scenario, sweep};
 
-/// Prints a script that completes commands and options in a shell.
+/// Prints a script that completes commands, options, names and files in a shell.
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
-    output::data(&String::from_utf8_lossy(&script))?;
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if args.shell == Shell::Bash {
+        let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
+        script += &BASH_FILES.replace("NAMES", &names.join(" "));
+    }
+    output::data(&script)?;
     Ok(Exit::Held)
 }
 
-/// Prints the manual page of the program, followed by those of its commands.
+/// The generated script for bash offers placeholders where a file is due: files and built-in scenarios instead.
+const BASH_FILES: &str = r#"
+_zklockbench_files() {
+    _zklockbench "$@"
+    local cur="${COMP_WORDS[COMP_CWORD]}" reply=() word
+    for word in "${COMPREPLY[@]}"; do [[ $word == [\<\[]* ]] || reply+=("$word"); done
+    COMPREPLY=("${reply[@]}")
+    [[ $COMP_CWORD -gt 1 && $cur != -* ]] || return 0
+    case ${COMP_WORDS[1]} in
+        run|validate|ab) COMPREPLY+=($(compgen -W "NAMES" -- "$cur") $(compgen -f -- "$cur")) ;;
+        check|export|compare|baseline|articles|report|sweep|plan) COMPREPLY+=($(compgen -f -- "$cur")) ;;
+    esac
+}
+complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default zklockbench
+"#;
+
+/// Environment variables that are no option's.
+const VARIABLES: [(&str, &str); 8] = [
+    ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
+    ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
+    (
+        "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
+        "Set to 1: as --cold, --no-floor and --no-charts.",
+    ),
+    ("ZKLOCKBENCH_STATE_DIR", "Where `ensemble up` remembers what it started."),
+    (
+        "ZKLOCKBENCH_LOG",
+        "Log of the ZooKeeper client on stderr: a level such as debug, or targets such as zookeeper_client=trace.",
+    ),
+    ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),
+    ("GITHUB_STEP_SUMMARY", "Where --github appends its summary; GitHub sets it."),
+    ("NO_COLOR", "Set to anything: no colours."),
+];
+
+/// Prints the manual page: the program, each of its commands and their commands, and environment variables.
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub fn man() -> Result<Exit, Error> {
-    let mut page = Vec::new();
+    let page = page().map_err(|error| Error::environment(format!("cannot write the page: {error}")))?;
+    output::data(&page)?;
+    Ok(Exit::Held)
+}
+
+fn page() -> std::io::Result<String> {
     let mut command = super::definition();
     command.build();
-    let mut render = |command: clap::Command| clap_mangen::Man::new(command).render(&mut page);
-    let commands: Vec<_> =
-        command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
-    std::iter::once(command)
-        .chain(commands)
-        .try_for_each(&mut render)
-        .map_err(|error| Error::environment(format!("cannot write the page: {error}")))?;
-    output::data(&String::from_utf8_lossy(&page))?;
-    Ok(Exit::Held)
+    let mut page = Vec::new();
+    let whole = Man::new(command.clone());
+    whole.render_title(&mut page)?;
+    whole.render_name_section(&mut page)?;
+    whole.render_synopsis_section(&mut page)?;
+    whole.render_description_section(&mut page)?;
+    whole.render_subcommands_section(&mut page)?;
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    of_commands(&command, &mut page)?;
+    page += ".SH ENVIRONMENT\n";
+    for (name, meaning) in VARIABLES {
+        page += &format!(".TP\n\\fB{name}\\fR\n{}\n", meaning.replace('-', "\\-"));
+    }
+    page += ".SH \"EXIT STATUS\"\n";
+    for (exit, meaning) in Exit::ALL {
+        page += &format!(".TP\n\\fB{}\\fR\n{meaning}\n", exit as u8);
+    }
+    Ok(page)
+}
+
+/// A section for each command, and for each of its own.
+fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()> {
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = sub.get_bin_name().unwrap_or(sub.get_name()).to_uppercase();
+        let mut section = Vec::new();
+        let man = Man::new(sub.clone());
+        man.render_description_section(&mut section)?;
+        man.render_synopsis_section(&mut section)?;
+        man.render_options_section(&mut section)?;
+        *page += &format!(".SH \"{name}\"\n");
+        // Its parts are sections of that section.
+        *page += &String::from_utf8_lossy(&section).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
+        of_commands(sub, page)?;
+    }
+    Ok(())
 }
 
 /// Prints the JSON Schema of scenario files, or those of the files of a run, of its summary or of a calibration.

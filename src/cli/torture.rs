@@ -22,7 +22,7 @@ use crate::lock;
 /// As `run`.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
-    output::note(&format!("seed {seed}; the same again: {}", again(seed, &args)));
+    output::note(&format!("seed {seed}; to repeat: {}", again(seed, &args)));
     let text = scenario(seed, args.minutes);
     if args.show {
         output::data(&text)?;

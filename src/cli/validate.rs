@@ -11,12 +11,15 @@ use crate::scenario::Preview;
 
 /// What is shown of a file that is right.
 #[derive(Serialize)]
-struct Shown {
+struct Shown<'a> {
     #[serde(flatten)]
     preview: Preview,
     /// Why this machine cannot run it; not written where it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<String>,
+    /// What options left without meaning; not written where that is nothing.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    left_out: &'a [String],
 }
 
 /// Shows the plan and what may not be meant so, or every mistake. A file that is right is so on every machine: what this one cannot do is a
@@ -37,12 +40,17 @@ fn show(file: &ScenarioFile, as_json: bool) -> Result<(), Error> {
     let preview = Preview::of(&file.parsed);
     let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
     if as_json {
-        return output::answer("validate", Exit::Held, &Shown { preview, not_here });
+        return output::answer(
+            "validate",
+            Exit::Held,
+            &Shown { preview, not_here, left_out: &file.left_out },
+        );
     }
-    output::data(&preview.to_string())?;
+    output::text(&preview.to_string())?;
+    file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
     let advice = &file.parsed.warnings;
     if !advice.is_empty() {
-        output::note(&advice.render(output::may_colour(&std::io::stderr())));
+        output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
     }
     if let Some(why) = not_here {
         output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));

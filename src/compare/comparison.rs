@@ -150,7 +150,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
     if !meaningless.is_empty() && !ask.force {
         return Err(Error::usage(format!(
-            "{} and {} cannot be compared:\n  {}\nuse --force to compare them all the same; the output then says so",
+            "{} and {} cannot be compared:\n  {}\nuse --force to compare them anyway; the output will say so",
             base.path.display(),
             new.path.display(),
             meaningless.join("\n  ")

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::cell::CellKey;
 use super::side::{Loaded, Side};
 use crate::results::record::{Floor, Timing, Trial};
-use crate::units::{format_micros, shown};
+use crate::units::{counted, format_micros, shown};
 
 /// Something that is not the same on both sides, or not in all runs of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -257,7 +257,7 @@ pub(super) fn unsound(side: &Side) -> Vec<String> {
         let mut told: Vec<String> = run.stored.trials.iter().filter_map(told).collect();
         let (ran, planned) = (run.stored.trials.len(), run.stored.run.planned_trials);
         if ran < planned {
-            told.push(format!("{path}: {ran} of {planned} trials ran"));
+            told.push(format!("{path}: {ran} of {} ran", counted(planned, "trial", "trials")));
         }
         told
     };

@@ -38,7 +38,8 @@ impl EnsembleDir {
         if !parent.is_dir() {
             let what = if parent.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
             return Err(Error::usage(format!(
-                "servers cannot keep their data in {}: it {what}. Create it first, or choose another with --data-dir",
+                "cannot keep server data in {}: it {what}. Create it first, or choose another directory with \
+                 --data-dir",
                 parent.display()
             )));
         }
@@ -51,7 +52,7 @@ impl EnsembleDir {
         };
         make().map_err(|error| {
             Error::environment(format!(
-                "cannot make a data directory in {}: {error}. Choose another with --data-dir",
+                "cannot create a data directory in {}: {error}. Choose another with --data-dir",
                 parent.display()
             ))
         })

@@ -158,7 +158,7 @@ fn find_java(places: &Places) -> Found<PathBuf> {
 fn advice(looked: &[String]) -> String {
     let looked: Vec<String> = looked.iter().map(|line| format!("  - {line}")).collect();
     format!(
-        "a local ensemble needs Java and ZooKeeper, and did not find them. Looked for:\n{}\n\
+        "a local ensemble needs Java and ZooKeeper, which were not found. Looked for:\n{}\n\
          To install:\n  \
          Debian, Ubuntu:  apt-get install -y zookeeper default-jre-headless\n  \
          macOS:           brew install zookeeper openjdk\n  \

@@ -58,7 +58,7 @@ impl Kept {
             .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")));
         let directory = directory.map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
-                "nowhere to note a kept ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
+                "no place to remember the ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
             ))
         })?;
         Ok(directory.join("ensemble.json"))

@@ -68,7 +68,7 @@ impl Local {
     ) -> Result<Self, Error> {
         if spec.apart && life == Life::Lasting {
             return Err(Error::usage(
-                "servers in network namespaces of their own end with the run: do not keep them",
+                "servers in their own network namespaces end with the run and cannot be kept",
             ));
         }
         let mut skip = 0;

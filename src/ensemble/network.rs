@@ -176,9 +176,7 @@ impl Drop for Network {
 /// Why not, and what to do.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
-        return Err(
-            "servers can be cut off from each other on Linux only: it takes network namespaces".into()
-        );
+        return Err("servers can be partitioned on Linux only, which has network namespaces".into());
     }
     rootless::is_allowed()?;
     Network::create(1).map(drop)
@@ -196,7 +194,7 @@ fn claim(hub: &Path) -> Result<Subnet, String> {
             made => return made.map(|_| subnet),
         }
     }
-    Err("every range of addresses for servers is in use (see `ip route`)".into())
+    Err("all address ranges for servers are in use (see `ip route`)".into())
 }
 
 /// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it

@@ -34,7 +34,7 @@ pub fn is_allowed() -> Result<(), String> {
     }
     let why = REFUSED.get().map_or("this process did not ask for one at its start", String::as_str);
     Err(format!(
-        "it takes root, or a user namespace, and there is none: {why}. Run it as root, or have user namespaces allowed"
+        "it needs root or a user namespace, and neither is available: {why}. Run as root, or allow user namespaces"
     ))
 }
 

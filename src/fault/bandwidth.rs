@@ -7,14 +7,14 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "bandwidth",
-    summary: "a contender's connection carries only so many bytes a second",
+    summary: "limits a contender's connection to so many bytes a second",
     source: "Toxiproxy's bandwidth toxic",
     details: "\
 Inject: the proxy passes on at most `bytes_per_second` in each direction of each connection.
 Proof: the contender has connections, and they pass through the proxy, which counts what it lets through.
 Heal: the limit is lifted, and what waits goes at once.
 
-A right lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
+A correct lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
 acquisition and suffers most; one with constant bytes hardly does.
 Where it misleads: with few contenders the lists are short and nothing is to be seen. When heartbeats wait
 behind a list for longer than the session timeout, the session ends.",
@@ -23,7 +23,7 @@ behind a list for longer than the session timeout, the session ends.",
         name: "bytes_per_second",
         kind: ParamKind::Count(1, 1_000_000_000),
         default: "10000",
-        doc: "How many bytes pass in each direction in a second.",
+        doc: "Bytes per second in each direction.",
     }],
     ..FaultCard::CONNECTIONS
 };

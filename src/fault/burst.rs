@@ -10,14 +10,14 @@ use crate::catalog::fault::{Ends, FaultCard};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "burst",
-    summary: "contenders stay away for a while, and then all ask for the lock at the same moment",
+    summary: "contenders stay away for a while, then all ask for the lock at once",
     source: "arrival bursts of open systems; the thundering herd of ZooKeeper's recipes page",
     details: "\
 Inject: contenders finish their turn and ask no more; their sessions live on.
 Proof: none of them holds, waits, or is about to.
 Heal: all of them may ask again, from the same moment on; their waits count from it.
 
-A right lock: nothing breaks. The queue is built up in one moment instead of one by one: a lock whose waiters all
+A correct lock: nothing breaks. The queue is built up in one moment instead of one by one: a lock whose waiters all
 watch the same node reads the whole queue as many times as there are waiters, a fair lock serves them in the order
 in which their nodes were made, and the longest wait is that of the last one.
 Where it misleads: nobody asks while they are away, so the longest gap around it says nothing of the lock. In a closed

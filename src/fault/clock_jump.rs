@@ -11,7 +11,7 @@ use crate::clock;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "clock-jump",
-    summary: "the clock by which a waiter keeps its acquire deadline jumps ahead",
+    summary: "the clock behind a waiter's acquire deadline jumps ahead",
     source: "Jepsen's clock nemesis; ZooKeeper's own use of a monotonic clock for timeouts",
     details: "\
 Inject: the deadline of the acquire that is under way is taken for `by` nearer than it was, as when the clock
@@ -19,7 +19,7 @@ is set.
 Proof: the acquire has ended within 10 s: timed out at the moved deadline, or acquired before it.
 Ends by itself, with that acquire.
 
-A right lock: it times out early and leaves in order: its node goes, the watch that the next one had on it
+A correct lock: it times out early and leaves cleanly: its node goes, the watch that the next one had on it
 fires, and nobody is let in by that alone. Sessions do not notice, because their timeouts are kept by a
 monotonic clock.
 A jump that is shorter than the rest of the deadline changes nothing but the rest. `acquire_timeout` must be

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "crash",
-    summary: "a contender is gone without closing its session, as when its process is killed",
+    summary: "a contender disappears without closing its session, as a killed process does",
     source: "ZooKeeper's recipes page, locks: ephemeral nodes of a client that fails",
     details: "\
 Inject: the contender's socket is cut and its client thrown away; nothing is released and nothing is closed.
@@ -17,10 +17,10 @@ Proof: the contender has thrown its client away and has come back with nothing o
 dies when the next begins.
 Ends by itself: the contender comes back at once, as a restarted process does, with a new session.
 
-A right lock: the node goes with the session, and the next one acquires: no sooner than the rest of the
+A correct lock: the node goes with the session, and the next one acquires: no sooner than the rest of the
 session timeout, no later than the timeout and one and a half ticks. Until then the lock stands still, which
 is right: nobody can know that the holder is dead. Waiters that crash cost nothing but their place.
-Where it misleads: an election in the meantime begins the timeout anew.",
+Where it misleads: an election in the meantime starts the timeout again.",
     ..FaultCard::CONTENDERS
 };
 

@@ -10,7 +10,7 @@ use crate::proxy::Delay;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "delay",
-    summary: "every packet between a contender and its server is late",
+    summary: "delays every packet between a contender and its server",
     source: "Toxiproxy's latency toxic; Jepsen's packet delays",
     details: "\
 Inject: the proxy keeps back what passes, in both directions, by `latency` and by a random time of up to
@@ -19,7 +19,7 @@ Proof: the contender has connections, and they pass through the proxy, which kee
 round trips become is in the results, as `request_*`.
 Heal: nothing is kept back any more; what waits goes at once.
 
-A right lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
+A correct lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
 strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their
 timeout.
 Where it misleads: the proxy delays whole reads of a socket, not packets, so it does not show what a slow
@@ -30,13 +30,13 @@ network does to a single large reply.",
             name: "latency",
             kind: ParamKind::Duration,
             default: "20ms",
-            doc: "By how much each direction is late.",
+            doc: "Delay in each direction.",
         },
         Param {
             name: "extra",
             kind: ParamKind::Duration,
             default: "0ms",
-            doc: "A random time of up to this is added to each.",
+            doc: "Random extra delay, up to this.",
         },
     ],
     ..FaultCard::CONNECTIONS

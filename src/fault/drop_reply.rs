@@ -9,7 +9,7 @@ use crate::proxy::{Proxy, Struck};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-reply",
-    summary: "a request reaches the ensemble and is carried out, but its reply is lost with the connection",
+    summary: "lets a request be carried out, but loses its reply together with the connection",
     source: "Curator's CreateBuilder.withProtection; ZooKeeper's recipes page, recoverable errors",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes it on, keeps its reply
@@ -19,7 +19,7 @@ lock. `list` is a request for children with or without a watch; `watch` is any r
 Proof: the reply has arrived in the proxy and says that the request succeeded; the connection is gone.
 Ends by itself, with that one request. When the contender sends none within 30 s it is not proved.
 
-A right lock: after a `create` it must find out whether its node is there, or leave it to die with its
+A correct lock: after a `create` it must find out whether its node is there, or leave it to die with its
 session: a node that nobody knows of blocks the queue for as long as the session lives (an orphan). After a
 `delete` it must not believe that it still holds, and must not leave the node behind either. After a `multi`
 either all of it has happened or nothing. After a `list` or a `watch` it looks again.",

@@ -9,7 +9,7 @@ use crate::proxy::{Proxy, Struck};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-request",
-    summary: "a request is lost with the connection before any server has seen it",
+    summary: "loses a request together with the connection before any server has seen it",
     source: "CURATOR-678; Curator's guaranteed delete",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes on what was sent before it,
@@ -18,7 +18,7 @@ the client can't tell it: both are a lost connection.
 Proof: the proxy has kept the request; the connection is gone.
 Ends by itself, with that one request. When the contender sends none within 30 s it is not proved.
 
-A right lock: after a `delete` or a release's `multi` it must send it again, or end its session: else its node stays
+A correct lock: after a `delete` or a release's `multi` it must send it again, or end its session: else its node stays
 and blocks the queue for as long as the session lives. After a `create` it must not believe that it has a node. After a
 `list` or a `watch` it looks again.",
     default_target: "any",

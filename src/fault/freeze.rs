@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "freeze",
-    summary: "a contender and its session stand still for a while, as in a long garbage collection",
+    summary: "a contender and its session stop for a while, as in a long garbage collection",
     source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
     details: "\
 Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply and no event is
@@ -21,7 +21,7 @@ Proof: nothing of the contender and its client was run for 30 ms. A holder that 
 no holder: then another one is chosen.
 Heal: the contender goes on where it stood.
 
-A right lock: shorter than the session timeout it is a long hold or a long wait. Longer, the contender wakes
+A correct lock: shorter than the session timeout it is a long hold or a long wait. Longer, the contender wakes
 up as a zombie: it believes that it holds while the next one holds already. No lock can prevent that; it can
 only let the contender know soon, and give it a fencing token by which whatever the lock protects refuses the
 zombie's work. Entries of a zombie are told apart from violations by the end of its session.",

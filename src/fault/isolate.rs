@@ -11,17 +11,18 @@ use crate::catalog::fault::{Capability, FaultCard};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "isolate",
-    summary: "a server is cut off from everything: the other servers, and its contenders",
+    summary: "cuts a server off from everything: the other servers and its contenders",
     source: "Jepsen's partition nemesis, one node split off",
     details: "\
-Inject: the server's network link is set down: nothing gets to it or from it any more, neither the other servers' nor
+Inject: the server's network link is set down: nothing reaches it or leaves it any more, neither the other \
+servers' nor
 the contenders'. No connection is closed: each side finds out by itself. A server in a container is disconnected from
 its network by Docker, which also closes the contenders' connections to it, because they pass through Docker.
 Proof: datagrams between it and every other server, and this suite, do not arrive, in either direction; of a container,
 connections are tried instead.
-Heal: the link is set up, or the container connected again under its old address; healed when everything gets everywhere and the ensemble is whole.
+Heal: the link is set up, or the container connected again under its old address; healed when every server reaches every other and the ensemble is whole.
 
-A right lock: its contenders move to another server once they have found out. An isolated leader takes itself
+A correct lock: its contenders move to another server once they have found out. An isolated leader takes itself
 for one until it has missed its followers for syncLimit ticks, and commits nothing; the others elect a new one. A
 holder that was on its side keeps its session if it gets to another server in time.
 Where it misleads: nobody can ask the isolated server, so nobody is let in by what it says of the past: that

@@ -14,7 +14,7 @@ use crate::ensemble::eventually;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "lose-majority",
-    summary: "a majority of the servers ends at once (SIGKILL), and is started again",
+    summary: "kills a majority of the servers (SIGKILL) and starts them again",
     source: "Jepsen's kill nemesis, on a majority",
     details: "\
 Inject: SIGKILL to as many servers as it takes to leave no majority, drawn by the seed.
@@ -22,10 +22,10 @@ Proof: their processes have ended, and the servers that are left say that they d
 Heal: all are started again; healed when the ensemble serves, with as many followers in step as there should
 be.
 
-A right lock: nobody acquires, nobody releases, and no session ends, because nobody can decide so: whoever
+A correct lock: nobody acquires, nobody releases, and no session ends, because nobody can decide so: whoever
 held before still holds after. Contenders that were disconnected for longer than their session timeout must
-stop to believe that they hold, though their nodes may still be there.
-Where it misleads: session timeouts begin anew when a leader is elected. So a lock whose holder died in the
+stop believing that they hold, though their nodes may still be there.
+Where it misleads: session timeouts start again when a leader is elected. So a lock whose holder died in the
 meantime is freed only a whole timeout after the ensemble is back.",
     least_servers: 3,
     stops_service: true,

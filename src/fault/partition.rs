@@ -12,7 +12,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "partition",
-    summary: "the network between the servers falls apart, in one of four shapes",
+    summary: "splits the network between the servers, in one of four shapes",
     source: "Jepsen's partition nemeses: halves, bridge, one-way",
     details: "\
 Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says
@@ -24,9 +24,9 @@ serve.
 itself only.
 `bridge`: two halves do not hear of each other, but one server, not the leader, hears of both.
 Proof: datagrams do not arrive where nothing may pass.
-Heal: the packets pass again; healed when everything gets everywhere and the ensemble is whole.
+Heal: the packets pass again; healed when every server reaches every other and the ensemble is whole.
 
-A right lock: contenders on the losing side are sent away or time out, and move. For a moment there are two
+A correct lock: contenders on the losing side are sent away or time out, and move. For a moment there are two
 servers that take themselves for the leader, of which one only can commit. The other answers reads with the past
 for up to a tick before it steps down and sends its contenders away. Nobody must be let in by what it says: the
 fencing token of a later holder is always the larger one. Under `one-way` and `bridge` elections may take several

@@ -12,7 +12,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "pause",
-    summary: "a server stands still (SIGSTOP) and goes on (SIGCONT), as in a long garbage collection",
+    summary: "pauses a server (SIGSTOP, then SIGCONT), as a long garbage collection would",
     source: "Jepsen's pause nemesis",
     details: "\
 Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.
@@ -20,8 +20,8 @@ Proof: the system says that the process is stopped, and the server does not answ
 Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, for a stopped process
 cannot even be ended in order.
 
-A right lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of
-their session timeout, and move. A leader is deposed after `syncLimit` ticks. When it goes on it takes itself
+A correct lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of
+their session timeout, and move. A leader is replaced after `syncLimit` ticks. When it goes on it takes itself
 for the leader for up to a tick, and who reads from it then reads the past; its writes find no majority. A
 lock that decides by a read must not be let in by an old list.
 Where it misleads: a pause that is shorter than what the others tolerate shows as waiting only.",

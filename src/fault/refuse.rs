@@ -9,14 +9,14 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "refuse",
-    summary: "a contender's connection breaks, and every new one is refused for a while",
+    summary: "breaks a contender's connection, and refuses new ones for a while",
     source: "Toxiproxy, a proxy that is down",
     details: "\
 Inject: the proxy closes the contender's connection, and each new one as soon as it is made.
 Proof: no connection of the contender is left.
 Heal: connections are let through again.
 
-A right lock: as under `reset` when it is shorter than the session timeout. When it is longer, the ensemble
+A correct lock: as under `reset` when it is shorter than the session timeout. When it is longer, the ensemble
 ends the session and the next one acquires. The contender knows at once that it is disconnected, which is
 what sets this apart from `stall`: it has the whole timeout to stop its work.",
     ..FaultCard::CONNECTIONS

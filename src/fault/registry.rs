@@ -50,8 +50,8 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 pub fn reference() -> String {
     let mut text = String::from(
         "# Faults\n\n\
-         Made from the descriptions in the code: `zklockbench faults KIND` prints the same. How a scenario \
-         asks for them is in [scenario.md](scenario.md).\n\n\
+         Generated from the code; `zklockbench faults NAME` prints the same. [scenario.md](scenario.md) says \
+         how to put them into a scenario.\n\n\
          | fault | what | hits | ends | needs |\n\
          |---|---|---|---|---|\n",
     );
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_kind_says_how_it_is_injected_proved_and_ended_and_what_a_right_lock_does() {
         for card in cards() {
-            for part in ["Inject: ", "\nProof: ", "\n\nA right lock: "] {
+            for part in ["Inject: ", "\nProof: ", "\n\nA correct lock: "] {
                 assert!(card.details.contains(part), "{}: {part}", card.name);
             }
             let healed = card.ends == crate::catalog::fault::Ends::Healed;

@@ -9,15 +9,15 @@ use crate::units::counted;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "reset",
-    summary: "a contender's connection breaks at once; it may connect again at once",
+    summary: "breaks a contender's connection; it may reconnect at once",
     source: "Toxiproxy's reset_peer toxic; ZooKeeper Programmer's Guide, connection loss",
     details: "\
 Inject: the proxy closes both ends of the contender's connection with a reset.
 Proof: at least one connection was reset.
 Ends by itself: nothing stands in the way of the next connection.
 
-A right lock: the session survives, and so do its nodes. Every request under way has an unknown outcome and
-must be looked into before it is repeated. Watches are set anew by the client and tell what was missed.",
+A correct lock: the session survives, and so do its nodes. Every request under way has an unknown outcome and
+must be looked into before it is repeated. The client sets watches again and reports what was missed.",
     default_target: "any",
     ends: Ends::ByItself,
     ..FaultCard::CONNECTIONS

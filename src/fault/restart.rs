@@ -8,14 +8,14 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "restart",
-    summary: "a server is stopped in order (SIGTERM), and is started again",
+    summary: "stops a server cleanly (SIGTERM) and starts it again",
     source: "ZooKeeper's own script, zkServer.sh restart",
     details: "\
 Inject: SIGTERM to the server's Java process, which ends itself.
 Proof: the process has ended, and the port for contenders no longer accepts connections.
 Heal: the server is started again with its data; healed when the ensemble is whole.
 
-A right lock: as under `kill`. A server that stops in order closes its connections, so its contenders know at
+A correct lock: as under `kill`. A server that stops in order closes its connections, so its contenders know at
 once and do not wait for a timeout.",
     ..FaultCard::SERVERS
 };

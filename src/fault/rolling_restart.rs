@@ -14,7 +14,7 @@ use crate::ensemble::eventually;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "rolling-restart",
-    summary: "every server is restarted in turn: followers first, the leader last",
+    summary: "restarts every server in turn: followers first, the leader last",
     source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
     details: "\
 Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the
@@ -23,7 +23,7 @@ one.
 Proof: each server was seen down, and the ensemble whole before the next one's turn.
 Ends by itself, when the former leader serves again. How long that takes depends on the servers.
 
-A right lock: nothing is lost. There is one election, at the end; before it only the contenders of the server
+A correct lock: nothing is lost. There is one election, at the end; before it only the contenders of the server
 that stops move to another one, up to once for each server. Sessions survive.
 Where it misleads: followers that come back do not get their contenders back, so the load is uneven
 afterwards. With one server it is a restart during which nobody serves.",

@@ -14,14 +14,14 @@ Inject: the proxy takes what a server sends to the contender off its hands `lag`
 Proof: the contender has connections, and they pass through the proxy.
 Heal: nothing is kept back any more.
 
-A right lock: the contender's own handoffs become longer by `lag` for each look that it takes, and those of
+A correct lock: the contender's own handoffs become longer by `lag` for each look that it takes, and those of
 the others stay as they are. A release must not wait for a notification that the slow one has yet to look at.
 Where it misleads: the lag is the proxy's; the contender itself is as quick as before.",
     params: &[Param {
         name: "lag",
         kind: ParamKind::Duration,
         default: "100ms",
-        doc: "How late it looks at each reply and event.",
+        doc: "How late it reads each reply and event.",
     }],
     ..FaultCard::CONNECTIONS
 };

@@ -9,7 +9,7 @@ use crate::catalog::fault::{FaultCard, Proof};
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "stall",
-    summary: "a contender's connection stays open, and nothing passes any more",
+    summary: "keeps a contender's connection open, but lets nothing pass",
     source: "Toxiproxy's timeout toxic; ZooKeeper Programmer's Guide, sessions",
     details: "\
 Inject: the proxy reads nothing more and passes nothing on, in both directions; new connections stall as
@@ -17,8 +17,8 @@ well.
 Proof: nothing passed in either direction for 50 ms.
 Heal: what waits is passed on, in order.
 
-A right lock: shorter than two thirds of the session timeout it is a long wait. Longer, the ensemble ends the
-session and grants the lock to the next one. The holder hears nothing of that: it must stop to believe that
+A correct lock: shorter than two thirds of the session timeout it is a long wait. Longer, the ensemble ends the
+session and grants the lock to the next one. The holder hears nothing of that: it must stop believing that
 it holds by its own clock, before the ensemble gives the lock away. What it does in between is a zombie's
 work, and only a fencing token keeps that from doing harm.
 Where it misleads: after the heal the late requests arrive. A create that arrives with a session that has

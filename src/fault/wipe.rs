@@ -8,7 +8,7 @@ use crate::catalog::fault::FaultCard;
 /// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "wipe",
-    summary: "a server ends at once, its data are thrown away, and it comes back empty",
+    summary: "kills a server, deletes its data, and starts it empty",
     source: "ClickHouse's Jepsen tests of Keeper, dropped data",
     details: "\
 Inject: SIGKILL as under `kill`; then snapshots and transaction logs are deleted. The server's number is
@@ -16,10 +16,10 @@ kept.
 Proof: the process has ended, and the data were deleted.
 Heal: the server is started with nothing and fetches everything from the leader; healed when the ensemble is whole.
 
-A right lock: as under `kill`. The data of a majority are never touched, so nothing that was acknowledged is
+A correct lock: as under `kill`. The data of a majority are never touched, so nothing that was acknowledged is
 lost.
 Where it misleads: `leader` first brings an election. `all` is refused: an ensemble that has lost all data
-has lost its locks, too, and no lock is right then.",
+has lost its locks, too, and no lock is correct then.",
     refuses: &["all"],
     default_target: "follower",
     least_servers: 3,

@@ -17,7 +17,7 @@ use crate::scenario::Load;
 use crate::zk::admin;
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// A multi is missing here: the servers count each of its writes, and so does the client.
+/// A multi is missing: the servers count each of its writes, and so does the client.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
 /// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's

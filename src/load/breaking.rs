@@ -132,14 +132,14 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
             sink(Event::Note(&format!("fault `{label}` took effect on {target}")));
         }
         News::Done(_, Proof::NotProved(why)) => {
-            sink(Event::Note(&format!("fault `{label}`: no effect was seen: {why}")));
+            sink(Event::Note(&format!("fault `{label}` had no visible effect: {why}")));
         }
         News::Lost(why) => {
-            sink(Event::Warning(&format!("fault `{label}` was not in effect until its end: {why}")));
+            sink(Event::Warning(&format!("fault `{label}` did not last until its end: {why}")));
         }
-        News::Undone if is_healed => sink(Event::Note(&format!("fault `{label}` is undone"))),
+        News::Undone if is_healed => sink(Event::Note(&format!("fault `{label}` was undone"))),
         News::Undone => {}
-        News::Left(why) => sink(Event::Warning(&format!("fault `{label}` is not undone: {why}"))),
+        News::Left(why) => sink(Event::Warning(&format!("fault `{label}` could not be undone: {why}"))),
     }
 }
 

@@ -151,8 +151,8 @@ fn merged_timer_lag(threads: &[ThreadRecord]) -> Histogram {
 fn invalid_by_lag(share: f64) -> Option<String> {
     (share > LAG_SHARE_AT_MOST).then(|| {
         format!(
-            "{:.0} % of the reported handoff was the generator's own lag (limit {:.0} %); \
-             use fewer contenders, more generator threads (--threads) or another host",
+            "{:.0} % of the handoff time was the load generator's own lag (limit {:.0} %); use fewer \
+             contenders, more generator threads (--threads) or another host",
             share * 100.0,
             LAG_SHARE_AT_MOST * 100.0
         )
@@ -165,7 +165,7 @@ const TIMER_US: f64 = 2_000.0;
 fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
     (share > LAG_SHARE_AT_MOST && overshoot_us > TIMER_US).then(|| {
         format!(
-            "locks were held {:.0} % longer than intended, because the generator's timers were late (limit {:.0} %); \
+            "locks were held {:.0} % too long because the load generator's timers were late (limit {:.0} %); \
              use fewer contenders, more generator threads (--threads) or another host",
             share * 100.0,
             LAG_SHARE_AT_MOST * 100.0
@@ -180,8 +180,8 @@ fn invalid_by_lateness(p99_us: u64, turn_us: f64) -> Option<String> {
     let late_us = p99_us as f64;
     (late_us > TIMER_US && late_us > LATENESS_SHARE_AT_MOST * turn_us).then(|| {
         format!(
-            "the generator was late: 1 % of the arrivals began {} or more after they were due (limit {}); \
-             ask for a lower rate, or use more generator threads (--threads) or another host",
+            "the load generator was late: 1 % of the arrivals started at least {} late (limit {}); use a lower \
+             rate, more generator threads (--threads) or another host",
             format_micros(p99_us),
             format_micros(TIMER_US as u64)
         )
@@ -204,9 +204,9 @@ fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
     (missed && occupied.running + occupied.queued > OCCUPIED_AT_MOST).then(|| {
         format!(
-            "{acquired} of {} arrivals were served in time, and the generator's threads were running for {:.0} % of it and \
-             waiting for a processor for {:.0} %; ask for a lower rate, or use more generator threads (--threads) or \
-             another host",
+            "{acquired} of {} arrivals were served in time, while the load generator's threads ran {:.0} % of \
+             the time and waited for a processor {:.0} %; use a lower rate, more generator threads (--threads) \
+             or another host",
             arrived.offered,
             100.0 * occupied.running,
             100.0 * occupied.queued
@@ -227,9 +227,9 @@ mod tests {
         assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
         assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
         let why = judged(500, 0.99, 0.0).unwrap();
-        assert!(why.contains("500 of 1000") && why.contains("running for 99 %"), "{why}");
+        assert!(why.contains("500 of 1000") && why.contains("ran 99 %"), "{why}");
         let why = judged(500, 0.3, 0.68).unwrap();
-        assert!(why.contains("waiting for a processor for 68 %"), "{why}");
+        assert!(why.contains("waited for a processor 68 %"), "{why}");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn holds_that_late_timers_make_a_quarter_longer_make_the_trial_invalid() {
         let why = invalid_by_holds(0.25, 5_000.0).unwrap();
-        assert!(why.contains("held 25 % longer than intended"), "{why}");
+        assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
         assert_eq!(
             invalid_by_holds(1.0, 1_100.0),

@@ -62,7 +62,7 @@ pub async fn give_up(shared: &Shared) -> String {
         }
     }
     format!(
-        "nobody acquired the lock for {}, and {} of {} waited for it; `give_up_after` in the scenario says \
+        "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
          how long to go on",
         humantime::format_duration(limit),
         shared.gauge.waiting(),
@@ -156,8 +156,8 @@ impl Node {
     fn told(&self, shared: &Shared, to: usize) -> String {
         let is_owner = |id: &usize| shared.controls[*id].session().map(|key| key.id()) == Some(self.owner);
         let whose = match (0..shared.controls.len()).find(is_owner) {
-            None => "no contender knows of it".to_owned(),
-            Some(id) if id == to => format!("contender {id} itself, of an earlier turn"),
+            None => "unknown to the contenders".to_owned(),
+            Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
             Some(id) if shared.scenes[shared.lock_of(id)].all_inside().contains(&id) => {
                 format!("contender {id}, which is inside")
             }
@@ -178,7 +178,7 @@ pub(super) async fn strangers_first(shared: &Shared, target: &Target) -> Option<
         let stranger = queues.find_map(|queue| queue.first().filter(|first| !known(first.owner)));
         if let Some(Node { name, owner, .. }) = stranger {
             return Some(format!(
-                "the first node of the queue, {name}, is of session 0x{owner:x}, which is no contender's"
+                "the first node of the queue, {name}, belongs to session 0x{owner:x}, which is not a contender's"
             ));
         }
     }
@@ -265,7 +265,10 @@ mod tests {
             clock::now() - began >= clock::micros(Duration::from_millis(300 + 150)),
             "not from the last one"
         );
-        assert!(why.starts_with("nobody acquired the lock for 150ms, and 0 of 2 contenders waited"), "{why}");
+        assert!(
+            why.starts_with("nobody acquired the lock for 150ms, although 0 of 2 contenders were waiting"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -69,8 +69,8 @@ async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Strin
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
             Ok(Some(_)) => None,
-            Ok(None) => Some(format!("{server} did not serve while it lasted: it had no quorum")),
-            Err(why) => Some(format!("{server} did not answer while it lasted ({why})")),
+            Ok(None) => Some(format!("{server} was not serving meanwhile: it had no quorum")),
+            Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
         }
     }));
     let (silent, stranger) = join(silent, progress::strangers_first(shared, target)).await;
@@ -95,7 +95,7 @@ pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u6
     signs.extend(of_servers(servers));
     if lost > 0 {
         let requests = counted(lost, "request", "requests");
-        signs.push(format!("{requests} ended with a lost connection"));
+        signs.push(format!("{requests} lost their connection"));
     }
     if signs.is_empty() {
         signs.extend(forgetful(servers));
@@ -113,10 +113,10 @@ fn of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
     servers.iter().filter_map(|server| {
         let address = &server.address;
         match &server.silent {
-            Some(why) => Some(format!("{address} did not say how it is ({why})")),
-            None => server
-                .has_restarted()
-                .then(|| format!("{address} was started anew, or took part in an election")),
+            Some(why) => Some(format!("{address} did not report its state ({why})")),
+            None => {
+                server.has_restarted().then(|| format!("{address} restarted or took part in an election"))
+            }
         }
     })
 }
@@ -170,7 +170,7 @@ mod tests {
         };
         assert_eq!(of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
-        assert_eq!(signs, ["zk1:2181 was started anew, or took part in an election"]);
+        assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
         assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
     }
 }

@@ -287,7 +287,7 @@ impl<'a> Conductor<'a> {
         }
         if unconnected > 0 {
             let why = format!(
-                "only {} of {} took part: the others could not open a session",
+                "only {} of {} took part: the others got no session",
                 all - unconnected,
                 contenders(all)
             );
@@ -506,7 +506,7 @@ impl<'a> Conductor<'a> {
         let set_by = wall.set_since(self.wall);
         if set_by > WALL_MAY_DIFFER {
             return Err(format!(
-                "the wall clock, by which the servers date their transactions, was set by {set_by:?} during the trial"
+                "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
             ));
         }
         let named = missing::asked_for(&log.missing);
@@ -616,7 +616,7 @@ impl<'a> Conductor<'a> {
         };
         let threads: Vec<ThreadRecord> = records.into_iter().flatten().collect();
         if threads.is_empty() {
-            self.cut_short(Cause::DidNotEnd, "the generator threads gave no record");
+            self.cut_short(Cause::DidNotEnd, "the load generator's threads returned nothing");
         }
         threads
     }
@@ -678,7 +678,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
         unreachable_since = since;
         if since.is_some_and(|since| clock::now() - since >= clock::micros(patience)) {
             return format!(
-                "the ensemble was lost: none of its servers ({}) has accepted a connection for {}",
+                "the ensemble was lost: none of its servers ({}) accepted a connection for {}",
                 environment.servers.join(", "),
                 humantime::format_duration(patience)
             );

@@ -35,7 +35,7 @@ impl Workspace {
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => {
-                return Err(missing_chroot(&workspace.target, "make it (run --create-chroot does so)"));
+                return Err(missing_chroot(&workspace.target, "create it (run --create-chroot does)"));
             }
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
@@ -43,7 +43,7 @@ impl Workspace {
             Ok(()) => Ok(workspace),
             Err(ClientError::NodeExists) => Err(Error::environment(format!(
                 "{} exists on {}: another run may be using it. Choose another --run-id, or delete the node if \
-                 no run is under way",
+                 no run is in progress",
                 workspace.root, workspace.target.connect
             ))),
             Err(error) => Err(refused(&workspace.target, "create", &workspace.root, error)),
@@ -115,7 +115,7 @@ fn parts(target: &Target) -> (&str, &str) {
 
 fn missing_chroot(target: &Target, remedy: &str) -> Error {
     let (servers, chroot) = parts(target);
-    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or leave it out"))
+    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
 }
 
 /// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
@@ -143,8 +143,8 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
     let failure = Failure::from(error);
     let help = match (&failure, &target.access.digest) {
-        (Failure::NoAuth, None) => ": give the identity that it belongs to with --auth or --auth-file",
-        (Failure::NoAuth, Some(_)) => ": it belongs to another identity than that of --auth",
+        (Failure::NoAuth, None) => ": pass the identity that owns it with --auth or --auth-file",
+        (Failure::NoAuth, Some(_)) => ": it belongs to an identity other than that of --auth",
         _ => "",
     };
     Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
@@ -312,10 +312,12 @@ mod tests {
             let target = Target { connect: "zk:1".into(), access: Access { digest, tls: None } };
             refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
         };
-        let expected = "cannot list /zklockbench/x on zk:1: not authorized: give the identity that it belongs to with \
+        let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
                         --auth or --auth-file";
         assert_eq!(told(None), expected);
-        assert!(told(Some(Secret::from("a:b".to_owned()))).ends_with("another identity than that of --auth"));
+        assert!(
+            told(Some(Secret::from("a:b".to_owned()))).ends_with("an identity other than that of --auth")
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ const RETRY: Retry = Retry::USUAL;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ahead",
-        summary: "Curator's queue; each waiter watches the two before it, looks early, and is let in by an event alone",
+        summary: "Curator's queue, but waiters watch the two nodes before them, check early, and enter on an \
+                  event alone",
         source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
         details: "\
 Acquire: create ephemeral sequential `_c_<uuid>-lock-` and getChildren, in one flush (`flush = false`: one after
@@ -64,7 +65,7 @@ every name, twice for each acquisition.",
             name: "flush",
             kind: ParamKind::Bool,
             default: "true",
-            doc: "Whether the create and the first list travel together, which saves a round trip.",
+            doc: "Whether to send the create and the first list together, which saves a round trip.",
         }],
         batch_cost: Some(batch_cost),
     },

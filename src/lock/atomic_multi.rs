@@ -18,7 +18,7 @@ const RETRY: Retry = Retry::USUAL;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "atomic-multi",
-        summary: "several queue locks joined in one transaction, so that no order of them can deadlock",
+        summary: "several queue locks joined in one transaction, so that their order cannot deadlock",
         source: "this suite",
         details: "\
 Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one

@@ -19,7 +19,7 @@ const GRANT: &[u8] = b"go";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "baton",
-        summary: "a release writes a grant into the next one's node, whose own watch then is the lock: no read",
+        summary: "a release writes a grant into the next waiter's node; the waiter's watch on it is enough: no read",
         source: "this suite, after the queue lock of shared-memory systems (MCS)",
         details: "\
 Acquire: create ephemeral sequential `n-`, which gives the own number s; then, in one flush, getData with a watch on

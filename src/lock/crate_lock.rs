@@ -15,7 +15,7 @@ const YIELDS: usize = 3;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "crate-lock",
-        summary: "the zookeeper-client crate's own Client::lock, as a baseline; its requests are not all counted",
+        summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all its requests can be counted",
         source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
         details: "\
 Acquire: create ephemeral sequential `_c_<uuid>-lock-`, names as Curator has them; getChildren, of which only

@@ -20,13 +20,13 @@ pub(super) const PARAMS: [Param; 2] = [
         name: "members",
         kind: ParamKind::Count(2, 8),
         default: "3",
-        doc: "How many locks make up the whole.",
+        doc: "How many member locks there are.",
     },
     Param {
         name: "order",
         kind: ParamKind::OneOf(&["same", "rotated"]),
         default: "same",
-        doc: "Whether all take the members in one order, or each lock object begins at the next one.",
+        doc: "Whether everybody takes the members in the same order, or each lock object starts at the next one.",
     },
 ];
 

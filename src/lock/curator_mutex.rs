@@ -17,7 +17,7 @@ const SHARED_OBJECT: Param = Param {
     name: "shared_object",
     kind: ParamKind::Bool,
     default: "false",
-    doc: "Whether all contenders use one mutex object, as the threads of one process may: a herd.",
+    doc: "Whether all contenders share one mutex object, as threads of a process may; this makes a herd.",
 };
 
 /// Description and constructor.

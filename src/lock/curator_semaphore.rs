@@ -67,7 +67,7 @@ const PARAMS: [Param; 3] = [
         name: "leases",
         kind: ParamKind::Count(1, 1000),
         default: "1",
-        doc: "How many leases there are; as many contenders may be inside.",
+        doc: "How many leases there are, and so how many contenders may be inside.",
     },
     Param {
         name: "permits",

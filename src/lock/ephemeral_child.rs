@@ -12,7 +12,7 @@ use crate::zk::{Failure, NodeKind, Session};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-child",
-        summary: "one ephemeral child of a directory; all others watch the directory and race at each change",
+        summary: "one ephemeral child of a directory; the others watch the directory and race at each change",
         source: "shared-lock article, exclusive lock",
         details: "\
 Acquire: create ephemeral `exclusive_lock/lock`; the directory is missing -> create it, once for all, and try

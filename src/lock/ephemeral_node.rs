@@ -15,7 +15,8 @@ use crate::zk::{Failure, Session, Watch};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-node",
-        summary: "one ephemeral node; whoever creates it holds, all others watch it and race at its deletion",
+        summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
+                  is deleted",
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: "\
 Acquire: create ephemeral `lock`. NodeExists: look at it with a watch (`watch = \"exists\"`: exists;

@@ -67,7 +67,7 @@ session: a holder is not told that it has expired.",
                 name: "blocking",
                 kind: ParamKind::Bool,
                 default: "true",
-                doc: "Whether an acquire waits its turn; if not, one that is not the first gives up at once, which \
+                doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which \
                       counts as timed out.",
             },
         ],

@@ -25,7 +25,7 @@ const PAUSE_DOUBLINGS: u32 = 6;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "kazoo-read-write",
-        summary: "kazoo's ReadLock and WriteLock: the last that is in the way is watched; two names for each owner",
+        summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node in its way; two names per owner",
         source: "kazoo, ReadLock and WriteLock as of version 2.9",
         details: "\
 Each side of an owner is an object with a name of its own, `<32 hex>__rlock__` or `<32 hex>__lock__`.

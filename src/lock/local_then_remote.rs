@@ -26,7 +26,7 @@ const TASKS_PER_PROCESS: Param = Param {
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "local-then-remote",
-        summary: "a lock within the process in front of a Curator-style queue, so that a process queues one node",
+        summary: "an in-process lock in front of a Curator-style queue, so that a process queues one node",
         source: "lock requirements article: reentrancy and protection, the text (its code as printed does not exclude)",
         details: "\
 Acquire: held already by this owner -> count up. Else wait for the process's own lock, in the order of asking; then

@@ -10,7 +10,7 @@ use crate::zk::{Failure, Session, reactor};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "no-lock",
-        summary: "no lock at all: the control that every run of the checker must find violated",
+        summary: "no lock at all: the negative control, which the checker must always find violated",
         source: "negative control of this suite",
         details: "\
 Acquire: nothing. Release: nothing. No request is sent.

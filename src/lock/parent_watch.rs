@@ -54,7 +54,7 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
                 name: "while_holding",
                 kind: ParamKind::OneOf(&["stop", "relist"]),
                 default: "stop",
-                doc: "Whether a holder goes on listing the queue at each change, as the article's class does.",
+                doc: "`relist`: a holder keeps listing the queue at each change, as the article's class does.",
             },
             WAKE,
             FLAG_INTERVAL,

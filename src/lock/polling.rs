@@ -19,7 +19,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "polling",
-        summary: "queue node; sleeps, lists the queue, and holds once its node is the lowest",
+        summary: "queue node; sleeps, lists the queue, and holds the lock once its node is the lowest",
         source: "three-strategy comparison article, first lock",
         details: "\
 Acquire: create ephemeral sequential `temp`; then again and again: sleep the poll interval, getChildren;
@@ -52,13 +52,13 @@ and closing sessions is not in the figures.",
                 name: "poll_interval",
                 kind: ParamKind::Duration,
                 default: "1s",
-                doc: "Time between two looks at the queue.",
+                doc: "Time between two checks of the queue.",
             },
             Param {
                 name: "jitter",
                 kind: ParamKind::OneOf(&["none", "half"]),
                 default: "none",
-                doc: "Whether each pause is drawn anew, from half an interval to one and a half.",
+                doc: "Whether each pause is random, from half an interval to one and a half.",
             },
         ],
         batch_cost: Some(batch_cost),

@@ -19,7 +19,7 @@ const PREFIX: &str = "mutex_lock_";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",
-        summary: "takes a wake-up for the lock, without a look, and leaves its node when it times out; broken",
+        summary: "takes any wake-up for the lock without checking, and leaves its node behind on timeout; broken",
         source: "watch-lock article, its Java class",
         details: "\
 Acquire: exists on the lock's directory (missing: create it); create ephemeral sequential `mutex_lock_`;

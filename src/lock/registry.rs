@@ -54,7 +54,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\
-         Made from the descriptions in the code: `zklockbench strategies NAME` prints the same.\n\n\
+         Generated from the code; `zklockbench strategies NAME` prints the same.\n\n\
          | strategy | how | exclusive | read side | order of arrival | reentrant | protected | waits by |\n\
          |---|---|---|---|---|---|---|---|\n",
     );

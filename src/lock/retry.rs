@@ -38,21 +38,21 @@ pub const PARAMS: [Param; 5] = [
         name: "retry_sleep",
         kind: ParamKind::Duration,
         default: "50ms",
-        doc: "The pause before a new try; of the exponential policies the unit, at least so long and at the n-th \
+        doc: "The pause before a retry; of the exponential policies the unit, at least so long and at the n-th \
               new try less than 2^n times as long.",
     },
     Param {
         name: "retry_times",
         kind: ParamKind::Count(0, 1_000_000),
         default: "3",
-        doc: "How many new tries there are at most. Exponential policies make 29 at most.",
+        doc: "Most retries; exponential policies make at most 29.",
     },
     Param { name: "retry_max_sleep", kind: ParamKind::Duration, default: "1s", doc: "The longest pause." },
     Param {
         name: "retry_elapsed",
         kind: ParamKind::Duration,
         default: "2s",
-        doc: "How long after the first try another one may be begun.",
+        doc: "How long after the first try another one may start.",
     },
 ];
 

@@ -29,7 +29,7 @@ pub const PARAMS: [Param; 2] = [
             Choice { word: ASKED, takes: &["revoke_after"] },
         ]),
         default: "none",
-        doc: "`allowed`: a holder that is asked to let go does so at once. `asked-for`: and waiters ask.",
+        doc: "`allowed`: a holder lets go at once when asked to. `asked-for`: waiters do ask.",
     },
     Param {
         name: "revoke_after",

@@ -1,4 +1,4 @@
-//! `shared-predecessor-watch`: readers together; each waiter watches the one node that it waits for.
+//! `shared-predecessor-watch`: readers together; each waiter watches only the node it waits for.
 
 use async_trait::async_trait;
 
@@ -13,7 +13,7 @@ use crate::zk::Session;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "shared-predecessor-watch",
-        summary: "readers together or one writer; each waiter watches the one node that it waits for",
+        summary: "readers together or one writer; each waiter watches only the node it waits for",
         source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
         details: "\
 Acquire: create ephemeral sequential `R-` or `W-`; getChildren; a reader with no writer before it, a writer

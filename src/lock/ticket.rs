@@ -12,7 +12,7 @@ use crate::zk::{Failure, NodeStat, Op, Session, sequence_of};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ticket",
-        summary: "consecutive numbers; a release writes its number into the lock's node, which the next one reads",
+        summary: "consecutive numbers; a release writes its number into the lock's node, which the next waiter reads",
         source: "this suite, after the ticket lock of shared-memory systems",
         details: "\
 Acquire: create ephemeral sequential `n-`, which gives the own number s, and getData of the lock's node, in one

@@ -172,7 +172,7 @@ pub const WAKE: Param = Param {
     name: "wake",
     kind: ParamKind::OneOf(&["at-once", "poll-flag"]),
     default: "at-once",
-    doc: "Whether the contender goes on as soon as its watcher knows, or looks at a flag every so often.",
+    doc: "Whether the contender continues as soon as its watcher fires, or checks a flag every so often.",
 };
 
 /// How often it looks at its flag.
@@ -180,7 +180,7 @@ pub const FLAG_INTERVAL: Param = Param {
     name: "flag_interval",
     kind: ParamKind::Duration,
     default: "1s",
-    doc: "Time between two looks at the flag; means something only with `wake = \"poll-flag\"` or the article's class.",
+    doc: "Time between two checks of the flag; only with `wake = \"poll-flag\"` or `class = \"article\"`.",
 };
 
 /// A flag at which a contender looks at whole intervals after the beginning of its acquire, or none.

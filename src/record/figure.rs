@@ -29,8 +29,8 @@ pub enum Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotMeasured => "it was not measured",
-            Self::Unstable => "the queue grew, so it has no steady value",
+            Self::NotMeasured => "not measured",
+            Self::Unstable => "the queue kept growing, so there is no steady value",
         })
     }
 }

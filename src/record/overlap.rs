@@ -125,8 +125,8 @@ impl Evidence {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "{} of {} could have been caught ({} by two seen inside together, {} by the ensemble's transactions, {} \
-             by its clock)",
+            "{} of {} would have been caught if too early ({} by seeing two inside, {} by the ensemble's \
+             transactions, {} by its clock)",
             self.catchable(),
             counted(self.entries, "entry", "entries"),
             self.seen_inside,

@@ -112,12 +112,12 @@ impl Precision {
             let of = format!("{}, {}", widest.strategy, contenders(widest.contenders));
             match widest.half_width {
                 Some(half) => format!("; the widest interval is ± {} ({of})", percent(half)),
-                None => format!("; of {of} too few sound repetitions measured anything"),
+                None => format!("; {of} has too few valid repetitions with data"),
             }
         });
         let reached = if self.reached { "reached" } else { "not reached" };
         let rounds = counted(self.rounds, "repetition", "repetitions");
-        format!("± {asked} was asked for and is {reached} after {rounds}{widest}")
+        format!("± {asked} {reached} after {rounds}{widest}")
     }
 }
 

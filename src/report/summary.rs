@@ -177,7 +177,7 @@ impl Summary {
             Err(error) => return Err(Error::environment(format!("cannot read {}: {error}", path.display()))),
         };
         let read: Gates = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::usage(format!("{}: is no summary of a run: {error}", path.display())))?;
+            .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))?;
         Ok(read.gates)
     }
 

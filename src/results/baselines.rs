@@ -64,10 +64,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
     let commit = match commit.map(str::to_owned).or_else(|| stored.tool_commit.clone()) {
         Some(commit) => commit_name(&commit)?,
         None => {
-            return Err(Error::usage(format!(
-                "{}: it does not say of which commit it is; use --commit",
-                run.display()
-            )));
+            return Err(Error::usage(format!("{}: its commit is unknown; use --commit", run.display())));
         }
     };
     if store.is_dir()
@@ -128,11 +125,11 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
     let entries = fs::read_dir(store).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::usage(format!(
-            "there is no store of baselines at {}; `zklockbench baseline add RUN` begins one",
+            "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",
             store.display()
         )),
         std::io::ErrorKind::NotADirectory => {
-            Error::usage(format!("{} is no directory; name that of a store of baselines", store.display()))
+            Error::usage(format!("{} is not a directory; name a baseline store", store.display()))
         }
         _ => cannot("read", store, &error),
     })?;
@@ -154,7 +151,7 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
     let path = dir.join(FILE);
     if !path.is_file() {
         return Err(Error::usage(format!(
-            "{} is no baseline: it has no {FILE}; move it elsewhere, and add runs with `zklockbench baseline add RUN`",
+            "{} is not a baseline: it has no {FILE}; move it away, and add runs with `zklockbench baseline add RUN`",
             dir.display()
         )));
     }

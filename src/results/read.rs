@@ -42,8 +42,8 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
         format!("{dir_shown} is not a directory; name the directory that a run left")
     } else if dir.join(layout::TRIALS).is_dir() {
         format!(
-            "{dir_shown} is half of a run: it has trials but no {}, because the run was killed or is still \
-             going on; run the scenario again",
+            "{dir_shown} is only half a run: it has trials but no {}, because the run was killed or is still in \
+             progress; run the scenario again",
             layout::RUN
         )
     } else {
@@ -182,7 +182,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
 
 fn broken(path: &Path, what: &str) -> Error {
     Error::usage(format!(
-        "{}: {what}; the directory was changed or damaged after the run: restore it from a copy, or run the \
+        "{}: {what}; the directory was modified or damaged after the run: restore it from a copy, or run the \
          scenario again",
         path.display()
     ))
@@ -269,7 +269,7 @@ mod tests {
         assert!(told(&dir.path().join("absent")).contains("is not a directory"));
         assert!(told(dir.path()).contains("is not a run directory: it has no run.json"));
         fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(told(dir.path()).contains("is half of a run"));
+        assert!(told(dir.path()).contains("is only half a run"));
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Path
 fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     match directory.ancestors().find(|above| above.symlink_metadata().is_ok()) {
         Some(file) if !file.is_dir() => Error::usage(format!(
-            "results cannot be written to {}: {} is no directory; choose another with --out",
+            "cannot write results to {}: {} is not a directory; choose another with --out",
             directory.display(),
             file.display()
         )),

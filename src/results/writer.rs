@@ -168,12 +168,12 @@ fn taken(parent: &Path, name: &str) -> Error {
     let (end, partial) = (parent.join(name), layout::partial(parent, name));
     if partial.is_dir() {
         return Error::usage(format!(
-            "a run named `{name}` is still going on or was killed ({}); choose another name, or delete that \
-             directory if nothing is writing to it",
+            "a run named `{name}` is in progress or was killed ({}); choose another name, or delete that \
+             directory if nothing writes to it",
             partial.display()
         ));
     }
-    Error::usage(format!("{} exists already; choose another name, or move it away", end.display()))
+    Error::usage(format!("{} already exists; choose another name, or move it away", end.display()))
 }
 
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
@@ -225,7 +225,7 @@ mod tests {
         let _going = RunWriter::create(parent.path(), "going").unwrap();
         let done = RunWriter::create(parent.path(), "done").unwrap_err();
         let going = RunWriter::create(parent.path(), "going").unwrap_err();
-        assert!(done.to_string().contains("done exists already; choose another name"), "{done}");
+        assert!(done.to_string().contains("done already exists; choose another name"), "{done}");
         assert!(going.to_string().contains(".going.partial"), "{going}");
         assert!(matches!((done, going), (Error::Usage(_), Error::Usage(_))));
     }
@@ -239,8 +239,9 @@ mod tests {
             let error = RunWriter::create(&below, "quick").unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error:?}");
             let (below, file) = (below.display(), file.display());
-            let told =
-                format!("cannot be written to {below}: {file} is no directory; choose another with --out");
+            let told = format!(
+                "cannot write results to {below}: {file} is not a directory; choose another with --out"
+            );
             assert!(error.to_string().ends_with(&told), "{error}");
         }
     }

@@ -81,7 +81,7 @@ impl Figures {
     }
 }
 
-/// What is to be precise of a trial; `None` where it was not measured.
+/// What is to be precise of a trial; `None` where not measured.
 fn figure(trial: &Trial) -> Option<f64> {
     // The mean wait of a queue that grew is missing: it would only say how long the trial was.
     let of = |figure: Figure| figure.of(trial).ok().map(|reading| reading.value);

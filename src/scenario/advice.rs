@@ -74,8 +74,8 @@ fn repetitions(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "repetitions",
-        "one repetition shows no spread, so no difference can be told from noise".to_owned(),
-        "repeat at least 3 times to compare times; counts of a batch are exact anyway",
+        "one repetition shows no spread, so differences cannot be told from noise".to_owned(),
+        "use at least 3 repetitions to compare times; a batch's counts are exact anyway",
     )
 }
 
@@ -86,8 +86,8 @@ fn short_hold(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "hold",
-        format!("a hold of {} is not timed exactly: timers tick in milliseconds", format_duration(mean)),
-        "hold for 0ms or at least 1ms; the overshoot is recorded",
+        format!("a hold of {} is inexact: timers tick in milliseconds", format_duration(mean)),
+        "use 0ms or at least 1ms; the overshoot is recorded",
     )
 }
 
@@ -101,7 +101,7 @@ fn warm_up(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "duration",
-        "without a warm-up the first, slower acquisitions are measured too".to_owned(),
+        "without a warm-up, the slower first acquisitions count too".to_owned(),
         "add a line such as warm_up = \"1s\"",
     )
 }
@@ -114,12 +114,12 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     advice(
         "duration",
         format!(
-            "`{}` with {} will acquire only about {count:.0} times in the measured phase",
+            "`{}` with {} will acquire only about {count:.0} times",
             trial.strategy.label,
             contenders(trial.contenders)
         ),
         &if trial.load.open().is_some() {
-            "measure for longer, or let more arrive".to_owned()
+            "measure longer, or raise the rate".to_owned()
         } else {
             format!(
                 "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
@@ -138,12 +138,12 @@ fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
     advice(
         "acquire_timeout",
         format!(
-            "`{}` with {} will often time out: it waits about {}",
+            "`{}` with {} will often time out: waits are about {}",
             waiting.strategy.label,
             contenders(waiting.contenders),
             format_duration(wait)
         ),
-        "give a longer `acquire_timeout`, unless timing out is the question",
+        "use a longer `acquire_timeout`, unless timeouts are the point",
     )
 }
 
@@ -171,7 +171,7 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
         return advice(
             "session_timeout",
             format!("a server with the default tickTime grants 4s to 40s, not {}", written(timeout)),
-            "ask for a timeout between the two, or raise the servers' maxSessionTimeout",
+            "use a timeout between the two, or raise the servers' maxSessionTimeout",
         );
     }
     if timeout >= Duration::from_secs(2) {
@@ -179,8 +179,8 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "session_timeout",
-        format!("a pause of {} of a server's JVM or of this host expires sessions", written(timeout)),
-        "ask for at least 2s, unless expiry is the question",
+        format!("a pause of {} in a server's JVM or on this host expires sessions", written(timeout)),
+        "use at least 2s, unless expiry is the point",
     )
 }
 
@@ -193,7 +193,7 @@ fn burst(scenario: &Scenario) -> Option<Advice> {
     }
     advice(
         "contenders",
-        format!("{queue} contenders that arrive together each list {queue} names: sessions may time out"),
+        format!("{queue} contenders arriving together each list {queue} names: sessions may expire"),
         "add a line such as ramp_up = \"10s\"",
     )
 }
@@ -208,7 +208,7 @@ fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
     }
     advice(
         "read_ratio",
-        "no strategy listed has a read side, so every request is taken as a write".to_owned(),
+        "no listed strategy has a read side, so every request is a write".to_owned(),
         "list a strategy that lets readers in together, or leave `read_ratio` out",
     )
 }
@@ -243,7 +243,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
         1 => "the lock".to_owned(),
         locks => format!("the busiest of {locks} locks"),
     };
-    let held = |share: f64| format!("{lock} would be held {} % of the time", number(share * 100.0));
+    let held = |share: f64| format!("{lock} would be busy {} % of the time", number(share * 100.0));
     let arrivals = |rate: f64| {
         format!(
             "at {} arrivals a second, each with a hold of {},",
@@ -257,18 +257,22 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     });
     let (message, help) = if mean >= 1.0 {
         (
-            format!("{} {}: the queue will grow without end", arrivals(offered.rate), held(mean)),
-            "let fewer arrive, hold shorter or use more locks, unless overload is the question",
+            format!(
+                "{} {}: this cannot work, the queue grows without end",
+                arrivals(offered.rate),
+                held(mean)
+            ),
+            "lower the rate, hold shorter or use more locks, unless overload is the point",
         )
     } else if changes && peak >= 1.0 {
         (
-            format!("{} {} at the peak: a queue grows meanwhile", arrivals(offered.peak_rate), held(peak)),
-            "let fewer arrive or hold shorter, unless overload is the question",
+            format!("{} {} at the peak, while the queue grows", arrivals(offered.peak_rate), held(peak)),
+            "lower the rate or hold shorter, unless overload is the point",
         )
     } else if mean >= NEAR_SATURATION {
         (
             format!("{} {}: near saturation", arrivals(offered.rate), held(mean)),
-            "waits are long there, and differ much between repetitions; stay below 80 %, or measure for long",
+            "waits are long there and vary between repetitions; stay below 80 %, or measure for a long time",
         )
     } else {
         return None;
@@ -288,12 +292,13 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
     advice(
         "contenders",
         format!(
-            "{} are too few: by Little's law {} sessions are busy at a time (rate × (hold + {} for the handoff))",
+            "{} are too few: by Little's law {} sessions are busy at once (rate × (hold + {} for the handoff))",
             contenders(count),
             number(busy),
             format_duration(HANDOFF)
         ),
-        "list more contenders: what finds none free waits or is dropped, and that measures the pool, not the lock",
+        "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
+         the lock",
     )
 }
 
@@ -302,7 +307,7 @@ fn one_popular_lock(scenario: &Scenario) -> Option<Advice> {
     if scenario.locks > 1 {
         return None;
     }
-    let message = "one lock can't be more popular than others".to_owned();
+    let message = "a single lock cannot be more popular than others".to_owned();
     advice("popularity", message, "use more `locks`, or leave the key out")
 }
 
@@ -315,8 +320,8 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
     if before < measured {
         return None;
     }
-    let message = format!("the last step would begin after {}, when it is over", written(before));
-    advice("duration", message, "measure for longer, or leave the last steps out")
+    let message = format!("the last step would start after {}, when the trial is over", written(before));
+    advice("duration", message, "measure longer, or drop the last steps")
 }
 
 /// While no server serves, no session can be kept alive.
@@ -336,7 +341,7 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
             written(lasts),
             written(timeout)
         ),
-        "give it a shorter `duration`, or a longer `session_timeout`, unless expiry is the question",
+        "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point",
     )
 }
 
@@ -345,5 +350,5 @@ fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<A
         return None;
     }
     let message = format!("with 1 contender nobody ever waits, so `{}` hits nobody there", fault.label);
-    of_fault(at, message, "leave 1 out of `contenders`, or hit another target")
+    of_fault(at, message, "drop 1 from `contenders`, or choose another target")
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +31,17 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// Keys that mean nothing beside the others: without one of these nothing is wrong here.
+    pub idle: Vec<&'static str>,
+}
+
+/// What was written on a command line instead of in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The key that it sets.
+    pub key: Vec<String>,
+    /// As it was written, such as `--set hold=5ms`.
+    pub text: String,
 }
 
 /// A place as editors count it.
@@ -66,6 +77,8 @@ pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
+    /// What of the text was not written in it; then nobody wrote the rest as it stands here, either.
+    options: Vec<Written>,
 }
 
 impl Diagnostics {
@@ -79,7 +92,13 @@ impl Diagnostics {
             (a.span.start, a.span.end, a.severity).cmp(&(b.span.start, b.span.end, b.severity))
         });
         list.dedup();
-        Self { file: file.to_owned(), text: text.to_owned(), list }
+        Self { file: file.to_owned(), text: text.to_owned(), list, options: Vec::new() }
+    }
+
+    /// The text was made of a file and of options, so that its lines are nobody's: what is wrong is told by its option.
+    #[must_use]
+    pub fn with_options(self, options: Vec<Written>) -> Self {
+        Self { options, ..self }
     }
 
     /// Every diagnostic, in the order of the file.
@@ -135,10 +154,21 @@ impl Diagnostics {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let snippet = Snippet::source(self.text.as_str())
-            .path(self.file.as_str())
-            .annotation(AnnotationKind::Primary.span(diagnostic.span.clone()));
-        let mut group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+        let title = level.primary_title(diagnostic.message.as_str());
+        let snippet = |text, file, span| {
+            Snippet::source(text).path(file).annotation(AnnotationKind::Primary.span(span))
+        };
+        let key = key_at(&self.text, diagnostic.span.start);
+        let option = self.options.iter().find(|option| key.starts_with(&option.key));
+        let mut group = match option {
+            _ if self.options.is_empty() => {
+                title.element(snippet(self.text.as_str(), self.file.as_str(), diagnostic.span.clone()))
+            }
+            Some(option) => {
+                title.element(snippet(option.text.as_str(), "command line", 0..option.text.len()))
+            }
+            None => title.element(Origin::path(self.file.as_str())),
+        };
         if let Some(help) = &diagnostic.help {
             group = group.element(Level::HELP.message(help.as_str()));
         }
@@ -167,6 +197,21 @@ fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     start..floor(span.end).max(start)
 }
 
+/// The key on whose line that place is, from the outermost table. The text is as a serializer writes it: a key and its value
+/// have one line.
+fn key_at(text: &str, offset: usize) -> Vec<String> {
+    let before = inside(text, &(offset..offset)).start;
+    let start = text[..before].rfind('\n').map_or(0, |at| at + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let header = text[..start].lines().rev().find(|line| line.starts_with('['));
+    let header = if line.starts_with('[') { None } else { header };
+    let names = header.into_iter().chain([line]).flat_map(|part| {
+        let part = part.split('=').next().unwrap_or_default();
+        part.trim().trim_matches(['[', ']']).split('.').map(str::to_owned)
+    });
+    names.collect()
+}
+
 fn position(text: &str, offset: usize) -> Position {
     let before = &text[..inside(text, &(offset..offset)).start];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -183,6 +228,7 @@ mod tests {
             span,
             message: "wrong".to_owned(),
             help: Some("do this".to_owned()),
+            idle: Vec::new(),
         };
         Diagnostics::new("a.toml", text, vec![diagnostic])
     }
@@ -211,6 +257,22 @@ mod tests {
         }
         assert!(!shown.contains('\x1b'));
         assert!(one("hold = 20\n", 7..9).render(true).contains('\x1b'));
+    }
+
+    #[test]
+    fn what_an_option_made_wrong_is_told_by_the_option_and_no_line_that_nobody_wrote_is_quoted() {
+        let text = "seed = 1\n\n[ensemble]\nservers = 2\n";
+        let option = |key: &[&str], text: &str| Written {
+            key: key.iter().map(|&name| name.to_owned()).collect(),
+            text: text.to_owned(),
+        };
+        let at = text.find('2').unwrap();
+        let shown = one(text, at..at + 1).with_options(vec![option(&["ensemble", "servers"], "--servers 2")]);
+        let shown = shown.render(false);
+        assert!(shown.contains("--> command line") && shown.contains("--servers 2"), "{shown}");
+        assert!(!shown.contains("servers = 2"), "{shown}");
+        let other = one(text, at..at + 1).with_options(vec![option(&["seed"], "--seed 1")]).render(false);
+        assert!(other.contains("--> a.toml") && !other.contains("servers = 2"), "{other}");
     }
 
     #[test]

@@ -314,11 +314,11 @@ const WORDS_IN_DOUBT: &[&str] = &["end-session", "keep-session"];
 pub const FIELDS: &[Field] = &[
     Field::top("name", Kind::Name, Need::Required)
         .example(r#"name = "quick""#)
-        .doc("Short name: lower-case letters, digits and hyphens. The results directory begins with it.")
+        .doc("Short name: lower-case letters, digits and hyphens. Results directories start with it.")
         .also(&["title", "id"]),
     Field::top("description", Kind::Text, Need::Default(r#""""#))
         .example(r#"description = "Does a herd slow the handoff?""#)
-        .doc("The question that the scenario answers.")
+        .doc("The question it answers.")
         .also(&["purpose", "summary", "about", "desc"]),
     Field::top("strategies", Kind::Strategies, Need::Required)
         .example(r#"strategies = ["polling", { name = "predecessor-watch", watch = "exists" }]"#)
@@ -326,7 +326,7 @@ pub const FIELDS: &[Field] = &[
         .also(&["strategy", "algorithms", "recipes"]),
     Field::top("contenders", Kind::Counts(1..=CONTENDERS_MAX), Need::Required)
         .example("contenders = [1, 5, 20]")
-        .doc("How many contenders, each with its own session: one number, or a list that makes the matrix.")
+        .doc("How many contenders, each with its own session: a number, or a list to run each count.")
         .also(&["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"]),
     Field::top("locks", Kind::Count(1..=CONTENDERS_MAX), Need::Default("1"))
         .example("locks = 1")
@@ -342,7 +342,7 @@ pub const FIELDS: &[Field] = &[
         .also(&["think_time", "pause", "idle"]),
     Field::top("read_ratio", Kind::Factor(0.0..=1.0), Need::Default("0.0"))
         .example("read_ratio = 0.8")
-        .doc("The share of acquires that ask to read. Readers may be inside together; a lock without a read \
+        .doc("Share of acquires that ask to read. Readers may be inside together; a lock without a read \
               side takes every request as a write.")
         .also(&["reads", "readers", "read_share", "read_fraction", "shared"]),
     Field::top("depth", Kind::Count(1..=1000), Need::Default("1"))
@@ -364,11 +364,11 @@ pub const FIELDS: &[Field] = &[
         .also(&["load_model", "mode"]),
     Field::top("rate", RATE, Need::Absent("an open load needs either this or `rate_each`, unless its arrivals have their own rates"))
         .example("rate = 40")
-        .doc("Arrivals a second, over all contenders and locks, on average. Open load only.")
+        .doc("Average arrivals per second, over all contenders and locks. Open load only.")
         .also(&["arrival_rate", "arrivals_per_second", "qps", "tps", "rps", "offered"]),
     Field::top("rate_each", RATE, Need::Absent("see `rate`"))
         .example("rate_each = 0.2")
-        .doc("The same for each contender, so that the rate grows with their number. Open load only.")
+        .doc("Average arrivals per second for each contender, so the rate grows with their number. Open load only.")
         .also(&["rate_per_contender", "each_rate"]),
     Field::top("arrivals", Kind::Arrivals, Need::Default(r#""poisson""#))
         .example(r#"arrivals = "poisson""#)
@@ -399,7 +399,7 @@ pub const FIELDS: &[Field] = &[
         .also(&["acquires", "iterations", "count", "acquisition"]),
     Field::top("ramp_up", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
         .example(r#"ramp_up = "2s""#)
-        .doc("Over what time the contenders start. Closed load only.")
+        .doc("Over how long the contenders start. Closed load only.")
         .also(&["ramp", "stagger"]),
     Field::top("warm_up", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
         .example(r#"warm_up = "1s""#)
@@ -407,7 +407,7 @@ pub const FIELDS: &[Field] = &[
         .also(&["warm", "burn_in"]),
     Field::top("warm_up_at_most", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("4 times `warm_up`; as long as `warm_up` where the rate of arrivals changes"))
         .example(r#"warm_up_at_most = "10s""#)
-        .doc("How long the warm-up may take where it goes on until the load is steady. Closed and open loads only.")
+        .doc("How long the warm-up may take until the load is steady. Closed and open loads only.")
         .also(&["warm_up_max", "max_warm_up", "warm_up_limit"]),
     Field::top("repetitions", Kind::Count(1..=1000), Need::Default("3"))
         .example("repetitions = 3")
@@ -421,7 +421,7 @@ pub const FIELDS: &[Field] = &[
         .also(&["accuracy", "confidence", "error_margin", "until_precise"]),
     Field::top("repetitions_at_most", Kind::Count(3..=1000), Need::Default("30"))
         .example("repetitions_at_most = 30")
-        .doc("With `precision`: how often each combination runs at most, however far from precise.")
+        .doc("With `precision`: the most repetitions of each combination, however imprecise.")
         .also(&["max_repetitions", "repetitions_max", "most_repetitions"]),
     Field::top("order", Kind::Word(WORDS_ORDER), Need::Default(r#""shuffled""#))
         .example(r#"order = "shuffled""#)
@@ -430,13 +430,13 @@ pub const FIELDS: &[Field] = &[
         .also(&["shuffle", "sequence"]),
     Field::top("seed", Kind::Count(0..=i64::MAX as u64), Need::Default("1"))
         .example("seed = 1")
-        .doc("Seed of everything random: the order, hold and think times, who reads, whom faults hit and when.")
+        .doc("Seed for everything random: trial order, hold and think times, who reads, whom faults hit and when.")
         .also(&["random_seed", "rng"]),
     Field::top("session_timeout", Kind::Duration(Duration::from_millis(200)..=seconds(600)), Need::Default(r#""10s""#))
         .example(r#"session_timeout = "10s""#)
-        .doc("The session timeout that contenders ask for.")
+        .doc("Session timeout that contenders request.")
         .also(&["timeout", "session"]),
-    Field::top("acquire_timeout", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("an acquire waits for ever"))
+    Field::top("acquire_timeout", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("an acquire waits forever"))
         .example(r#"acquire_timeout = "30s""#)
         .doc("How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.")
         .also(&["lock_timeout", "wait_timeout", "max_wait"]),
@@ -460,9 +460,9 @@ pub const FIELDS: &[Field] = &[
         .also(&["scale", "speed"]),
     Field::ensemble("servers", Kind::OneOfCounts(&[1, 3, 5]), Need::Default("3"))
         .example("servers = 3")
-        .doc("How many servers the suite starts on this host: 1, 3 or 5. Excludes `connect`.")
+        .doc("Servers to start on this host: 1, 3 or 5. Not with `connect`.")
         .also(&["size", "nodes", "replicas"]),
-    Field::ensemble("data_dir", Kind::Path, Need::Absent("the suite chooses, and the results say what it chose"))
+    Field::ensemble("data_dir", Kind::Path, Need::Absent("chosen by the suite, and recorded in the results"))
         .example(r#"data_dir = "/dev/shm""#)
         .doc("Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
               Excludes `connect`.")
@@ -475,11 +475,11 @@ pub const FIELDS: &[Field] = &[
         .also(&["docker", "compose_file", "docker_compose"]),
     Field::ensemble("connect", Kind::Connect, Need::Absent("the suite starts its own ensemble"))
         .example(r#"connect = "zk1:2181,zk2:2181/chroot""#)
-        .doc("An existing ensemble instead: `host:port` pairs and an optional chroot.")
+        .doc("Existing ensemble to use instead: `host:port` pairs and an optional chroot.")
         .also(&["connection", "connect_string", "hosts", "address", "url"]),
     Field::fault("kind", Kind::Fault, Need::Required)
         .example(r#"kind = "kill""#)
-        .doc("What happens.")
+        .doc("Kind of fault.")
         .also(&["name", "type", "fault"]),
     Field::fault("target", Kind::Target, Need::Absent("each kind has its own default"))
         .example(r#"target = "leader""#)
@@ -488,43 +488,44 @@ pub const FIELDS: &[Field] = &[
         .also(&["whom", "victim", "hits"]),
     Field::fault("server", Kind::Count(1..=SERVERS_MAX), Need::Absent("see `target`"))
         .example("server = 2")
-        .doc("The one server that it hits, counted from 1.")
+        .doc("Hits this server only, counted from 1.")
         .also(&["node", "server_id"]),
     Field::fault("contender", Kind::Count(0..=CONTENDERS_MAX - 1), Need::Absent("see `target`"))
         .example("contender = 3")
-        .doc("The one contender that it hits, counted from 0.")
+        .doc("Hits this contender only, counted from 0.")
         .also(&["client", "worker"]),
     Field::fault("at", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("a fault needs either this or `after_acquisitions`"))
         .example(r#"at = "5s""#)
-        .doc("When it fires, counted from the beginning of the measured phase.")
+        .doc("When it fires, from the start of the measured phase.")
         .also(&["start", "begin", "when"]),
     Field::fault("after_acquisitions", Kind::Count(1..=1_000_000_000), Need::Absent("a fault needs either this or `at`"))
         .example("after_acquisitions = 100")
-        .doc("How many locks have been acquired in the measured phase, by all contenders together, when it fires.")
+        .doc("Fires after this many acquisitions in the measured phase, over all contenders.")
         .also(&["acquisitions", "after"]),
-    Field::fault("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("what is healed needs it, what ends by itself has none"))
+    Field::fault("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("required for faults that are \
+    healed; faults that end by themselves have none"))
         .example(r#"duration = "2s""#)
-        .doc("How long it lasts before it is healed.")
+        .doc("How long until it is healed.")
         .also(&["length", "lasts"]),
     Field::fault("times", Kind::Count(1..=1000), Need::Default("1"))
         .example("times = 3")
         .doc("How often it fires.")
         .also(&["repeat", "repetitions", "count"]),
-    Field::fault("every", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("what fires more than once needs it"))
+    Field::fault("every", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("required if it fires more than once"))
         .example(r#"every = "10s""#)
-        .doc("From one start to the next: longer than `duration` and `jitter` together.")
+        .doc("Time from one start to the next; longer than `duration` and `jitter` together.")
         .also(&["interval", "period"]),
     Field::fault("jitter", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""0s""#))
         .example(r#"jitter = "500ms""#)
-        .doc("Each start is put off by a random part of this.")
+        .doc("Each start is delayed by a random part of this.")
         .also(&["random", "spread"]),
     Field::gate("require", Kind::Gate, Need::Required)
         .example(r#"require = "wait.p99 < 50ms""#)
         .doc("What must be true of the results: [gates.md](gates.md) has the grammar.")
         .also(&["check", "condition", "expect", "assert", "that", "threshold", "gate"]),
-    Field::gate("name", Kind::Text, Need::Absent("reports call it by its condition"))
+    Field::gate("name", Kind::Text, Need::Absent("its condition is its name"))
         .example(r#"name = "nobody waits long""#)
-        .doc("What reports call it.")
+        .doc("Name in reports.")
         .also(&["title", "label", "description"]),
 ];
 

@@ -29,7 +29,7 @@ mod values;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
-pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
 pub use distribution::Distribution;
 pub use model::{
     EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop, StrategyChoice,

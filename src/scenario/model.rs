@@ -146,7 +146,7 @@ pub struct Scenario {
     pub hold: Distribution,
     /// Time between a release and the next acquire.
     pub think: Distribution,
-    /// The share of acquires that ask to read.
+    /// Share of acquires that ask to read.
     pub read_ratio: f64,
     /// How many times each turn takes the lock.
     pub depth: u32,
@@ -205,7 +205,7 @@ pub struct TrialSpec {
     pub hold: Distribution,
     /// Think time.
     pub think: Distribution,
-    /// The share of acquires that ask to read.
+    /// Share of acquires that ask to read.
     pub read_ratio: f64,
     /// How many times each turn takes the lock.
     pub depth: u32,

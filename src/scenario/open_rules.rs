@@ -25,7 +25,7 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
         Some(LoadWord::Closed | LoadWord::Batch) => {
             for (name, place) in OPEN_KEYS.iter().filter_map(|name| Some((name, draft.places.get(name)?))) {
                 let message = format!("`{name}` is for an open load");
-                sink.error(place.key.clone(), message, "leave the key out, or use load = \"open\"");
+                sink.idle(&[*name], place.key.clone(), message, "leave the key out, or use load = \"open\"");
             }
         }
         None => {}
@@ -44,22 +44,23 @@ fn rate(draft: &Draft<'_>, sink: &Sink<'_>) {
     match (process.takes_rate, given.as_slice()) {
         (true, []) => sink.missing(
             load_key(draft),
-            "nothing says how many arrivals come",
+            "nothing sets the arrival rate",
             "add `rate = 40`, in arrivals a second, or `rate_each = 0.2` for each contender",
         ),
         (true, [one, other]) => {
             let later = if one.key.start > other.key.start { one } else { other };
-            sink.error(
+            sink.idle(
+                &["rate", "rate_each"],
                 later.key.clone(),
-                "both `rate` and `rate_each` say how many arrivals come",
+                "both `rate` and `rate_each` set the arrival rate",
                 "keep one of them",
             );
         }
         (false, given) => {
             let takers = PROCESSES.iter().filter(|process| process.takes_rate).map(|process| process.name);
-            let help = format!("leave the key out, or use arrivals of another process: {}", listed(takers));
+            let help = format!("leave the key out, or use another arrival process: {}", listed(takers));
             for place in given {
-                let message = format!("`{}` says itself how many arrivals come", process.name);
+                let message = format!("`{}` sets its own arrival rate", process.name);
                 sink.error(place.key.clone(), message, help.as_str());
             }
         }
@@ -72,26 +73,22 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     if draft.places.contains_key("duration") || lasts_by_itself {
         return;
     }
-    sink.missing(
-        load_key(draft),
-        "nothing says when the measured phase ends",
-        "add a line such as duration = \"60s\"",
-    );
+    sink.missing(load_key(draft), "nothing ends the measured phase", "add a line such as duration = \"60s\"");
 }
 
 /// What an open load has no use for.
 fn refused(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let refuse = |name: &str, why: &str| {
+    let refuse = |name: &'static str, why: &str| {
         if let Some(Place { value, .. }) = draft.places.get(name) {
-            sink.error(value.clone(), why, "leave the key out, or use load = \"closed\"");
+            sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };
-    refuse("acquisitions", "an open load has no `acquisitions`: its measured phase ends by the clock");
+    refuse("acquisitions", "an open load has no `acquisitions`: it ends by the clock");
     if draft.think.is_some_and(|think| think != Distribution::ZERO) {
         refuse("think", "an open load has no `think`: arrivals come whether or not a contender is free");
     }
     if draft.ramp_up.is_some_and(|time| !time.is_zero()) {
-        refuse("ramp_up", "an open load has no `ramp_up`: all contenders are there before the first arrival");
+        refuse("ramp_up", "an open load has no `ramp_up`: all contenders are ready before the first arrival");
     }
 }
 
@@ -113,10 +110,8 @@ fn warm_up(draft: &Draft<'_>, sink: &Sink<'_>) {
         (changes, draft.warm_up_at_most, draft.places.get("warm_up_at_most"))
         && most > warm_up
     {
-        let message = format!(
-            "`{}` begins with the measured phase, which cannot be put off for a longer warm-up",
-            process.name
-        );
+        let message =
+            format!("`{}` starts with the measured phase, which a longer warm-up would delay", process.name);
         sink.error(place.value.clone(), message, "leave the key out, or give a longer `warm_up`");
     }
 }
@@ -164,9 +159,9 @@ fn count(draft: &Draft<'_>, sink: &Sink<'_>) {
     let most = arrivals.at_most(warm_up, measured);
     if most > ARRIVALS_MAX as f64 {
         let message = format!("there would be up to {most:.0} arrivals, more than {ARRIVALS_MAX}");
-        sink.error(place.value.clone(), message, "let fewer come, or measure for a shorter time");
+        sink.error(place.value.clone(), message, "lower the rate, or measure for a shorter time");
     } else if arrivals.mean_rate(measured) <= 0.0 && !matches!(arrivals, Arrivals::Replay(_)) {
-        let message = format!("with these rates nothing arrives within {}", written(measured));
+        let message = format!("at these rates nothing arrives within {}", written(measured));
         sink.error(place.value.clone(), message, "give at least one rate above 0");
     }
 }

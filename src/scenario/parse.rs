@@ -37,7 +37,7 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
         // Up to that byte nothing is replaced, so that its place stays.
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
         let sink = Sink::new(&text);
-        let help = "save the file as UTF-8; other encodings write letters such as `µ` or `é` in other ways";
+        let help = "save the file as UTF-8";
         sink.error(
             at..at + char::REPLACEMENT_CHARACTER.len_utf8(),
             format!("the byte 0x{byte:02x} is not UTF-8 text"),

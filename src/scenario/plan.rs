@@ -174,15 +174,16 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
 }
 
 /// How the estimates are made, for whoever reads them.
-pub const BASIS: &str = "estimated as connect (0.3 s and 3 ms a contender), ramp-up, warm-up, the measured \
-     phase, and drain (0.3 s and 1 ms a contender); where acquisitions end it, their number on the busiest \
-     lock times the mean hold, 3 ms for the handoff and, for polling, half an interval; what an open load \
-     leaves behind, up to `backlog_at_most`; 8 s to start and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
+pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
+                         and drain (0.3 s and 1 ms per contender); for a number of acquisitions, that number on \
+                         the busiest lock times the mean hold plus 3 ms for the handoff and, when polling, half \
+                         an interval; what an open load leaves unserved, up to `backlog_at_most`; 8 s to start \
+                         and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 /// How the estimate of memory is made, for whoever reads it.
-pub const MEMORY_BASIS: &str = "this process, without servers: 70 MB, 90 kB a contender, and 60 bytes for each name when \
-     all contenders of a lock list its queue at the same moment; a lock that lists no queue needs less; 40 bytes for \
-     each arrival of an open load";
+pub const MEMORY_BASIS: &str = "without servers: 70 MB, 90 kB per contender, 60 bytes per name when all \
+                                contenders of a lock list its queue at once (less for locks that list none), \
+                                and 40 bytes per arrival of an open load";
 
 const MEMORY_BYTES: u64 = 70_000_000;
 const CONTENDER_BYTES: u64 = 90_000;

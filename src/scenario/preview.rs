@@ -136,7 +136,7 @@ pub struct FaultPreview {
     pub times: u32,
     /// From one start to the next.
     pub every_us: u64,
-    /// Each start is put off by a random part of this.
+    /// Each start is delayed by a random part of this.
     pub jitter_us: u64,
 }
 
@@ -257,7 +257,7 @@ fn when(fault: &FaultChoice) -> String {
         text += &format!(", {} times, every {}", fault.times, format_duration(fault.every));
     }
     if !fault.jitter.is_zero() {
-        text += &format!(", put off by up to {}", format_duration(fault.jitter));
+        text += &format!(", delayed by up to {} at random", format_duration(fault.jitter));
     }
     text
 }

@@ -31,7 +31,18 @@ impl<'a> Sink<'a> {
 
     /// Reports an error and what to do about it.
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Error, span, message.into(), help.into());
+        self.add(Severity::Error, span, message.into(), help.into(), &[]);
+    }
+
+    /// Reports keys of which one means nothing beside the others, and what to do about it.
+    pub(super) fn idle(
+        &self,
+        keys: &[&'static str],
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.add(Severity::Error, span, message.into(), help.into(), keys);
     }
 
     /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
@@ -43,7 +54,7 @@ impl<'a> Sink<'a> {
 
     /// Reports advice.
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Warning, span, message.into(), help.into());
+        self.add(Severity::Warning, span, message.into(), help.into(), &[]);
     }
 
     /// Reports why lines are not TOML.
@@ -52,13 +63,21 @@ impl<'a> Sink<'a> {
         self.list.get_mut().push(syntax);
     }
 
-    fn add(&self, severity: Severity, span: Range<usize>, message: String, help: String) {
+    fn add(
+        &self,
+        severity: Severity,
+        span: Range<usize>,
+        message: String,
+        help: String,
+        idle: &[&'static str],
+    ) {
         // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
         if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
             return;
         }
         let help = (!help.is_empty()).then_some(help);
-        self.list.borrow_mut().push(Diagnostic { severity, span, message, help });
+        let idle = idle.to_vec();
+        self.list.borrow_mut().push(Diagnostic { severity, span, message, help, idle });
     }
 
     pub(super) fn has_errors(&self) -> bool {
@@ -196,11 +215,16 @@ pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink
 
 /// A number within bounds.
 pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sink: &Sink<'_>) -> Option<f64> {
-    let help = format!("write a number from {} to {}", bounds.start(), bounds.end());
+    let mut help = format!("write a number from {} to {}", bounds.start(), bounds.end());
     let number = match value.get_ref() {
         DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
         DeValue::Integer(integer) => integer.as_str().parse::<f64>().ok().filter(|_| integer.radix() == 10),
-        _ => {
+        other => {
+            // Such as "40/s": the key says in which unit it is.
+            let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
+            if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
+                help = format!("write {digits}, without quotes or a unit");
+            }
             wrong_type(value, "a number", &help, sink);
             return None;
         }

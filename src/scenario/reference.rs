@@ -33,12 +33,12 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
 }
 
 const INTRODUCTION: &str = "# The scenario file\n\n\
-    A scenario is a TOML file. `zklockbench validate FILE` shows the trials it expands to, how long they take \
-    and everything that is wrong with it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
+    A scenario is a TOML file. `zklockbench validate FILE` shows its trials, how long they take and every error \
+    in it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
     Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
 
-const FAULT_INTRODUCTION: &str = "Each `[[fault]]` is one thing that goes wrong on purpose, in every trial. \
-    Parameters of its kind stand beside these keys:\n\n\
+const FAULT_INTRODUCTION: &str = "Each `[[fault]]` injects one fault into every trial. The parameters of its \
+                                  kind go beside these keys:\n\n\
     ```toml\n\
     [[fault]]\n\
     kind = \"delay\"\n\
@@ -48,8 +48,9 @@ const FAULT_INTRODUCTION: &str = "Each `[[fault]]` is one thing that goes wrong 
     latency = \"50ms\"\n\
     ```\n\n";
 
-const GATE_INTRODUCTION: &str = "Each `[[gate]]` is a condition on the results. A run in which one fails exits with 1, \
-    and one in which one cannot be decided with 4. `--gate CONDITION` adds one on the command line:\n\n\
+const GATE_INTRODUCTION: &str = "Each `[[gate]]` is a condition on the results. If one fails the run exits with \
+                                 1; if one cannot be decided, with 4. `--gate CONDITION` adds one on the \
+                                 command line:\n\n\
     ```toml\n\
     [[gate]]\n\
     require = \"wait.p99 of baton at 20 contenders < 50ms\"\n\
@@ -210,7 +211,7 @@ fn values(param: &Param) -> String {
 
 fn faults(cards: &[FaultCard]) -> String {
     let mut section = String::from(
-        "## Faults\n\n[faults.md](faults.md) has how each is injected, proved and ended.\n\n\
+        "## Faults\n\n[faults.md](faults.md) says how each is injected, verified and ended.\n\n\
          | fault | what | target | duration |\n|---|---|---|---|\n",
     );
     for card in cards {

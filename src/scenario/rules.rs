@@ -35,9 +35,10 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     match (&draft.load, duration, acquisitions) {
         (Some(LoadWord::Closed), Some(one), Some(other)) => {
             let later = if one.key.start > other.key.start { one } else { other };
-            sink.error(
+            sink.idle(
+                &["duration", "acquisitions"],
                 later.key.clone(),
-                "both `duration` and `acquisitions` say when the measured phase ends",
+                "both `duration` and `acquisitions` end the measured phase",
                 "keep one of them",
             );
         }
@@ -45,11 +46,12 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
             let at = draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone());
             sink.error(
                 at,
-                "nothing says when the measured phase ends",
+                "nothing ends the measured phase",
                 "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
             );
         }
-        (Some(LoadWord::Batch), Some(place), _) => sink.error(
+        (Some(LoadWord::Batch), Some(place), _) => sink.idle(
+            &["duration"],
             place.key.clone(),
             "a batch has no `duration`: it ends when each contender has acquired once",
             "leave the key out, or use load = \"closed\"",
@@ -59,7 +61,8 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
     if let (Some(LoadWord::Batch), Some(count @ 2..), Some(place)) =
         (&draft.load, draft.acquisitions, acquisitions)
     {
-        sink.error(
+        sink.idle(
+            &["acquisitions"],
             place.value.clone(),
             format!("in a batch each contender acquires once, not {count} times"),
             "leave the key out, or use load = \"closed\"",
@@ -68,9 +71,9 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
-    let refuse = |name: &str, why: &str| {
+    let refuse = |name: &'static str, why: &str| {
         if let Some(Place { value, .. }) = draft.places.get(name) {
-            sink.error(value.clone(), why, "leave the key out, or use load = \"closed\"");
+            sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
@@ -90,7 +93,7 @@ fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
         refuse("locks", "a batch has one lock, for which all contenders queue");
     }
     for strategy in draft.strategies.iter().filter(|strategy| never_waits(strategy)) {
-        let message = format!("`{}` lets everybody in, so a batch of it never queues up", strategy.card.name);
+        let message = format!("`{}` lets everybody in, so its batch never queues", strategy.card.name);
         sink.error(strategy.span.clone(), message, "use load = \"closed\" for it");
     }
 }
@@ -116,7 +119,7 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
         sink.error(
             place.value.clone(),
             format!("the last of a batch of {most} waits at least {}", written(wait)),
-            "give `acquire_timeout` more than that, or leave it out to wait for ever",
+            "make `acquire_timeout` longer, or leave it out to wait forever",
         );
     }
 }
@@ -142,7 +145,8 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     if !draft.strategies.iter().any(Listed::polls) {
         let pollers = listed(takers(cards, POLL_INTERVAL_PARAM));
         let help = format!("leave the key out; the strategies that poll: {pollers}");
-        sink.error(place.key.clone(), "no listed strategy polls, so `poll_interval` means nothing", help);
+        let message = "no listed strategy polls, so `poll_interval` means nothing";
+        sink.idle(&[POLL_INTERVAL_PARAM], place.key.clone(), message, help);
     }
 }
 
@@ -185,17 +189,18 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) {
         (
             "connect",
             &["servers", "data_dir", "compose"],
-            "is for an ensemble that the suite starts, but `connect` names an existing one",
+            "is for an ensemble started by the suite, but `connect` names an existing one",
         ),
         (
             "compose",
             &["servers", "data_dir"],
-            "is for servers that are processes of this host, but the file of `compose` says what its containers are",
+            "is for servers run as processes here, but `compose` names a file of containers",
         ),
     ];
     for (key, others, why) in WHY.iter().filter(|(key, ..)| draft.places.contains_key(key)) {
         for (name, place) in others.iter().filter_map(|name| Some((name, draft.places.get(name)?))) {
-            sink.error(
+            sink.idle(
+                &[key, name],
                 place.key.clone(),
                 format!("`{name}` {why}"),
                 format!("keep either `{key}` or `{name}`"),
@@ -228,7 +233,8 @@ fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) {
 fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (precision, at_most) = (draft.places.get("precision"), draft.places.get("repetitions_at_most"));
     if let (None, Some(place)) = (precision, at_most) {
-        sink.error(
+        sink.idle(
+            &["repetitions_at_most"],
             place.key.clone(),
             "`repetitions_at_most` means nothing without `precision`",
             "leave the key out, or add a line such as precision = \"2%\"",
@@ -239,8 +245,8 @@ fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
     {
         sink.error(
             at_most.unwrap_or(place).value.clone(),
-            format!("{least} repetitions are more than {most}, the most for a precision"),
-            format!("write at least repetitions_at_most = {least}, or fewer `repetitions`"),
+            format!("{least} repetitions are more than `repetitions_at_most`, {most}"),
+            format!("set repetitions_at_most to {least} or more, or use fewer `repetitions`"),
         );
     }
 }

@@ -9,19 +9,21 @@ use super::read::Sink;
 
 /// After these the parser gives up on the rest of the file.
 const STOPS: [&str; 3] = ["key with no value", "unclosed table", "unclosed array table"];
-/// How many such lines are looked past; a file with more is no scenario.
-const LOOKED_PAST: usize = 50;
+/// How many such lines are looked past; a file with more is no scenario, and only its first mistake is told.
+const LOOKED_PAST: usize = 20;
 
 /// The text as far as it is TOML, with every byte in its place, and all that is not.
 pub(super) struct Readable {
     /// The text, with the lines blanked at which a parser would give up.
     pub(super) text: String,
     errors: Vec<Error>,
+    /// Whether so much of it is not TOML that it is something else.
+    is_something_else: bool,
 }
 
 /// Looks past the lines at which the parser gives up, so that what follows them is read too.
 pub(super) fn readable(text: &str) -> Readable {
-    let mut readable = Readable { text: text.to_owned(), errors: Vec::new() };
+    let mut readable = Readable { text: text.to_owned(), errors: Vec::new(), is_something_else: false };
     for _ in 0..LOOKED_PAST {
         let (_, errors) = DeTable::parse_recoverable(&readable.text);
         let Some(stop) = errors.iter().find(|error| STOPS.iter().any(|s| error.message().starts_with(s)))
@@ -37,6 +39,7 @@ pub(super) fn readable(text: &str) -> Readable {
         readable.errors.push(stop.clone());
         readable.text = blanked(&readable.text, &lines);
     }
+    readable.is_something_else = true;
     readable
 }
 
@@ -67,6 +70,13 @@ impl Readable {
 
     /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
     pub(super) fn report(&self, text: &str, sink: &mut Sink<'_>) {
+        if let (true, Some(first)) = (self.is_something_else, self.errors.first()) {
+            let message = "this is not a scenario: most of it is not TOML".to_owned();
+            let help = Some("give a scenario file; `zklockbench scenarios` lists those built in".to_owned());
+            let (severity, span) = (Severity::Error, first.span().unwrap_or(0..0));
+            sink.broken(Diagnostic { severity, span, message, help, idle: Vec::new() }, 0..text.len());
+            return;
+        }
         let mut errors: Vec<_> = self.errors.iter().collect();
         // Of the errors of one line, that a bracket is open explains the others.
         errors.sort_by_key(|error| {
@@ -87,12 +97,15 @@ impl Readable {
             let swallows = never_closed && inside_brackets(error.message());
             let help = if swallows {
                 lines.end = text.len();
-                "close the list or table that was opened above".to_owned()
+                "close the list or table opened above".to_owned()
             } else {
                 help(error.message(), text.get(lines.clone()).unwrap_or_default())
             };
             let message = format!("not TOML: {}", error.message());
-            sink.broken(Diagnostic { severity: Severity::Error, span, message, help: Some(help) }, lines);
+            sink.broken(
+                Diagnostic { severity: Severity::Error, span, message, help: Some(help), idle: Vec::new() },
+                lines,
+            );
             if swallows {
                 break;
             }
@@ -106,7 +119,7 @@ fn inside_brackets(message: &str) -> bool {
 
 fn help(message: &str, line: &str) -> String {
     if message.starts_with("duplicate key") {
-        return "the key stands above already: keep one of the two".to_owned();
+        return "the key is already set above: keep one of the two".to_owned();
     }
     if message.starts_with("unclosed array table") {
         return "close the header with `]]`, as in [[fault]]".to_owned();
@@ -115,14 +128,14 @@ fn help(message: &str, line: &str) -> String {
         return "close the header with `]`, as in [ensemble]".to_owned();
     }
     if message.starts_with("key with no value") {
-        return "write key = value; a comment begins with #".to_owned();
+        return "write key = value; comments start with #".to_owned();
     }
     if message.contains("string, expected") {
         return "close the text with the quote that opened it".to_owned();
     }
     unquoted(line).map_or_else(
-        || "see https://toml.io for how keys and values are written".to_owned(),
-        |(key, word)| format!("text and durations stand in quotes: {key} = \"{word}\""),
+        || "https://toml.io explains how to write keys and values".to_owned(),
+        |(key, word)| format!("text and durations need quotes: {key} = \"{word}\""),
     )
 }
 

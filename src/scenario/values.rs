@@ -35,7 +35,7 @@ pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<Strin
     let help =
         if slug.is_empty() { "for example `quick`".to_owned() } else { format!("for example `{slug}`") };
     let message = format!(
-        "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not beginning with a hyphen",
+        "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not starting with a hyphen",
         shortened(text)
     );
     sink.error(value.span(), message, help);
@@ -51,15 +51,25 @@ pub(super) fn count(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u
 /// One of a few whole numbers.
 pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
     let Kind::OneOfCounts(choices) = kind else { return None };
-    let number = expect_count(value, &(0..=u64::MAX), sink)?;
+    let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
+    if value.get_ref().is_array() {
+        wrong_type(
+            value,
+            "one whole number",
+            &format!("write one of {}, without brackets", all.join(", ")),
+            sink,
+        );
+        return None;
+    }
+    let (least, most) = (choices.iter().min()?, choices.iter().max()?);
+    let number = expect_count(value, &(*least..=*most), sink)?;
     if choices.contains(&number) {
         return Some(number);
     }
-    let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
     sink.error(
         value.span(),
         format!("`{number}` is not one of {}", all.join(", ")),
-        "write one of them: a majority gains nothing from an even server",
+        "write one of them: an even server adds nothing to the majority",
     );
     None
 }
@@ -137,11 +147,11 @@ pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option
     None
 }
 
-/// A directory.
+/// The path of a file or a directory.
 pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathBuf> {
-    let text = expect_text(value, "a directory", "write its path in quotes", sink)?;
+    let text = expect_text(value, "a path", "write it in quotes", sink)?;
     if text.trim().is_empty() {
-        sink.error(value.span(), "the path is empty", "name a directory, or leave the key out");
+        sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
         return None;
     }
     Some(PathBuf::from(text))

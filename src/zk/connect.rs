@@ -104,9 +104,7 @@ fn tls(files: &TlsFiles) -> Result<Tls, Error> {
         }
         (None, None) => options,
         _ => {
-            return Err(Error::usage(
-                "a client certificate and its key belong together; give both or neither",
-            ));
+            return Err(Error::usage("a client certificate needs its key; give both or neither"));
         }
     };
     Ok(Tls { options, files: TlsFiles { ca: Some(ca), ..files.clone() } })
@@ -131,7 +129,7 @@ fn system_authorities(told: Option<OsString>, places: &[&Path]) -> Result<PathBu
     places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
         let looked: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
         Error::usage(format!(
-            "no certificate authorities of the system ({}): name a file of them with --tls-ca",
+            "no system certificate authorities ({}): name a file with --tls-ca",
             looked.join(", ")
         ))
     })

@@ -64,7 +64,7 @@ fn tls_error(error: &io::Error) -> Option<&TlsError> {
 }
 
 fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<String> {
-    const NOT_TLS: &str = "does not speak TLS: leave out --tls, or name the port that does";
+    const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
     let Some(error) = tls_error(error) else {
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         return is_closed.then(|| NOT_TLS.to_owned());
@@ -72,21 +72,20 @@ fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<St
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "shows a certificate of an authority that is not trusted: name the authority with --tls-ca"
-                .to_owned()
+            "has a certificate from an untrusted authority: name the authority with --tls-ca".to_owned()
         }
         TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => format!("shows a certificate that is not for `{host}`: connect by a name that is in it"),
-        TlsError::InvalidCertificate(why) => format!("shows a certificate that is not accepted: {why}"),
+        ) => format!("has a certificate that is not for `{host}`: connect by a name in it"),
+        TlsError::InvalidCertificate(why) => format!("has an unacceptable certificate: {why}"),
         TlsError::AlertReceived(_) if shows_certificate => {
-            format!("refuses the client's certificate: {error}")
+            format!("rejects the client certificate: {error}")
         }
         TlsError::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
             | AlertDescription::HandshakeFailure,
-        ) => format!("asks for a client's certificate: give --tls-cert and --tls-key ({error})"),
+        ) => format!("requires a client certificate: give --tls-cert and --tls-key ({error})"),
         other => format!("speaks TLS, but: {other}"),
     })
 }
@@ -144,7 +143,7 @@ mod tests {
         for (asks, trusted, expected) in [
             (false, "ca.pem", None),
             (true, "ca.pem", Some("--tls-cert and --tls-key")),
-            (false, "other.pem", Some("not trusted: name the authority with --tls-ca")),
+            (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
         ] {
             let (address, served) = server(asks);
             let told = complaint(&address, &trusting(trusted));
@@ -169,7 +168,7 @@ mod tests {
                 stream.write_all(answer).unwrap();
             });
             let told = complaint(&address, &trusting("ca.pem"));
-            assert!(told.as_deref().is_some_and(|told| told.contains("leave out --tls")), "{told:?}");
+            assert!(told.as_deref().is_some_and(|told| told.contains("drop --tls")), "{told:?}");
             served.join().unwrap();
         }
     }

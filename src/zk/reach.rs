@@ -31,7 +31,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
 async fn absent(address: &str) -> Option<String> {
     let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await.ok()? {
         Ok(places) => places,
-        Err(error) => return Some(format!("the host of {address} is not known ({error})")),
+        Err(error) => return Some(format!("unknown host in {address} ({error})")),
     };
     for place in places {
         match timeout(CONNECT_WITHIN, TcpStream::connect(place)).await.ok()? {
@@ -67,9 +67,7 @@ async fn in_plain_text(address: &str) -> Option<String> {
     const ALERT: char = '\u{15}';
     let told = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
-            return Some(
-                "answers nothing in plain text: a TLS port does so (--tls), and a server that hangs".into(),
-            );
+            return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());
         }
         // It has closed the connection in the middle of it.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
@@ -77,17 +75,17 @@ async fn in_plain_text(address: &str) -> Option<String> {
         Ok(told) => told,
     };
     if told.contains(admin::NOT_SERVING) {
-        return Some("is up and does not serve: it has no quorum".into());
+        return Some("is up but not serving: it has no quorum".into());
     }
     if told.is_empty() || told.starts_with(ALERT) {
         return Some(
-            "closes the connection without an answer: a TLS port does so (--tls), and a server that has as many \
-             connections of this host as it allows (maxClientCnxns)"
+            "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
+             connection limit for this host (maxClientCnxns)"
                 .into(),
         );
     }
     let is_zookeeper = told.contains("ookeeper version") || told.contains(admin::NOT_ALLOWED);
-    (!is_zookeeper).then(|| "does not answer as a ZooKeeper server does".into())
+    (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
 }
 
 #[cfg(test)]
@@ -112,7 +110,7 @@ mod tests {
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
         let told = listens(&[closed.clone(), unknown]).await.unwrap_err();
         let expected =
-            format!("nothing listens on {closed} (connection refused); the host of no..where:2181 is not");
+            format!("nothing listens on {closed} (connection refused); unknown host in no..where:2181");
         assert!(told.starts_with(&expected), "{told}");
     }
 
@@ -144,7 +142,7 @@ mod tests {
             assert!(told.contains("(--tls)") && told.contains("maxClientCnxns"), "{told}");
         }
         let other = told_of_one_that_answers(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        assert!(other.ends_with("does not answer as a ZooKeeper server does"), "{other}");
+        assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
         for right in [
             &b"Zookeeper version: 3.8.0\n"[..],
             b"srvr is not executed because it is not in the whitelist.\n",

@@ -76,7 +76,8 @@ fn a_mistake_on_the_command_line_is_told_like_one_in_the_file() {
         bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n");
     let output = bench.output(&["validate", scenario.to_str().unwrap(), "--contenders", "0"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("with contenders=[0]"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("command line:1:1") && said.contains("--contenders [0]"), "{said}");
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
     let output = bench.output(&["validate", open, "--set", "rate=120"]);
     assert_eq!(output.status.code(), Some(0));
     let said = stderr(&output);
-    assert!(said.contains("the queue will grow without end") && said.contains("rate = 120"), "{said}");
+    assert!(said.contains("the queue grows without end") && said.contains("--set rate=120"), "{said}");
 }
 
 #[test]
@@ -165,15 +166,72 @@ fn a_wrong_identity_is_not_repeated() {
     assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
 }
 
-#[test]
-fn every_strategy_has_one_line_with_its_source() {
-    let bench = Bench::new();
-    let text = stdout(&bench.output(&["strategies"]));
-    assert_eq!(text.lines().count(), 1 + lock::cards().len());
-    for card in lock::cards() {
-        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{} ", card.name)));
-        assert!(line.unwrap_or_default().contains(card.source), "{}", card.name);
+/// A list for people: no line wider than a terminal of 80 columns, and a row for each name.
+fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest.is_some_and(|widest| widest <= 80), "{widest:?}:\n{text}");
+    for name in names {
+        assert!(text.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}:\n{text}");
     }
+}
+
+#[test]
+fn every_strategy_has_a_row_and_its_source_in_its_description() {
+    let bench = Bench::new();
+    let cards = lock::cards();
+    is_list_of(&stdout(&bench.output(&["strategies"])), cards.iter().map(|card| card.name));
+    let one = stdout(&bench.output(&["strategies", "ahead"]));
+    let source = cards.iter().find(|card| card.name == "ahead").unwrap().source;
+    assert!(one.contains(source), "{one}");
+}
+
+#[test]
+fn built_in_scenarios_are_listed_shown_and_found_by_name() {
+    let bench = Bench::new();
+    let list = stdout(&bench.output(&["scenarios"]));
+    is_list_of(&list, ["quick", "faults/leader-killed", "three-strategies"].into_iter());
+    let file = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml")).unwrap();
+    assert_eq!(stdout(&bench.output(&["scenarios", "quick"])), file);
+    let by_name = bench.output(&["validate", "quick"]);
+    assert_eq!(by_name.status.code(), Some(0), "{}", stderr(&by_name));
+    assert!(stdout(&by_name).starts_with("quick: "), "{}", stdout(&by_name));
+    // A file of that name wins
+    std::fs::write(
+        bench.path("quick"),
+        "name = \"mine\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n",
+    )
+    .unwrap();
+    assert!(stdout(&bench.output(&["validate", "quick"])).starts_with("mine"));
+}
+
+#[test]
+fn a_scenario_may_come_from_standard_input() {
+    let bench = Bench::new();
+    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml")).unwrap();
+    let output = bench.command(&["validate", "-"]).stdin(file).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("quick: "), "{}", stdout(&output));
+    let broken = bench.scenario("contenders = 0\n");
+    let file = std::fs::File::open(broken).unwrap();
+    let output = bench.command(&["run", "-"]).stdin(file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("standard input:1:"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_an_option_leaves_without_meaning_is_a_note_and_a_file_that_is_no_scenario_is_told_once() {
+    let bench = Bench::new();
+    let output = bench.output(&["validate", "quick", "--set", "strategies=[\"curator-mutex\", \"baton\"]"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("note: `poll_interval` of quick means nothing"), "{}", stderr(&output));
+    let output = bench.output(&["validate", "three-strategies", "--duration", "5s", "--set", "hold=30ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = bench.output(&["validate", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("this is not a scenario") && said.contains("1 mistake;"), "{said}");
+    let output = bench.output(&["validate", "quick", "--set", "ensemble.servers=[1,3,5]"]);
+    assert!(stderr(&output).contains("write one of 1, 3, 5, without brackets"), "{}", stderr(&output));
 }
 
 #[test]
@@ -188,12 +246,10 @@ fn an_unknown_strategy_is_answered_with_the_nearest() {
 fn every_fault_has_one_line_and_a_description_for_people_and_for_programs() {
     let bench = Bench::new();
     let text = stdout(&bench.output(&["faults"]));
-    assert_eq!(text.lines().count(), 1 + fault::cards().len());
+    is_list_of(&text, fault::cards().iter().map(|card| card.name));
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&bench.output(&["faults", "--json"]))).unwrap();
     for (card, value) in fault::cards().iter().zip(json["faults"].as_array().unwrap()) {
-        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{} ", card.name)));
-        assert!(line.unwrap_or_default().contains(card.summary), "{}", card.name);
         assert_eq!((&value["name"], &value["details"]), (&card.name.into(), &card.details.into()));
     }
     let one = stdout(&bench.output(&["faults", "partition"]));
@@ -250,6 +306,39 @@ fn completions_and_the_manual_page_know_every_command() {
             assert!(text.contains(command), "{arguments:?}: {command} is missing");
         }
     }
+}
+
+#[test]
+fn the_manual_is_one_page_with_every_command_and_variable_and_bash_completes_names_and_files() {
+    let bench = Bench::new();
+    let page = stdout(&bench.output(&["man"]));
+    assert_eq!(page.matches(".TH ").count(), 1);
+    for part in ["ZKLOCKBENCH ENSEMBLE UP", "ZKLOCKBENCH BASELINE TREND", "SH ENVIRONMENT", "ZOOKEEPER_HOME"]
+    {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    let script = bench.path("complete.bash");
+    std::fs::write(&script, bench.output(&["completions", "bash"]).stdout).unwrap();
+    std::fs::write(bench.path("mine.toml"), "").unwrap();
+    let completed = |words: &str| {
+        let text = format!(
+            "source {}; COMP_WORDS=({words} ''); COMP_CWORD=2; COMP_LINE='{words} '; _zklockbench_files zklockbench '' ''; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let output = std::process::Command::new("bash")
+            .args(["-c", &text])
+            .current_dir(bench.dir.path())
+            .output()
+            .unwrap();
+        stdout(&output)
+    };
+    let after_run = completed("zklockbench run");
+    for name in ["mine.toml", "quick", "faults/leader-killed"] {
+        assert!(after_run.lines().any(|line| line == name), "{name} is missing in:\n{after_run}");
+    }
+    let after_faults = completed("zklockbench faults");
+    assert!(after_faults.lines().any(|line| line == "drop-reply"), "{after_faults}");
 }
 
 #[test]

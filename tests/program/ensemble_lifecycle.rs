@@ -148,7 +148,7 @@ fn a_kept_ensemble_is_up_until_down() {
     assert!(run.status.success(), "{}", stderr(&run));
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let clean = bench.output(&["clean", "--connect", stdout(&up).trim()]);
-    assert!(stderr(&clean).contains("nothing is left"), "{}{}", stdout(&clean), stderr(&clean));
+    assert!(stderr(&clean).contains("no run left anything behind"), "{}{}", stdout(&clean), stderr(&clean));
     // When it is ended, nothing is left of it
     assert!(bench.output(&["ensemble", "down"]).status.success());
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());

@@ -85,7 +85,7 @@ fn a_gate_that_cannot_be_is_told_before_anything_starts() {
         (vec!["--gate", "wait.p99 < 50"], "--gate:1:12"),
         (vec!["--gate", "wait.p99 of baton < 50ms"], "the scenario has no strategy `baton`"),
         (vec!["--gate", "wait.p99 not regressed by 5% against baseline"], "needs a baseline"),
-        (vec!["--baseline", "absent"], "there is no store of baselines at absent"),
+        (vec!["--baseline", "absent"], "there is no baseline store at absent"),
     ] {
         let refused = run(&bench, &more);
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));

@@ -151,7 +151,7 @@ fn a_verdict_that_its_own_evidence_contradicts_is_an_error() {
     let (code, out, err) = bench.check(&run_dirs::publish(bench.dir.path(), &[trial]), &[]);
     assert_eq!(code, Some(2), "{out}");
     assert!(out.contains("1 contender): recorded as held, now unknown"), "{out}");
-    assert!(err.contains("its verdicts do not follow from what it recorded"), "{err}");
+    assert!(err.contains("the recorded verdicts do not follow from the recorded facts"), "{err}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
     assert_eq!(bench.check(&run, &[]).0, Some(0));
     let (code, out, _) = bench.check(&run, &["--strict"]);
     assert_eq!(code, Some(1), "{out}");
-    assert!(out.contains("147 entries beside a holder whose session was suspended or gone"), "{out}");
+    assert!(out.contains("147 entries while a holder without a live session was inside"), "{out}");
 }
 
 /// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test history_check documentation`.
@@ -263,7 +263,7 @@ fn a_history_whose_writer_was_dropped_says_that_it_is_not_complete() {
     drop(writer);
     let (code, out, _) = bench.check(&path, &[]);
     assert_eq!(code, Some(4), "{out}");
-    assert!(out.contains("the history says that it is not complete"), "{out}");
+    assert!(out.contains("the history says that it is incomplete"), "{out}");
     let taken = HistoryWriter::create(&path, &header()).unwrap_err();
     assert!(taken.to_string().contains("history.jsonl"), "{taken}");
 }

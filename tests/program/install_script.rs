@@ -56,7 +56,7 @@ fn what_is_missing_is_named_and_not_installed_where_that_is_refused() {
     let output = Machine::bare().install(&[], "no");
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    for part in ["missing here:", "Java 11 or newer", "default-jre-headless", "ZKLOCKBENCH_INSTALL=no"] {
+    for part in ["missing:", "Java 11 or newer", "default-jre-headless", "ZKLOCKBENCH_INSTALL=no"] {
         assert!(said.contains(part), "{part} is missing in:\n{said}");
     }
 }

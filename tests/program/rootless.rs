@@ -164,7 +164,7 @@ fn where_user_namespaces_are_forbidden_validate_warns_and_run_refuses_and_both_s
         return;
     }
     let (ordinary, forbidden) = (Ordinary::new(), Forbidden::make());
-    let why = "servers cannot be cut off from each other here: it takes root, or a user namespace, and there is none: \
+    let why = "servers cannot be partitioned here: it needs root or a user namespace, and neither is available: \
                no more of them are allowed (sysctl user.max_user_namespaces)";
     // Given a scenario that is right, but cannot be run here
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);

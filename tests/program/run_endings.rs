@@ -68,7 +68,7 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
     let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
     let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     went_through(&output);
-    assert!(stderr(&output).contains("warming the servers up"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("warming up the servers"), "{}", stderr(&output));
     assert!(!stdout(&output).contains("not warmed up"), "{}", stdout(&output));
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
@@ -200,7 +200,7 @@ fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_en
     assert!((3..=6).contains(&precision.rounds), "{precision:?}\n{said}");
     assert_eq!(stored.trials.len(), 2 * precision.rounds as usize);
     assert_eq!(stored.run.planned_trials, stored.trials.len());
-    assert!(said.contains("another repetition of each follows"), "{said}");
+    assert!(said.contains("running another repetition of each"), "{said}");
     // And what it says of them is so
     let half_width = precision.widest.and_then(|widest| widest.half_width);
     assert_eq!(precision.reached, half_width.is_some_and(|half| half <= 0.2), "{half_width:?}");

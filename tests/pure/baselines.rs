@@ -90,11 +90,11 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     assert!(
         told(results::baselines(&dir.path().join("absent")))
-            .contains("`zklockbench baseline add RUN` begins one")
+            .contains("`zklockbench baseline add RUN` creates one")
     );
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    assert!(told(results::baselines(&file)).contains("is no directory"));
+    assert!(told(results::baselines(&file)).contains("is not a directory"));
     let store = store(dir.path());
     // A read-me and what is on its way are nobody's mistake
     fs::write(store.join("README.md"), "our baselines").unwrap();
@@ -114,7 +114,7 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
         assert!(told.contains(said), "{told}");
     }
     fs::remove_file(&commit).unwrap();
-    assert!(told(results::baselines(&store)).contains("is no baseline: it has no baseline.json"));
+    assert!(told(results::baselines(&store)).contains("is not a baseline: it has no baseline.json"));
 }
 
 #[test]

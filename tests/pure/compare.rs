@@ -353,7 +353,7 @@ fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (4, 3), "{text}");
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let error = report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
-    assert!(error.to_string().contains("neither .svg nor .png"), "{error}");
+    assert!(error.to_string().contains("must end with .svg or .png"), "{error}");
 }
 
 #[test]
@@ -411,9 +411,9 @@ fn a_directory_of_runs_is_read_as_all_of_them_and_one_that_is_damaged_is_named()
         assert!(told(dir.path()).contains(&name), "{}", told(dir.path()));
     }
     fs::remove_file(&run).unwrap();
-    assert!(told(dir.path()).contains("is half of a run"), "{}", told(dir.path()));
+    assert!(told(dir.path()).contains("is only half a run"), "{}", told(dir.path()));
     fs::create_dir(&run).unwrap();
-    assert!(told(dir.path()).contains("is half of a run"), "{}", told(dir.path()));
+    assert!(told(dir.path()).contains("is only half a run"), "{}", told(dir.path()));
 }
 
 #[test]

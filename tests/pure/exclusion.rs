@@ -86,7 +86,7 @@ fn an_entry_that_the_ensemble_saw_too_early_is_a_violation_by_either_of_its_meas
     };
     let told = |clock, zxids| {
         violated(&format!(
-            "{clock} by the servers' clock and {zxids} by their transactions entered too early; the first"
+            "entered too early: {clock} by the servers' clock, {zxids} by their transactions; the first"
         ))
     };
     assert_eq!(by(2, 0), told(2, 0));
@@ -111,7 +111,7 @@ fn a_contender_that_never_got_the_lock_violates() {
     });
     assert_eq!(
         verdict,
-        violated("2 contenders are stuck though nothing is broken any more; the first is contender 7")
+        violated("2 contenders are stuck although all faults are over; the first is contender 7")
     );
 }
 
@@ -181,10 +181,11 @@ fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_
 
 #[test]
 fn without_contention_there_was_nothing_to_exclude() {
-    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("one contender has nobody to exclude"));
+    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("a single contender has nobody to exclude"));
     let unmet = unknown(
-        "too little evidence: in 900 entries nobody was seen to be kept out; a longer hold, more contenders (than a semaphore \
-         has leases, or with writers among the readers) or servers started for the run would show more",
+        "too little evidence: in 900 entries nobody was seen waiting outside; use a longer hold, more \
+         contenders (more than a semaphore has leases, or with writers among the readers) or servers started \
+         for the run",
     );
     assert_eq!(with(Evidence { entries: 900, ..Evidence::default() }), unmet);
     assert_eq!(with(Evidence::default()), unknown("nobody acquired the lock"));
@@ -196,8 +197,9 @@ fn without_contention_there_was_nothing_to_exclude() {
 fn entries_that_no_means_could_have_caught_are_no_evidence() {
     let only = |caught: u64| {
         unknown(&format!(
-            "too little evidence: {caught} of 900 entries could have been caught ({caught} by two seen inside together, 0 by \
-             the ensemble's transactions, 0 by its clock); a longer hold, a longer trial or servers started for the run would show more"
+            "too little evidence: {caught} of 900 entries would have been caught if too early ({caught} by \
+             seeing two inside, 0 by the ensemble's transactions, 0 by its clock); use a longer hold, a longer \
+             trial or servers started for the run"
         ))
     };
     let seen = |seen_inside| with(Evidence { entries: 900, waited: 800, seen_inside, ..Evidence::default() });
@@ -229,8 +231,9 @@ fn of_a_run_the_trial_with_the_least_evidence_is_told() {
     for trial in &mut trials {
         trial.judged = records::held();
     }
-    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 entries could have been caught (2 by \
-                two seen inside together, 0 by the ensemble's transactions, 0 by its clock)";
+    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 entries would have been \
+                                                        caught if too early (2 by seeing two inside, 0 by the \
+                                                        ensemble's transactions, 0 by its clock)";
     assert_eq!(least_evidence(&trials).as_deref(), Some(told));
     trials[1].judged = records::judged(Verdict::Unknown(vec![]));
     assert!(least_evidence(&trials).unwrap().starts_with("trial 0"));
@@ -244,8 +247,8 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
         trial.excused.uncertain = 1;
         trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..EnsembleOrder::default() });
     });
-    let lost = "the ensemble lost what it had acknowledged: 4 nodes of holders are gone, and no server's log tells \
-                of the end (ZOOKEEPER-4643 is one way)";
+    let lost = "the ensemble lost acknowledged writes: 4 nodes of holders are gone without any server's log \
+                saying so (ZOOKEEPER-4643 is one way)";
     let expected = [
         "fault 2 (kill leader): it came back too soon",
         "fault 2 (kill leader) was not undone: gone",
@@ -297,7 +300,7 @@ fn each_part_says_by_itself_what_it_is_and_one_sentence_says_why_the_whole_is() 
     // When it is judged
     let judged = judge_copy(&trial);
     // Then exclusion is held, the order is violated, and the verdict is the worse of both
-    let why = "1 by the servers' clock and 0 by their transactions entered too early; it";
+    let why = "entered too early: 1 by the servers' clock, 0 by their transactions; it";
     assert_eq!(judged.exclusion, Verdict::Held);
     assert_eq!(judged.order, Some(violated(why)));
     assert_eq!((judged.verdict, judged.why.as_deref()), (violated(why), Some(why)));
@@ -311,10 +314,7 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
     let mut trial = records::trial(0);
     trial.accounting = vec![line(Some(544))];
     let judged = judge_copy(&trial);
-    let told = [
-        "writes: client 542, servers 544",
-        "the likely cause is what went wrong: 2 x create: connection loss",
-    ];
+    let told = ["writes: client 542, servers 544", "the likely cause: 2 x create: connection loss"];
     assert_eq!(judged.accounting, Some(Verdict::Unknown(told.map(str::to_owned).into())));
     assert_eq!(judged.verdict, Verdict::Held);
     trial.accounting = vec![line(Some(542))];
@@ -325,7 +325,7 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
 
 #[test]
 fn a_trial_that_only_some_contenders_took_part_in_is_unknown() {
-    let why = "only 30 of 50 contenders took part: the others could not open a session";
+    let why = "only 30 of 50 contenders took part: the others got no session";
     let cut = CutShort { cause: Cause::TooFewSessions, why: why.into() };
     assert_eq!(after(|trial| trial.cut_short = Some(cut)), unknown(&format!("partial: {why}")));
 }

@@ -164,7 +164,7 @@ fn no_text_is_too_small_to_read_in_a_readme() {
 #[test]
 fn every_chart_says_where_it_was_measured() {
     for (chart, svg) in &*RUN {
-        assert!(svg.contains("share one host and its 2 cores"), "{chart}");
+        assert!(svg.contains("share one host with 2 cores"), "{chart}");
         assert!(svg.contains("seed 42"), "{chart}");
     }
 }

@@ -106,7 +106,7 @@ fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all(
     assert_eq!(shown(0), ("crash holder", "10 ms", "-"));
     assert_eq!(shown(1), ("freeze waiter", "90 ms", "-"));
     assert_eq!(shown(2), ("crash holder + freeze waiter", "-", "3"));
-    assert!(terminal(&view, PLAIN).contains("Where a trial had several faults"));
+    assert!(terminal(&view, PLAIN).contains("In trials with several faults"));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
         format!(
             "! stuck: {of}: contender 19 waited 13 s\n! stuck: {of}: 3 more; trials/042.json has them all\n"
         ),
-        format!("! orphans: {of}: 2 ephemeral nodes were left when all had released\n"),
+        format!("! orphans: {of}: 2 ephemeral nodes were left after everybody had released\n"),
         format!("! not undone: {of}: fault 1 (freeze holder on contender 3 (holder)): no permission\n"),
     ] {
         assert!(shown.contains(&note), "{note}\n{shown}");

@@ -134,9 +134,9 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
     // Then half of all waits are known to be short, and one in a hundred takes at least that long
     let row = words(&shown, "predecessor-watch  ").join(" ");
     assert!(row.starts_with("predecessor-watch 4 123 1 µs ≥ 4 s ≥ 4 s 2 "), "{row}");
-    let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 ended otherwise";
+    let note = "! unserved: predecessor-watch, 4 contenders: 100 acquired, 1 timed out, 1 failed otherwise";
     assert!(shown.contains(note), "{shown}");
-    assert!(shown.contains("≥: at least, because of these"), "{shown}");
+    assert!(shown.contains("≥: at least, because of them"), "{shown}");
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetitio
         row.starts_with("polling 4 3 20 10-30") && row.contains(" 1.5 s ") && row.ends_with("held"),
         "{row}"
     );
-    let note = "! standstill: polling, 4 contenders, repetition 1: for 1.5 s the lock was free, somebody waited, and \
-                nobody got it: zk1:2181 was started anew";
+    let note = "! standstill: polling, 4 contenders, repetition 1: for 1.5 s the lock was free, but nobody who \
+                waited got it: zk1:2181 was started anew";
     assert!(shown.contains(note), "{shown}");
 }
 
@@ -271,13 +271,13 @@ fn counters_that_could_not_be_read_are_said_to_be_missing() {
     let mut view = known();
     view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, None, None)];
     let shown = terminal(&view, PLAIN);
-    assert!(shown.contains("Nothing could be checked against the servers' own counters"), "{shown}");
+    assert!(shown.contains("The client's counts could not be checked against the servers'"), "{shown}");
 }
 
 #[test]
 fn it_says_where_it_was_measured_and_what_a_dash_means() {
     for shown in [terminal(&known(), PLAIN), markdown(&known())] {
-        assert!(shown.contains("ensemble and generator share one host and its 2 cores"));
+        assert!(shown.contains("ensemble and load generator share one host with 2 cores"));
         assert!(shown.contains("tmpfs: no fsync cost"));
         assert!(shown.contains("-: not measured"));
     }

@@ -127,7 +127,7 @@ fn the_place_says_servers_version_shared_host_data_and_seed() {
     let line = View::of(&records::stored(&run(), &[trial(0, "polling", 2)])).place_line();
     for said in [
         "local ensemble, 3 servers (ZooKeeper 3.9.4)",
-        "share one host and its 2 cores",
+        "share one host with 2 cores",
         "/data (ext4: every write is synced)",
         "scenario demo, closed load, seed 7",
     ] {
@@ -162,8 +162,7 @@ fn why_counts_of_servers_are_not_compared_is_told_once() {
     };
     let trials = [silent(trial(0, "polling", 2)), silent(trial(1, "polling", 10))];
     let view = View::of(&records::stored(&run(), &trials));
-    let expected =
-        "not compared: the client's counts with those of zk1:2181: `mntr` is not allowed there; do this";
+    let expected = "not compared with the client's counts: zk1:2181: `mntr` is not allowed there; do this";
     assert_eq!(view.notes(), [expected]);
 }
 
@@ -192,7 +191,7 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
 fn a_run_that_was_cut_short_says_how_much_of_it_ran() {
     let cut = Run { outcome: RunOutcome::aborted("ensemble lost"), ..run() };
     let view = View::of(&records::stored(&cut, &[trial(0, "polling", 2)]));
-    assert_eq!(view.remarks, ["The run was cut short: ensemble lost; 1 of 6 trials ran"]);
+    assert_eq!(view.remarks, ["The run ended early: ensemble lost; 1 of 6 trials ran"]);
 }
 
 #[test]
@@ -216,14 +215,12 @@ fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
     let told = |what: &str| notes.iter().filter(|note| note.starts_with(what)).cloned().collect::<Vec<_>>();
     assert_eq!(
         told("election"),
-        [
-            "election: polling, 2 contenders, repetition 1: the servers elected a leader, zk2:2181, first seen 1.24 s into the \
-          measured phase; no fault of the scenario made them"
-        ]
+        ["election: polling, 2 contenders, repetition 1: the servers elected a new leader, zk2:2181, first \
+             seen 1.24 s into the measured phase; no fault caused this"]
     );
     assert_eq!(
         told("too long"),
-        ["too long: polling, 2 contenders, repetition 1: 1 sample stands for 1h and took longer"]
+        ["too long: polling, 2 contenders, repetition 1: 1 sample stands for 1h but took longer"]
     );
 }
 
@@ -241,13 +238,13 @@ fn how_precise_a_run_is_stands_among_its_notes() {
     };
     assert_eq!(
         note(precision(Some(0.0151), true)),
-        "precision: ± 2 % was asked for and is reached after 7 repetitions; the widest interval is ± 1.51 % (polling, 2 \
+        "precision: ± 2 % reached after 7 repetitions; the widest interval is ± 1.51 % (polling, 2 \
          contenders)"
     );
     assert_eq!(
         note(precision(None, false)),
-        "precision: ± 2 % was asked for and is not reached after 7 repetitions; of polling, 2 contenders too few sound \
-         repetitions measured anything"
+        "precision: ± 2 % not reached after 7 repetitions; polling, 2 contenders has too few valid repetitions \
+         with data"
     );
 }
 
@@ -258,7 +255,7 @@ fn what_is_missing_of_the_floor_is_said_and_a_run_that_knew_of_no_floor_misses_n
     let told = remarks(Some(Floor::not_measured("the servers were not warmed up (--cold)")));
     assert_eq!(told, ["floor not measured: the servers were not warmed up (--cold)"]);
     let part = Floor { missing: Some("no session on zk3:2181".into()), ..records::floor() };
-    assert_eq!(remarks(Some(part)), ["the floor is not that of all servers: no session on zk3:2181"]);
+    assert_eq!(remarks(Some(part)), ["the floor does not cover all servers: no session on zk3:2181"]);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
     // What a kill -9 leaves now: the trial, and no run.json.
     assert!(writer.dir().join("trials/000.hlog").is_file());
     let half = results::read(writer.dir()).unwrap_err();
-    assert!(half.to_string().contains("is half of a run"), "{half}");
+    assert!(half.to_string().contains("is only half a run"), "{half}");
     assert!(!end.exists());
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();

@@ -108,7 +108,7 @@ fn the_preview_shows_each_fault_with_whom_and_when() {
     let preview = Preview::of(&parsed(lines));
     let shown = preview.to_string();
     for expected in [
-        "\nfault: kill leader, at 2.5 s for 1 s, 3 times, every 5 s, put off by up to 500 ms\n",
+        "\nfault: kill leader, at 2.5 s for 1 s, 3 times, every 5 s, delayed by up to 500 ms at random\n",
         "\nfault: crash holder, after 100 acquisitions\n",
     ] {
         assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");

@@ -167,10 +167,10 @@ fn advice_points_at_the_value_that_it_is_about() {
         warnings("contenders = [1, 4]\nlocks = 2\nhold = \"100us\"\nduration = \"5s\"\nrepetitions = 1\n"),
         [
             "4:9 with 1 contender only 1 of 2 locks is used",
-            "5:8 a hold of 100 µs is not timed exactly: timers tick in milliseconds",
-            "6:12 without a warm-up the first, slower acquisitions are measured too",
-            "6:12 `polling` with 1 contender will acquire only about 5 times in the measured phase",
-            "7:15 one repetition shows no spread, so no difference can be told from noise",
+            "5:8 a hold of 100 µs is inexact: timers tick in milliseconds",
+            "6:12 without a warm-up, the slower first acquisitions count too",
+            "6:12 `polling` with 1 contender will acquire only about 5 times",
+            "7:15 one repetition shows no spread, so differences cannot be told from noise",
         ]
     );
 }
@@ -181,9 +181,9 @@ fn advice_on_timeouts_and_bursts() {
     assert_eq!(
         warnings(lines),
         [
-            "3:14 5000 contenders that arrive together each list 5000 names: sessions may time out",
-            "6:19 `polling` with 5000 contenders will often time out: it waits about 42m 44s",
-            "7:19 a pause of 1s of a server's JVM or of this host expires sessions",
+            "3:14 5000 contenders arriving together each list 5000 names: sessions may expire",
+            "6:19 `polling` with 5000 contenders will often time out: waits are about 42m 44s",
+            "7:19 a pause of 1s in a server's JVM or on this host expires sessions",
         ]
     );
     let existing =
@@ -195,7 +195,7 @@ fn advice_on_timeouts_and_bursts() {
 fn advice_on_readers_where_no_strategy_lets_them_in_together() {
     assert_eq!(
         warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
-        ["5:14 no strategy listed has a read side, so every request is taken as a write"]
+        ["5:14 no listed strategy has a read side, so every request is a write"]
     );
     assert_eq!(warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.0\n"), [""; 0]);
 }
@@ -390,7 +390,7 @@ fn a_replay_takes_as_long_as_its_file_and_needs_as_many_locks() {
         refused("warm_up = \"1s\"\n").unwrap(),
         "a replay has no `warm_up`: every arrival of its file is measured"
     );
-    assert_eq!(refused("rate = 5\n").unwrap(), "`replay` says itself how many arrivals come");
+    assert_eq!(refused("rate = 5\n").unwrap(), "`replay` sets its own arrival rate");
     assert_eq!(
         refused("poll_interval = \"10s\"\ntime_scale = 0.0004\n").unwrap(),
         "`time_scale` makes the 2s 1ms of a.csv shorter than 1ms"
@@ -424,14 +424,14 @@ fn advice_on_what_a_lock_cannot_serve() {
     assert_eq!(
         advised("rate = 120"),
         [
-            "8:8 at 120 arrivals a second, each with a hold of 10 ms, the lock would be held 120 % of the time: the queue \
-          will grow without end"
+            "8:8 at 120 arrivals a second, each with a hold of 10 ms, the lock would be busy 120 % of the time: \
+             this cannot work, the queue grows without end"
         ]
     );
     assert_eq!(
         advised("rate_each = 0.85"),
         [
-            "8:13 at 85 arrivals a second, each with a hold of 10 ms, the lock would be held 85 % of the time: near \
+            "8:13 at 85 arrivals a second, each with a hold of 10 ms, the lock would be busy 85 % of the time: near \
           saturation"
         ]
     );
@@ -439,10 +439,9 @@ fn advice_on_what_a_lock_cannot_serve() {
     assert_eq!(advised("rate = 400\nlocks = 100"), [""; 0]);
     assert_eq!(
         advised("rate = 600\nlocks = 100\npopularity = { zipf = 1 }"),
-        [
-            "8:8 at 600 arrivals a second, each with a hold of 10 ms, the busiest of 100 locks would be held 116 % of the \
-          time: the queue will grow without end"
-        ]
+        ["8:8 at 600 arrivals a second, each with a hold of 10 ms, the busiest of 100 locks would be busy \
+             116 % of the \
+          time: this cannot work, the queue grows without end"]
     );
     // Right on average, and too much at the peak
     for (arrivals, peak) in [
@@ -451,7 +450,10 @@ fn advice_on_what_a_lock_cannot_serve() {
         ("{ steps = [{ rate = 1, for = \"55s\" }, { rate = 130, for = \"1s\" }] }", "130 arrivals"),
     ] {
         let said = advised(&format!("arrivals = {arrivals}"));
-        assert!(said.len() == 1 && said[0].contains(peak) && said[0].contains("a queue grows"), "{said:?}");
+        assert!(
+            said.len() == 1 && said[0].contains(peak) && said[0].contains("while the queue grows"),
+            "{said:?}"
+        );
     }
 }
 
@@ -461,18 +463,19 @@ fn advice_on_pools_popularity_and_steps_that_mean_nothing() {
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\nhold = \"50ms\"\nrate = 100\nlocks = 20\n")),
         [
-            "6:14 5 contenders are too few: by Little's law 5.3 sessions are busy at a time (rate × (hold + 3 ms for the \
+            "6:14 5 contenders are too few: by Little's law 5.3 sessions are busy at once (rate × (hold + 3 ms \
+             for the \
           handoff))"
         ]
     );
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\nrate = 10\npopularity = {{ zipf = 1 }}\n")),
-        ["8:14 one lock can't be more popular than others"]
+        ["8:14 a single lock cannot be more popular than others"]
     );
     let steps = "arrivals = { steps = [{ rate = 5, for = \"60s\" }, { rate = 9, for = \"60s\" }] }";
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\n{steps}\n")),
-        ["4:12 the last step would begin after 1m, when it is over"]
+        ["4:12 the last step would start after 1m, when the trial is over"]
     );
 }
 

@@ -58,7 +58,7 @@ pub async fn plain() -> Breakable {
 /// Three servers that can be cut off from each other; `None`, and the test is skipped, where that is not possible.
 pub async fn apart() -> Option<Breakable> {
     if let Err(why) = links_capability() {
-        skipped(format!("servers cannot be cut off from each other here: {why}"));
+        skipped(format!("servers cannot be partitioned here: {why}"));
         return None;
     }
     Some(take(&APART).await)

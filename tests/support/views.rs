@@ -23,7 +23,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View {
         title: "herd-effect".into(),
         place: vec![
             "local ensemble, 3 servers (ZooKeeper 3.9.4)".into(),
-            "ensemble and generator share one host and its 2 cores".into(),
+            "ensemble and load generator share one host with 2 cores".into(),
             "data: /tmp/zk (tmpfs: no fsync cost)".into(),
             "scenario herd-effect, closed load, seed 42".into(),
         ],

@@ -165,7 +165,7 @@ impl Scene<'_> {
         let again = depth.is_some_and(|depth| depth > 1);
         let expected = self.stand.depth + 1;
         if again && self.stand.at == At::Inside && depth != Some(expected) {
-            return Err(format!("`depth` is {}, but should be {expected}", depth.unwrap_or(0)));
+            return Err(format!("`depth` is {}, expected {expected}", depth.unwrap_or(0)));
         }
         Ok(again)
     }

@@ -58,7 +58,7 @@ impl Clocks {
             None => self.known.push((event.process.to_owned(), clock, moment)),
             Some((name, own, _)) if *own != clock => {
                 let (before, now) = (&self.clock_names[*own], &self.clock_names[clock]);
-                return Err(format!("process `{name}` changes from clock `{before}` to `{now}`"));
+                return Err(format!("process `{name}` switches from clock `{before}` to `{now}`"));
             }
             Some((_, _, last)) => *last = moment,
         }

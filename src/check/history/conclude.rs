@@ -57,7 +57,7 @@ impl Checker {
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
                 if complete || lock.room(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.stuck += 1;
-                    let what = format!("{name} asked and never got an answer");
+                    let what = format!("{name} asked and got no answer");
                     let lines = vec![asked.at.place];
                     stuck.push(Finding { breach: Breach::Stuck, lock: lock.name.clone(), what, lines });
                 } else {
@@ -101,7 +101,7 @@ impl Checker {
         let why = match example.breach {
             Breach::Violation => "whose session was alive",
             Breach::Zombie => "after a session had been suspended or had expired",
-            _ => "and whether a session had ended is not known",
+            _ => "and it is unknown whether a session had ended",
         };
         format!(
             "{} entered at {} µs while {} was inside, {why}; both were inside for {}",

@@ -35,7 +35,7 @@ pub enum Breach {
     Stuck,
     /// Two inside at once, after the session of one was suspended or had expired.
     Zombie,
-    /// Two inside at once, and whether a session had ended is not known.
+    /// Two inside at once, and it is unknown whether a session had ended.
     Uncertain,
 }
 

@@ -84,7 +84,7 @@ impl Lock {
         match self.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
                 let asked = counted(claim.leases, "lease is", "leases are");
-                Err(format!("{asked} asked for; the semaphore has {all}"))
+                Err(format!("{asked} requested; the semaphore has {all}"))
             }
             _ => Ok(()),
         }

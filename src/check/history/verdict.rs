@@ -71,20 +71,22 @@ fn no_evidence(locks: &[LockReport]) -> Option<String> {
     let caught: u64 = contended.iter().map(|lock| lock.seen_inside.max(lock.order.waited)).sum();
     let entries: u64 = contended.iter().map(|lock| lock.acquired).sum();
     match caught {
-        0 => Some("nobody was seen to wait for another, so nothing was excluded".into()),
+        0 => Some("nobody was seen waiting for another, so nothing was excluded".into()),
         _ if suffices(caught, entries, contended.len()) => None,
         _ => {
             let entries = counted(entries, "entry", "entries");
-            Some(format!("too little evidence: of {entries} only {caught} could have been caught"))
+            Some(format!(
+                "too little evidence: of {entries}, only {caught} would have been caught if too early"
+            ))
         }
     }
 }
 
 fn broken_off(complete: Option<bool>, ending: Ending) -> Option<String> {
     if let Some(line) = ending.cut_off_at {
-        return Some(format!("the history breaks off in line {line}; what followed is not known"));
+        return Some(format!("the history breaks off in line {line}; what followed is unknown"));
     }
-    (complete == Some(false)).then(|| "the history says that it is not complete".to_owned())
+    (complete == Some(false)).then(|| "the history says that it is incomplete".to_owned())
 }
 
 fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
@@ -237,9 +239,9 @@ mod tests {
         let nobody = unknown("no lock was acquired by two contenders, so nothing was excluded");
         assert_eq!(judge(&[]).0, nobody);
         assert_eq!(after(|lock| lock.contended = false), nobody);
-        let unmet = unknown("nobody was seen to wait for another, so nothing was excluded");
+        let unmet = unknown("nobody was seen waiting for another, so nothing was excluded");
         assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
-        let few = unknown("too little evidence: of 5 entries only 1 could have been caught");
+        let few = unknown("too little evidence: of 5 entries, only 1 would have been caught if too early");
         assert_eq!(after(|lock| lock.seen_inside = 1), few);
         let by_the_ensemble = |lock: &mut LockReport| {
             lock.seen_inside = 0;
@@ -266,9 +268,9 @@ mod tests {
     #[test]
     fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
         let judged = |complete, cut_off_at| of(&[sound("l")], complete, Ending { cut_off_at, strict: false });
-        let broken = unknown("the history breaks off in line 7; what followed is not known");
+        let broken = unknown("the history breaks off in line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
-        assert_eq!(judged(Some(false), None), (unknown("the history says that it is not complete"), vec![]));
+        assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));
         let silent = vec!["the history does not say whether it is complete".to_owned()];
         assert_eq!(judged(None, None), (Verdict::Held, silent));
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{AccessArgs, InstallArgs, Judging};
@@ -10,37 +10,37 @@ use crate::cli::shared_args::{AccessArgs, InstallArgs, Judging};
 /// `ab`.
 #[derive(Debug, Args)]
 pub struct AbArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// How many blocks to run, each of which is A, B and A again [default: 8, or as many as a verdict takes where more is
-    /// compared]
+    /// Blocks to run, each being A, B and A again [default: 8, or more if a verdict needs more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks: Option<u32>,
-    /// Go on until every interval reaches at most so far to either side, e.g. 3%
+    /// Go on until every confidence interval is this narrow, e.g. 3% to either side
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub until: Option<f64>,
-    /// With --until: after how many blocks to stop even so [default: 40, or --blocks where that is more]
+    /// With --until: stop after this many blocks anyway [default: 40, or --blocks if larger]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks_at_most: Option<u32>,
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up, and do not measure their floor: the first blocks are slow
+    /// Skip warming up the servers and measuring their floor: the first blocks are slow
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Let the scenario's faults break its own contenders and their connections on an existing ensemble
+    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the directory of the comparison is made
+    /// Where to put the comparison's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Write the outcome as Markdown, too, e.g. for a pull request
@@ -52,7 +52,7 @@ pub struct AbArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.
@@ -103,13 +103,13 @@ macro_rules! side {
             /// Run against this ensemble
             #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
             pub connect: Option<String>,
-            /// Run against servers in containers, brought up from this Compose file
+            /// Run against containers started from this Compose file
             #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
             pub compose: Option<PathBuf>,
             /// Run against local servers of the ZooKeeper release in this directory
             #[arg(id = $home, long = $home, value_name = "DIR")]
             pub zookeeper_home: Option<PathBuf>,
-            /// Run this binary of zklockbench instead of the one that compares
+            /// Run this zklockbench binary instead of the current one
             #[arg(id = $program, long = $program, value_name = "FILE")]
             pub program: Option<PathBuf>,
         }

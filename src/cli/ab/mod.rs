@@ -115,14 +115,13 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
         (Some(_), Some(at_most)) => {
             let at_most = counted(at_most, "block", "blocks");
             return Err(Error::usage(format!(
-                "--blocks-at-most allows {at_most}, fewer than the {blocks} that are run in any case: raise it, or lower \
-                 --blocks"
+                "--blocks-at-most {at_most} is below the {blocks} blocks that always run: raise it, or lower --blocks"
             )));
         }
     };
     if let Some(needed) = needed.filter(|needed| *needed > at_most) {
         output::note(&format!(
-            "note: {} cannot decide {}: it takes {needed} at least, so all will be inconclusive",
+            "note: {} cannot decide {}: that takes at least {needed}, so all will be inconclusive",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));
@@ -188,7 +187,7 @@ impl Estimate {
 fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate: &Estimate) {
     if a.differs.is_empty() && b.differs.is_empty() {
         output::note(
-            "note: A and B are the same, so this shows what noise does here (--a and --b make them differ)",
+            "note: A and B are the same, so this only measures the noise here (--a and --b make them differ)",
         );
     }
     if args.quiet {
@@ -572,7 +571,7 @@ impl Session {
         }
         let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
         let table = report::ab(&file, style);
-        output::data(&format!("\n{table}\n{}", where_results_are(&directory.path)))?;
+        output::text(&format!("\n{table}\n{}", where_results_are(&directory.path)))?;
         error.map_or(Ok(exit), Err)
     }
 }

@@ -28,9 +28,7 @@ pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, 
     };
     let questions: Vec<Question> = cells.into_iter().flat_map(of).collect();
     if questions.is_empty() {
-        return Err(Error::usage(
-            "the loads of A and B measure nothing in common: say with --figure what is to be compared",
-        ));
+        return Err(Error::usage("A and B have no usual figure in common: choose one with --figure"));
     }
     Ok(questions)
 }

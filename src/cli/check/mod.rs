@@ -5,10 +5,12 @@ mod shown;
 use std::path::Path;
 
 use serde_json::json;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::args::CheckArgs;
 use super::output;
+use super::scenario_source::STDIN;
 use crate::check;
 use crate::check::history::{Checker, Ending, Judgement};
 use crate::error::{Error, Exit};
@@ -30,7 +32,7 @@ pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, 
     let stop = stop.clone();
     // A history may have gigabytes: meanwhile this thread listens for Ctrl-C.
     let judged = tokio::task::spawn_blocking(move || judge(&args, &stop)).await;
-    judged.map_err(|error| Error::environment(format!("the check broke off: {error}")))?
+    judged.map_err(|error| Error::environment(format!("the check failed: {error}")))?
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -59,21 +61,37 @@ const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 /// # Errors
 /// As [`execute`].
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    let judgement = read_through(&args.path, args.strict, stopped)?;
+    // Its lines are looked up again, which standard input cannot do.
+    let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
+    let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
+    let reader = HistoryReader::open_as(file, &args.path)?;
+    let judgement = read_through(reader, args.strict, stopped)?;
     let exit = exit(&judgement.verdict);
-    let shown = |finding| Ok(Shown { finding, lines: lines_at(&args.path, &finding.lines)? });
+    let shown = |finding| Ok(Shown { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<Shown<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
     if args.json {
         output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
     } else {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
-        output::data(&format!("{text}{}", conclusion(&judgement.verdict)))?;
+        output::text(&format!("{text}{}", conclusion(&judgement.verdict)))?;
     }
     Ok(exit)
 }
 
-fn read_through(path: &Path, strict: bool, stopped: impl Fn() -> bool) -> Result<Judgement, Error> {
-    let mut reader = HistoryReader::open(path)?;
+/// Standard input, in a file.
+fn spool() -> Result<NamedTempFile, Error> {
+    let mut file = NamedTempFile::new()
+        .map_err(|error| Error::environment(format!("cannot keep standard input in a file: {error}")))?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file)
+        .map_err(|error| Error::environment(format!("cannot read standard input: {error}")))?;
+    Ok(file)
+}
+
+fn read_through(
+    mut reader: HistoryReader,
+    strict: bool,
+    stopped: impl Fn() -> bool,
+) -> Result<Judgement, Error> {
     let mut checker = Checker::new(reader.header());
     let mut events = 0_u64;
     while let Some(line) = reader.next_event()? {
@@ -132,8 +150,8 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
         let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
         let least = check::least_evidence(&trials)
-            .map_or_else(String::new, |least| format!("least evidence among the trials held: {least}\n"));
-        output::data(&format!(
+            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
+        output::text(&format!(
             "{}: {counts}\n{changed}{least}{}",
             args.path.display(),
             conclusion(&verdict)
@@ -144,8 +162,8 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
 
 fn does_not_follow(path: &Path) -> Error {
     Error::usage(format!(
-        "{}: its verdicts do not follow from what it recorded (what differs is listed): it was changed after the run, or \
-         another version of the program judged it",
+        "{}: the recorded verdicts do not follow from the recorded facts (see above): the run was modified, or \
+         judged by another version of the program",
         path.display()
     ))
 }

@@ -47,16 +47,16 @@ pub struct PlanArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
-    /// Do not warm the servers up: it ends sooner, but fresh servers answer slowly
+    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
     /// Where the directory of the plan is made
@@ -65,7 +65,7 @@ pub struct PlanArgs {
     /// Print the plan as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it goes on; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.

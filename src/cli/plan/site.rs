@@ -172,7 +172,7 @@ fn scenario(args: &PlanArgs) -> Result<Scenario, Error> {
     const ANY: &str =
         "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
     let place = Overrides { place: args.place.clone(), ..Overrides::default() };
-    let text = place.apply(ANY)?.map_or_else(|| ANY.to_owned(), |(text, _)| text);
+    let text = place.text(ANY)?;
     let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
     parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }

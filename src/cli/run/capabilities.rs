@@ -66,7 +66,7 @@ impl Needs {
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
         let links = if self.links() && is_local { links_capability() } else { Ok(()) };
-        links.err().map(|why| format!("servers cannot be cut off from each other here: {why}"))
+        links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
     /// Refuses what cannot be done here, before anything is started.
@@ -80,14 +80,13 @@ impl Needs {
         let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
         if is_external && !self.0.is_empty() && !args.allow_faults {
             return Err(Error::usage(
-                "the scenario breaks things, and the ensemble is not one that was started for it: \
-                 --allow-faults lets its own contenders and their connections be broken there, never the servers",
+                "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
+                 them hit the scenario's own contenders and connections, never the servers",
             ));
         }
         if self.0.contains(&Capability::Proxies) && args.access.wants_tls() {
             return Err(Error::usage(
-                "faults of contenders' connections need to read what passes, and TLS keeps it secret: \
-                 leave one of the two out",
+                "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));
         }
         Ok(())
@@ -100,11 +99,11 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     if servers < card.least_servers {
         let least = counted(card.least_servers, "server", "servers");
         let there = if servers == 1 { "is" } else { "are" };
-        return Err(format!("it needs at least {least}, and there {there} {servers}"));
+        return Err(format!("it needs at least {least}, but there {there} {servers}"));
     }
     match choice.target {
         Target::Server(number) if number > servers => {
-            return Err(format!("there is no server {number}: they are 1 to {servers}"));
+            return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
         }
         _ => {}
     }

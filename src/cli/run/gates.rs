@@ -39,7 +39,7 @@ impl Baseline {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {
                 None => Ok(None),
                 Some(gate) => Err(Error::usage(format!(
-                    "gate `{}` needs a baseline: give a run, or a store of them, with --baseline DIR",
+                    "gate `{}` needs a baseline: name a run or a store with --baseline DIR",
                     gate.condition
                 ))),
             };
@@ -143,7 +143,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     // What was measured must not be lost because something else was: the gates are unknown then.
     let base = baseline.and_then(|baseline| {
         let unreadable =
-            |error| output::note(&format!("warning: the baseline cannot be read any more: {error}"));
+            |error| output::note(&format!("warning: the baseline can no longer be read: {error}"));
         baseline.fitting(new).map_err(unreadable).ok()
     });
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
@@ -160,7 +160,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     let compared = base.map(|base| compare(&base, new, &Ask::default()));
     let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
     if baseline.is_some() && !is_gated {
-        let gone = || Err(Error::usage("the baseline cannot be read any more"));
+        let gone = || Err(Error::usage("the baseline can no longer be read"));
         let compared = compared.unwrap_or_else(gone);
         outcomes.push(Outcome::of_comparison(&compared));
         gate::worst_first(&mut outcomes);

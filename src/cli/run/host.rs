@@ -50,8 +50,8 @@ pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::environment(format!(
-        "{sessions} sessions of contenders need {needed} open files, and this system allows {}; raise it with: ulimit -n \
-         {needed}",
+        "{sessions} sessions need {needed} open files, but this system allows {}; raise the limit with: ulimit \
+         -n {needed}",
         limit.maximum.map_or_else(|| "fewer".to_owned(), |maximum| maximum.to_string())
     )))
 }

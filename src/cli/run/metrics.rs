@@ -73,8 +73,8 @@ impl Port {
         let address = listener.local_addr().map_err(cannot)?;
         if !address.ip().is_loopback() {
             output::note(&format!(
-                "warning: /metrics is on {address}, so whoever reaches this host may read it; it has no passwords, but \
-                 tells what is measured here"
+                "warning: /metrics on {address} is readable by anyone who can reach this host; it holds no \
+                 passwords, but shows what is measured"
             ));
         }
         Ok(Self { listener, address })

@@ -85,13 +85,14 @@ async fn measure(
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     let access = args.access.access()?;
+    file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
     for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed; delete it when done with it"
+            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
@@ -192,7 +193,7 @@ impl Session {
             warm_up::warm_up(&environment, stop).await?;
         }
         let floor = match self.args.no_floor {
-            true => Floor::not_measured("it was not asked for (--no-floor)"),
+            true => Floor::not_measured("--no-floor was given"),
             false => floor::measure(&environment, self.args.cold, stop).await,
         };
         self.writer.compare_with(floor.clone());
@@ -226,8 +227,8 @@ impl Session {
         }
         if outcome.ending == RunEnding::Aborted && !self.world.answers().await {
             output::note(&format!(
-                "warning: {} stays behind on the ensemble, which does not answer; remove it later with: \
-                 zklockbench clean --connect {} --run-id {}",
+                "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
+                 clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.world.connect(),
                 self.run_id
@@ -279,7 +280,7 @@ impl Session {
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
             Error::environment(format!(
-                "{}; what was measured till then is in {}",
+                "{}; what was measured until then is in {}",
                 outcome.why.unwrap_or_default(),
                 path.display()
             ))
@@ -402,7 +403,7 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
     let compared = compared.unwrap_or_default();
     let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
     let said = report::said(&summary.conclusions, style);
-    output::data(&format!("\n{table}{compared}{gates}\n{said}{}", places(path)))?;
+    output::text(&format!("\n{table}{compared}{gates}\n{said}{}", places(path)))?;
     error.map_or(Ok(exit), Err)
 }
 

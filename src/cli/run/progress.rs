@@ -15,7 +15,7 @@ use crate::measure::Measure;
 use crate::record::{Precision, Standstill, Trial};
 use crate::run::Event;
 use crate::scenario::{Plan, TrialSpec};
-use crate::units::{contenders, format_micros};
+use crate::units::{contenders, format_duration, format_micros};
 use crate::verdict::Verdict;
 
 /// Shows how far a run is.
@@ -109,7 +109,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX));
         }
-        self.note(&format!("{}: another repetition of each follows", so_far.describe()));
+        self.note(&format!("{}: running another repetition of each", so_far.describe()));
     }
 
     fn within(&self, event: &load::Event<'_>) {
@@ -144,13 +144,7 @@ impl Progress {
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
         let left = now.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
-        bar.set_message(format!(
-            "{}/{} {}: {what}; {} left",
-            now.number,
-            now.trials,
-            now.name,
-            seconds(left)
-        ));
+        bar.set_message(message(&now, left, what));
     }
 
     fn now(&self) -> std::sync::MutexGuard<'_, Now> {
@@ -163,14 +157,19 @@ fn bar(expected: Duration) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
     let coloured = output::may_colour(&std::io::stderr());
     let template = if coloured {
-        "{elapsed:>4} [{bar:25.cyan/dim}] {wide_msg}"
+        "{elapsed:>4} [{bar:15.cyan/dim}] {wide_msg}"
     } else {
-        "{elapsed:>4} [{bar:25}] {wide_msg}"
+        "{elapsed:>4} [{bar:15}] {wide_msg}"
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style.progress_chars("=> "));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
+}
+
+/// What stands beside the bar. A narrow terminal cuts off its end, so that what everybody wants to know comes first.
+fn message(now: &Now, left: Duration, what: &str) -> String {
+    format!("{}/{}, {} left: {}: {what}", now.number, now.trials, seconds(left), now.name)
 }
 
 fn line(trial: &Trial, number: usize, of: usize) -> String {
@@ -200,5 +199,25 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
 }
 
 fn seconds(time: Duration) -> String {
-    humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
+    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_it_will_take_comes_before_what_a_narrow_terminal_cuts_off() {
+        let now = Now {
+            trials: 24,
+            expected: Duration::ZERO,
+            number: 5,
+            name: "predecessor-watch, 20 contenders".into(),
+            began: Instant::now(),
+            estimate: Duration::ZERO,
+            done: (Duration::ZERO, Duration::ZERO),
+        };
+        let said = message(&now, Duration::from_millis(78_400), "warming up");
+        assert_eq!(said, "5/24, 79 s left: predecessor-watch, 20 contenders: warming up");
+    }
 }

@@ -11,7 +11,7 @@ use crate::lock;
 use crate::scenario::{Plan, parse};
 
 /// What the person who waits is told.
-pub const NOTE: &str = "warming the servers up, which takes up to 12 s";
+pub const NOTE: &str = "warming up the servers, up to 12 s";
 
 /// A round; two contenders on each of several locks keep the servers busier than one queue does.
 const ROUND: &str = r#"
@@ -46,7 +46,7 @@ pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Res
         let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
         match trial.cut_short {
             Some(cut) if !stop.is_cancelled() => {
-                return Err(Error::environment(format!("while the servers were warmed up: {}", cut.why)));
+                return Err(Error::environment(format!("while warming up the servers: {}", cut.why)));
             }
             _ => acquired += trial.measured.acquired(),
         }

@@ -49,10 +49,10 @@ impl World {
                 Ok(Self::External(external))
             }
             _ if args.access.wants_tls() => {
-                Err(Error::usage("TLS is for an existing ensemble: give --connect as well"))
+                Err(Error::usage("TLS needs an existing ensemble: add --connect"))
             }
             EnsembleChoice::Compose(file) => {
-                progress.note(&format!("making the containers of {}", file.display()));
+                progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
                 needs.check_containers(scenario, &compose)?;
                 let (servers, project) = (compose.addresses().len(), compose.project());
@@ -63,7 +63,7 @@ impl World {
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
                     progress.note(&format!(
-                        "using the ensemble kept since {} (--fresh starts another)",
+                        "using the ensemble that is up since {} (--fresh starts another)",
                         kept.since
                     ));
                     return Ok(Self::Kept(kept));

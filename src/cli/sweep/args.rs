@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{AccessArgs, InstallArgs, run_id};
@@ -13,7 +13,8 @@ use crate::units::parse_duration;
 /// `sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// The scenario file
+    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    #[arg(value_hint = ValueHint::FilePath)]
     #[arg(required_unless_present = "resume")]
     pub scenario: Option<PathBuf>,
     /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5 or
@@ -35,7 +36,7 @@ pub struct SweepArgs {
     /// Go on with the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
-    /// Start a fresh local ensemble even if `ensemble up` keeps a fitting one
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
     #[arg(long)]
     pub fresh: bool,
     /// Do not warm the servers up, and do not measure their floor: the first points are slow
@@ -44,10 +45,10 @@ pub struct SweepArgs {
     /// Let faults (and so `--over delay`) hold up the sweep's own connections on an existing ensemble
     #[arg(long)]
     pub allow_faults: bool,
-    /// Make the connect string's chroot on an existing ensemble, where it is missing; it stays
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Generator threads [default: a quarter of the processors, at least 1]
+    /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
     /// Where the sweep's directory is made
@@ -62,7 +63,7 @@ pub struct SweepArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs; warnings and the outcome are still printed
+    /// Print only warnings and the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.

@@ -155,7 +155,7 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
 fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, PathBuf), Error> {
     let mut file = read(&directory)?;
     let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
-    if args.resume.is_some() && args.overrides.apply("")?.is_some() {
+    if args.resume.is_some() && args.overrides.change_anything()? {
         return Err(at("a sweep goes on as it was begun: leave out the options that change its scenario"));
     }
     let objective = file.objective.as_deref().map(str::parse).transpose().map_err(|why: String| at(&why))?;

@@ -50,7 +50,7 @@ pub async fn run(command: Command) -> Result<String, String> {
 /// When there is no Docker, its daemon cannot be reached, or there is no Compose: says how to get it.
 pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
-        Error::environment(format!("a Compose ensemble needs Docker, and its daemon does not answer: {why}"))
+        Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))
     })?;
     for program in COMPOSE {
         if run(command(program, &["version"])).await.is_ok() {

@@ -50,7 +50,7 @@ impl Compose {
         }
         let program = find_compose().await?;
         remove_left_projects().map_err(|why| {
-            Error::environment(format!("what a killed run left on Docker cannot be removed: {why}"))
+            Error::environment(format!("cannot remove what a killed run left on Docker: {why}"))
         })?;
         let path = file.to_string_lossy();
         let services = run(command(program, &["-f", &path, "config", "--services"])).await;

@@ -106,7 +106,7 @@ fn draw_into(path: &Path, draw: impl FnOnce() -> Result<Picture, String>) -> Res
     let paint = match kind {
         "svg" => paint::svg,
         "png" => paint::png,
-        _ => return Err(Error::usage(format!("{} ends with neither .svg nor .png", path.display()))),
+        _ => return Err(Error::usage(format!("{} must end with .svg or .png", path.display()))),
     };
     let picture = draw().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
     paint(&picture, path)

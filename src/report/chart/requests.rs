@@ -35,7 +35,13 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let totals: Vec<f64> =
         groups.iter().flat_map(|group| &group.cells).filter_map(|cell| total(cell)).collect();
     if totals.is_empty() {
-        return Err("no trial acquired a lock".to_owned());
+        let acquired = view.cells.iter().any(|cell| cell.sum(|one| one.acquired) > 0);
+        let why = if acquired {
+            "the strategies make no requests, or not all of theirs can be counted"
+        } else {
+            "no trial acquired a lock"
+        };
+        return Err(why.to_owned());
     }
     let said = caption_of(view, Vec::new(), measured);
     let kinds = Kinds::of(groups.iter().flat_map(|group| &group.cells).copied());

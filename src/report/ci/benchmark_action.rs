@@ -51,7 +51,7 @@ fn benchmarks(document: &Document, better: Better) -> Vec<Benchmark> {
 fn benchmark(cell: &CellFigures, value: &Value) -> Benchmark {
     let over = value.over;
     let verdict =
-        cell.verdict.as_ref().map_or("one contender has nobody to exclude", |verdict| verdict.word());
+        cell.verdict.as_ref().map_or("a single contender has nobody to exclude", |verdict| verdict.word());
     Benchmark {
         name: format!("{}: {}", cell.name(), value.figure),
         unit: unit(value.figure.unit()),

@@ -42,6 +42,11 @@ const COLUMNS: [Column; COUNT] = [
 ];
 
 impl Table {
+    /// Every heading that a legend explains.
+    pub(super) fn headings() -> Vec<&'static str> {
+        COLUMNS.iter().chain(&FAULT_COLUMNS).map(|column| column.heading).collect()
+    }
+
     /// The main table: one row for each strategy and contender count.
     pub(in crate::report) fn of(view: &View) -> Self {
         Self::whole(view).without_idle_columns()
@@ -57,23 +62,23 @@ impl Table {
 /// What the table's figures are, in one sentence.
 pub(in crate::report) fn legend(view: &View) -> String {
     let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
-    let figures = if repeated { "Medians over the sound repetitions. " } else { "" };
+    let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(Repetition::unserved) > 0);
     let bound =
         view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
     let unserved = match (unserved, bound) {
         (false, _) => "",
-        (true, false) => "unserved: waits that ended without the lock, or had not ended when the phase did; ",
+        (true, false) => "unserved: waits that ended without the lock, or were still going on at the end; ",
         (true, true) => {
-            "unserved: waits that ended without the lock, or had not ended when the phase did; ≥: at least, because of \
-             these; "
+            "unserved: waits that ended without the lock, or were still going on at the end; ≥: at least, because of them; "
         }
     };
     let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
     let total =
         if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
     format!(
-        "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications caused by a release, per release; -: not measured.",
+        "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications that one release causes; overtaken: share of acquisitions \
+         where a later arrival got in first; fairness: Jain's index, 1 is fair; -: not measured.",
         floor(view)
     )
 }
@@ -89,8 +94,8 @@ fn floor(view: &View) -> String {
         ))
     };
     let told = [
-        told("handoff", "handoffs without a lock before the first trial", floor.handoff),
-        told("uncontended", "acquires by raw requests alone", floor.uncontended),
+        told("handoff", "handoffs without a lock, measured before the first trial", floor.handoff),
+        told("uncontended", "uncontended acquires by raw requests", floor.uncontended),
     ];
     told.into_iter().flatten().map(|told| told + "; ").collect()
 }
@@ -190,9 +195,9 @@ fn marks(cell: &Cell) -> Value {
 }
 
 /// What the columns of the table of open loads are.
-pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due to its lock; of that, in client: until a contender \
-    was free; service: from the call of acquire to the lock; lateness: how late the generator called it; lock busy: for \
-    which share of the time the busiest lock was held or being handed over.";
+pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
+    contender was free; service: the part from the call of acquire on; lateness: how late the generator made that call; \
+    lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Table {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
@@ -306,19 +311,19 @@ fn agree(agrees: Option<bool>) -> Value {
 }
 
 /// What the columns of the table are.
-const FAULT_LEGEND: &str = "faults: \"1 of 2\" where the effect of one only was seen; election: from a fault \
-    to the first sight of a leader elected since, the longest; longest gap: between two acquisitions around a \
-    fault; recovery: from a fault's effect to the next acquisition, the median and the longest (never: there was \
-    none); too early: entries before the servers' transaction logs have the node of the holder before as deleted, \
-    of those that they tell of; zombies: entries beside a contender whose session was suspended or gone; unsafe: \
-    the longest such time; uncertain: entries that nobody can judge, as an outcome is not known; stuck: contenders \
-    not served when nothing was broken any more; orphans: ephemeral nodes left at the end; holds and waits lost: \
-    with their sessions or connections; stale writes: after another had entered; rejected: of those, the ones that \
-    the fencing token turned away.";
+const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest time from a \
+    fault to the first sight of a new leader; longest gap: longest time between two acquisitions around a fault; recovery: \
+    median time from a fault's effect to the next acquisition, or never; recovery max: the longest; too early: entries made \
+    before the logs show the previous holder's node deleted, out of those checkable; zombies: entries beside a contender \
+    whose session was suspended or gone; unsafe: the longest such time; uncertain: entries that cannot be judged because \
+    an outcome is unknown; stuck: contenders still not served after everything was repaired; orphans: ephemeral nodes left \
+    at the end; holds lost: holds that ended with their session; waits lost: waits that ended with their session or \
+    connection; stale writes: writes made after somebody else had entered; rejected: those that the fencing token turned \
+    away; -: not measured.";
 
 /// What stands with which fault.
-const SEVERAL: &str = "Where a trial had several faults: faults, election, longest gap and recovery \
-    stand with each of them, everything else with all of them together.";
+const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
+    all others per trial.";
 
 /// What the figures of the table of faults are.
 pub(in crate::report) fn faults_legend(view: &View) -> String {
@@ -326,21 +331,25 @@ pub(in crate::report) fn faults_legend(view: &View) -> String {
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
 
+/// Positions of columns that say how long nobody was served.
+const ELECTION: usize = 4;
+const LONGEST_GAP: usize = 5;
+
 const FAULT_COLUMNS: [Column; 20] = [
     words("strategy"),
     words("fault"),
     numbers("contenders", 0),
     numbers("faults", 5),
-    numbers("election", 13),
-    numbers("longest gap", 1),
+    numbers("election", 0),
+    numbers("longest gap", 0),
     numbers("recovery", 0),
     numbers("recovery max", 3),
     numbers("violations", 0),
-    numbers("too early", 1),
-    numbers("zombies", 2),
+    numbers("too early", 4),
+    numbers("zombies", 3),
     numbers("unsafe", 7),
     numbers("uncertain", 10),
-    numbers("stuck", 0),
+    numbers("stuck", 2),
     numbers("orphans", 4),
     numbers("sessions lost", 11),
     numbers("holds lost", 6),
@@ -363,8 +372,13 @@ impl Table {
             let trials = under.trials.map_or([const { Value::NOT_MEASURED }; 12], |it| of_trials(&it));
             named.into_iter().chain(faults).chain(trials).collect()
         };
-        let rows = view.under_faults().into_iter().map(row).collect();
-        Self { columns: FAULT_COLUMNS.to_vec(), labels: 2, rows }.without_idle_columns()
+        let rows: Vec<Vec<Value>> = view.under_faults().into_iter().map(row).collect();
+        let mut columns = FAULT_COLUMNS.to_vec();
+        // What stays on narrow terminals goes all the same where there is nothing of it.
+        for at in ELECTION..=LONGEST_GAP {
+            columns[at].spare = u8::from(rows.iter().all(|row| row[at].is_not_measured()));
+        }
+        Self { columns, labels: 2, rows }.without_idle_columns()
     }
 }
 

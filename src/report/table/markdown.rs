@@ -12,7 +12,7 @@ pub fn markdown(view: &View) -> String {
     said.extend(evidence(view).as_deref().map(escaped));
     said.push(format!("Measured on: {}.", escaped(&view.place_line())));
     if view.cells.is_empty() {
-        said.push("No trial ran, so there is nothing to show.".to_owned());
+        said.push("No trial ran; nothing to show.".to_owned());
     } else {
         said.extend([table(&Table::of(view)), legend(view)]);
     }

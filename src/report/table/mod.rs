@@ -6,6 +6,7 @@ mod comparison;
 mod conclusions;
 mod gates;
 pub(super) mod grids;
+mod legend;
 mod markdown;
 mod plan;
 mod sweep;
@@ -52,8 +53,8 @@ pub(super) fn evidence(view: &View) -> Option<String> {
     }
     let longest = broken().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0);
     Some(format!(
-        "Evidence: {evidence}. Not held: {} made beside a holder whose session was suspended or gone, \
-         for up to {}; with --strict that violates.",
+        "Evidence: {evidence}. Zombies: {} made while a holder without a live session was inside, for up to {}; \
+         --strict counts that as a violation.",
         counted(zombies, "entry was", "entries were"),
         format_micros(longest)
     ))

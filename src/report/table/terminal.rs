@@ -6,6 +6,7 @@ use comfy_table::{
 };
 
 use super::grids::{OPEN_LEGEND, faults_legend, legend};
+use super::legend::only;
 use super::{Table, evidence, headline};
 use crate::report::View;
 use crate::report::document::{Tone, Value};
@@ -30,7 +31,7 @@ pub fn terminal(view: &View, style: Style) -> String {
     said.extend(evidence(view));
     said.extend([format!("Measured on: {}.", view.place_line()), String::new()]);
     if view.cells.is_empty() {
-        said.push("No trial ran, so there is nothing to show.".to_owned());
+        said.push("No trial ran; nothing to show.".to_owned());
     } else {
         said.extend(explained(Table::of(view), legend(view), style));
         if view.cells.iter().any(Cell::is_open) {
@@ -47,8 +48,11 @@ pub fn terminal(view: &View, style: Style) -> String {
 
 /// A table, what its figures are, and what had to be left out of it.
 fn explained(grid: Table, legend: String, style: Style) -> Vec<String> {
+    let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
+    let mut shown = headings(&grid);
     let (table, left_out) = fitted(grid, style);
-    let mut said = vec![table, String::new(), legend];
+    shown.retain(|heading| !left_out.contains(heading));
+    let mut said = vec![table, String::new(), only(&legend, &Table::headings(), &shown)];
     if !left_out.is_empty() {
         said.push(format!("Left out at this width: {}.", left_out.join(", ")));
     }
@@ -60,7 +64,7 @@ fn explained(grid: Table, legend: String, style: Style) -> Vec<String> {
 fn cross_check(view: &View, style: Style) -> String {
     let grid = Table::cross_check(view);
     if grid.rows.is_empty() {
-        return "Nothing could be checked against the servers' own counters.\n".to_owned();
+        return "The client's counts could not be checked against the servers'.\n".to_owned();
     }
     fitted(grid, style).0 + "\n"
 }

@@ -37,8 +37,7 @@ impl View {
         let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
         (unserved > 0 && told).then(|| {
             format!(
-                "unserved: {}: {acquired} acquired, {timed_out} timed out, {} ended otherwise without the lock or had not \
-                 ended",
+                "unserved: {}: {acquired} acquired, {timed_out} timed out, {} failed otherwise or were still waiting",
                 self.name(cell),
                 unserved.saturating_sub(timed_out)
             )
@@ -54,19 +53,19 @@ impl View {
             repetition.partial.iter().map(|why| format!("partial: {name}, repetition {number}: {why}"));
         let stood = repetition.standstill.iter().map(|stood| {
             let signs = match stood.signs.as_slice() {
-                [] => "nothing that was seen explains it".to_owned(),
+                [] => "cause unknown".to_owned(),
                 signs => signs.join("; "),
             };
             let lasted = format_micros(stood.lasted_us);
             format!(
-                "standstill: {name}, repetition {number}: for {lasted} the lock was free, somebody waited, and nobody got \
-                 it: {signs}"
+                "standstill: {name}, repetition {number}: for {lasted} the lock was free, but nobody who waited \
+                 got it: {signs}"
             )
         });
         let saturated = (repetition.saturated > 0).then(|| {
             let samples = counted(repetition.saturated, "sample stands", "samples stand");
             let longest = format_micros(HIGHEST_US);
-            format!("too long: {name}, repetition {number}: {samples} for {longest} and took longer")
+            format!("too long: {name}, repetition {number}: {samples} for {longest} but took longer")
         });
         let elections = repetition.elections.iter().map(|one| {
             format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))
@@ -105,7 +104,7 @@ fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(grows) = open.grows_per_s {
         notes.push(format!(
-            "unstable: {of}: the queue grew by {} a second, so its waits have no percentiles",
+            "unstable: {of}: the queue grew by {} a second, so waits have no percentiles",
             number(grows)
         ));
     }
@@ -149,7 +148,7 @@ fn told(election: &Election, measured_us: u64) -> String {
         Ok(us) if us > measured_us => "after the measured phase".to_owned(),
         Ok(us) => format!("{} into the measured phase", format_micros(us)),
     };
-    format!("the servers elected a leader, {leader}, first seen {when}; no fault of the scenario made them")
+    format!("the servers elected a new leader, {leader}, first seen {when}; no fault caused this")
 }
 
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
@@ -190,7 +189,7 @@ fn stuck(broken: &Broken, of: &str, trial: usize) -> Vec<String> {
 
 fn orphans(left: u64, of: &str) -> String {
     let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
-    format!("orphans: {of}: {nodes} left when all had released")
+    format!("orphans: {of}: {nodes} left after everybody had released")
 }
 
 fn doubts(fault: &Fault) -> impl Iterator<Item = (&'static str, &str)> {

@@ -38,7 +38,7 @@ impl View {
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
-    Some(format!("in the trial with the least ({label}, {contenders}) {}", trial.evidence.describe()))
+    Some(format!("in the trial with the least of it ({label}, {contenders}), {}", trial.evidence.describe()))
 }
 
 /// The labels of the strategies that ran, in the order in which the scenario names them.
@@ -128,7 +128,7 @@ fn precision(precision: &Precision) -> String {
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
     let what =
-        if floor.handoff.is_some() { "the floor is not that of all servers" } else { "floor not measured" };
+        if floor.handoff.is_some() { "the floor does not cover all servers" } else { "floor not measured" };
     Some(format!("{what}: {why}"))
 }
 
@@ -139,7 +139,7 @@ fn ending(run: &RunFile) -> Option<String> {
         RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
         RunEnding::Aborted => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            Some(format!("The run was cut short: {why}; {ran}"))
+            Some(format!("The run ended early: {why}; {ran}"))
         }
     }
 }
@@ -212,6 +212,9 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
             format!("arrivals of {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
         }),
     );
+    if !run.overrides.is_empty() {
+        said.push(format!("changed by options: {}", run.overrides.join(", ")));
+    }
     said
 }
 
@@ -221,7 +224,7 @@ fn not_compared(trials: &[Trial]) -> Vec<String> {
     let mut lines: Vec<String> = servers
         .filter_map(|server| {
             let why = server.silent.as_ref()?;
-            Some(format!("not compared: the client's counts with those of {}: {why}", server.address))
+            Some(format!("not compared with the client's counts: {}: {why}", server.address))
         })
         .collect();
     lines.sort_unstable();
@@ -255,8 +258,8 @@ fn short(version: &str) -> &str {
 fn host(run: &RunFile) -> String {
     let cores = counted(run.host.cores, "core", "cores");
     if run.ensemble.shares_host {
-        format!("ensemble and generator share one host and its {cores}")
+        format!("ensemble and load generator share one host with {cores}")
     } else {
-        format!("generator on a host of its own ({cores})")
+        format!("load generator on its own host ({cores})")
     }
 }

@@ -48,7 +48,15 @@ impl HistoryReader {
     /// [`Error::Usage`] when it is no history of a version that this program reads; [`Error::Environment`] when
     /// the disk refuses.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|error| match error.kind() {
+        Self::open_as(path, path)
+    }
+
+    /// The same of a file that messages call by another name.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
+        let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
             _ => cannot("read", path, &error),
         })?;

@@ -94,7 +94,7 @@ fn a_stay_in_which_nobody_else_could_run_is_no_evidence() {
     assert_eq!(verdict("").word(), "held", "a history that does not say so is taken at its word");
     let alone = verdict(" alone=true");
     assert_eq!(alone.word(), "unknown");
-    assert!(alone.reasons()[0].contains("nobody was seen to wait"), "{alone:?}");
+    assert!(alone.reasons()[0].contains("nobody was seen waiting"), "{alone:?}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn what_was_found_is_told_with_both_contenders_and_times() {
     let violation = "contender 2 of `b` entered at 15 µs while contender 1 of `a` was inside, whose session was alive; \
                      both were inside for 5 µs";
     assert_eq!(told(&judgement, Breach::Violation), [violation]);
-    assert_eq!(told(&judgement, Breach::Stuck), ["contender 3 of `a` asked and never got an answer"]);
+    assert_eq!(told(&judgement, Breach::Stuck), ["contender 3 of `a` asked and got no answer"]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
         format!("{entered} after a session had been suspended or had expired; both were inside for 5 µs");
     assert_eq!(told(&ended("fail state=expired"), Breach::Zombie), [zombie]);
     let uncertain =
-        format!("{entered} and whether a session had ended is not known; both were inside for 5 µs");
+        format!("{entered} and it is unknown whether a session had ended; both were inside for 5 µs");
     assert_eq!(told(&ended("unknown"), Breach::Uncertain), [uncertain]);
     assert_eq!(overlaps(&ended("fail")), [1, 0, 0], "a definite failure came from a live session");
 }
@@ -318,7 +318,7 @@ fn the_depth_of_a_further_acquire_must_be_the_next() {
     let said = |depth: &str| {
         refused(&reentrant("13 a/1 acquire ok depth=2").replacen("depth=2", &format!("depth={depth}"), 1))
     };
-    assert!(said("3").contains("`depth` is 3, but should be 2"), "{}", said("3"));
+    assert!(said("3").contains("`depth` is 3, expected 2"), "{}", said("3"));
     assert!(said("1").contains("acquire is called by a contender that holds it"), "{}", said("1"));
     let first = "mutex\n10 a/1 acquire invoke depth=1\n11 a/1 acquire ok depth=1";
     assert_eq!(lock(&judged(first)).acquired, 1);

@@ -66,13 +66,13 @@ fn time_that_goes_backwards_on_one_clock_is_refused() {
 #[test]
 fn a_process_that_changes_its_clock_is_refused() {
     let told = after_turn("30 a/1 acquire invoke clock=other");
-    assert!(told.contains("process `a` changes from clock `a` to `other`"), "{told}");
+    assert!(told.contains("process `a` switches from clock `a` to `other`"), "{told}");
 }
 
 #[test]
 fn a_process_that_no_longer_names_its_clock_is_refused() {
     let told = refused("mutex\n10 a/1 acquire invoke clock=host\n11 a/1 acquire ok");
-    assert!(told.contains(":3: process `a` changes from clock `host` to `a`"), "{told}");
+    assert!(told.contains(":3: process `a` switches from clock `host` to `a`"), "{told}");
 }
 
 #[test]

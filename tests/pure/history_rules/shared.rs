@@ -40,7 +40,7 @@ fn a_zombie_among_the_holders_explains_one_lease_too_many_and_no_second() {
 #[test]
 fn more_leases_than_there_are_make_no_sense() {
     let told = refused(&together("semaphore 3", &["1 leases=4"]));
-    assert!(told.contains(":2: ") && told.contains("4 leases are asked for; the semaphore has 3"), "{told}");
+    assert!(told.contains(":2: ") && told.contains("4 leases are requested; the semaphore has 3"), "{told}");
 }
 
 #[test]
