@@ -159,7 +159,18 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
 #[test]
 fn the_findings_are_told_in_words_above_the_points() {
     let text = report::sweep(&file(), &[], Style { colour: false, width: None });
-    insta::assert_snapshot!(text);
+    assert!(
+        text.starts_with("Sweep of crowd over contenders=1..1000: 42 trials in 21 runs, 84 s."),
+        "{text}"
+    );
+    for told in [
+        "lies between 10 (kept) and 32 (missed)",
+        "Collapse: between 100 and 316: 900 sessions expired.",
+        "Collapse: not found up to 1000.",
+        "Universal Scalability Law: ",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
 }
 
 #[test]
