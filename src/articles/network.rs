@@ -35,7 +35,7 @@ pub const CLAIMS: &[Claim] = &[
         decided_by: "Requests, bytes and notifications per acquisition in the article's exact setting, and over contenders \
                      and hold; ≫ is taken as at least twice",
         needs: &[EXACT, COST],
-        decide: |evidence| order_of_cost(evidence),
+        decide: order_of_cost,
     },
     Claim {
         number: 26,

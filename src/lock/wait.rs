@@ -194,7 +194,7 @@ impl Flag {
     /// What the parameters ask for.
     pub fn of(config: &LockConfig) -> Self {
         let interval = config.duration(FLAG_INTERVAL.name, DEFAULT_INTERVAL);
-        let looks = config.is(WAKE.name, "poll-flag") || super::article::is_asked_for(config);
+        let looks = config.is(WAKE.name, "poll-flag") || config.is("class", "article");
         Self(looks.then_some(interval))
     }
 
