@@ -1,7 +1,7 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
-use super::ranking::{Aspect, Field};
-use super::standing::Standing;
+use super::ranking::Field;
+use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Verdict as Compared;
 use crate::measure::Measure;

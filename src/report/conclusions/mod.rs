@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use crate::compare::Limits;
 use crate::results::StoredRun;
-use ranking::{Aspect, Field};
+use ranking::Field;
+use standing::Aspect;
 
 /// One thing that a run shows, or does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Who is the fastest, the lightest, the fairest: the readings of each strategy, and the sentences on how they stand.
 
-use super::standing::{Against, Entry, Question, Standing, answers};
+use super::standing::{Against, Aspect, Entry, Question, Standing, answers};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Limits;
 use crate::measure::Measure;
@@ -10,17 +10,6 @@ use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
 use crate::units::{contenders, counted, number};
-
-/// In which respect strategies are ranked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aspect {
-    /// How fast they are, by what tells that in the load.
-    Speed,
-    /// How much they ask of the ensemble for an acquisition.
-    Load,
-    /// How evenly they share the lock out.
-    Fairness,
-}
 
 /// What tells how fast a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,19 @@
 //! How strategies stand to each other in one respect with one number of contenders.
 
-use super::ranking::Aspect;
 use crate::compare::{Block, Compared, Limits, Ratio, Test, Verdict, exactly, judge_family};
 use crate::results::record::{Better, Reading};
 use crate::stats::{MannWhitney, SignedRank, median};
+
+/// In which respect strategies are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aspect {
+    /// How fast they are, by what tells that in the load.
+    Speed,
+    /// How much they ask of the ensemble for an acquisition.
+    Load,
+    /// How evenly they share the lock out.
+    Fairness,
+}
 
 /// The readings of one strategy.
 #[derive(Debug, Clone, PartialEq)]

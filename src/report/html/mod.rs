@@ -79,7 +79,7 @@ fn run(document: &Document, id: &str) -> Markup {
             style { (PreEscaped(off)) }
             header.top {
                 h1 { (text(&document.title)) " " (badge(&document.verdict)) }
-                p.subtitle { (text(&document.subtitle)) "." }
+                p.subtitle { (text(document.subtitle.trim_end_matches('.'))) "." }
             }
             section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
                 h2 #(format!("{id}-conclusions")) { "Conclusions" }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::course::Bins;
+use super::bins::Bins;
 use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
 use crate::results::record::{Accounting, Election, Judged, Standstill};

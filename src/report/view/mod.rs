@@ -3,6 +3,7 @@
 //! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
 
 mod accounting;
+mod bins;
 mod cell;
 mod course;
 mod faults;
@@ -11,8 +12,9 @@ mod open;
 mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
+pub use bins::Bins;
 pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
-pub use course::{Bins, Course};
+pub use course::Course;
 pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
 pub use open::{Limit, OpenFigures};
 
