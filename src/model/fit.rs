@@ -9,8 +9,9 @@ use super::Observation;
 const TRIALS_FEW: usize = 3;
 /// How far trials may lie from the fit, as a share of the handoff that it gives (standard deviation).
 const SPREAD_MOST: f64 = 0.35;
-/// A part is told from chance where it is so many standard errors from nothing.
-const TOLD_APART: f64 = 2.0;
+/// A part is told from chance where it is so many standard errors from nothing. That is strict because a host that happens to
+/// be slow makes handoffs long and, in an open load, queues long by that: the one then seems to be due to the other.
+const TOLD_APART: f64 = 4.0;
 /// How far beyond what was measured a prediction may reach, as a factor on the rate.
 const BEYOND: f64 = 1.3;
 
@@ -83,6 +84,18 @@ impl Fit {
         mean.max(0.2 * self.first.us.abs())
     }
 
+    /// The same where each handoff takes so many times as long.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
+        Self {
+            first: part(self.first),
+            each_more: self.each_more.map(part),
+            by_rate: self.by_rate.map(part),
+            ..self.clone()
+        }
+    }
+
     /// Why nothing can be said of so high a rate; `None` where it can.
     #[must_use]
     pub fn beyond(&self, rate: f64) -> Option<String> {
@@ -116,11 +129,13 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     let enough = trials.len() >= TRIALS_FEW + 2;
     let mut shape = Shape { waiting: waiting && enough, rate: rate && enough };
     let fit = loop {
-        let found = solve(trials, shape, range).or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
+        let found = solve(trials, shape, range)
+            .or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
         let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
         // Neither more who wait nor more to do make a handoff faster: where it seems so, it is chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
-        let next = Shape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
+        let next =
+            Shape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
         if next.waiting == shape.waiting && next.rate == shape.rate {
             break found;
         }
@@ -154,9 +169,11 @@ fn solve(trials: &[Observation], shape: Shape, range: FitRange) -> Option<Fit> {
         }
     }
     let inverse = inverse(normal)?;
-    let parts: Vec<f64> = inverse.iter().map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
+    let parts: Vec<f64> =
+        inverse.iter().map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
     let given = |one: &Observation| row(one).iter().zip(&parts).map(|(a, b)| a * b).sum::<f64>();
-    let residuals: Vec<f64> = trials.iter().map(|one| given(one) / one.handoff.mean().max(1.0) - 1.0).collect();
+    let residuals: Vec<f64> =
+        trials.iter().map(|one| given(one) / one.handoff.mean().max(1.0) - 1.0).collect();
     let freedom = trials.len().checked_sub(size).filter(|freedom| *freedom > 0)?;
     let variance = residuals.iter().map(|residual| residual * residual).sum::<f64>() / freedom as f64;
     let part = |at: usize| Part { us: parts[at], error_us: (variance * inverse[at][at]).max(0.0).sqrt() };
@@ -198,7 +215,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queueing::Empirical;
+    use crate::queueing::{Empirical, Pace};
 
     fn trial(waiting: f64, rate: f64, handoff: f64) -> Observation {
         Observation {
@@ -207,6 +224,7 @@ mod tests {
             waiting,
             rate,
             handoff: Empirical::fixed(handoff),
+            pace: Pace::default(),
             uncontended: None,
             release: Empirical::fixed(1.0),
             overshoot: Empirical::fixed(0.0),

@@ -68,7 +68,8 @@ impl PlanFile {
     /// [`Error::Environment`] when the disk refuses.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let path = dir.join(FILE);
-        let cannot = |error: std::io::Error| Error::environment(format!("cannot write {}: {error}", path.display()));
+        let cannot =
+            |error: std::io::Error| Error::environment(format!("cannot write {}: {error}", path.display()));
         let text = serde_json::to_string_pretty(self).map_err(Error::environment)?;
         let beside = dir.join(format!(".{FILE}.partial"));
         fs::write(&beside, text + "\n").map_err(cannot)?;

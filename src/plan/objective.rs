@@ -84,11 +84,23 @@ impl Objective {
             Figure::Ratio(_) => format!("{}/s", crate::units::number(value)),
             _ => crate::units::format_micros(value.max(0.0) as u64),
         };
-        let between = format!("{} is predicted between {} and {}", self.figure, said(interval.low), said(interval.high));
+        let between = format!(
+            "{} is predicted between {} and {}",
+            self.figure,
+            said(interval.low),
+            said(interval.high)
+        );
         match (self.holds(interval.low), self.holds(interval.high)) {
             (true, true) => Verdict::Held,
-            (false, false) => Verdict::Violated(vec![format!("{between}, and is to be {} {}", self.relation.sign(), said(self.limit))]),
-            _ => Verdict::Unknown(vec![format!("{between}, and the limit of {} lies within", said(self.limit))]),
+            (false, false) => Verdict::Violated(vec![format!(
+                "{between}, and is to be {} {}",
+                self.relation.sign(),
+                said(self.limit)
+            )]),
+            _ => Verdict::Unknown(vec![format!(
+                "{between}, and the limit of {} lies within",
+                said(self.limit)
+            )]),
         }
     }
 }

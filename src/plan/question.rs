@@ -86,7 +86,8 @@ impl Question {
         Ask {
             rate: self.rate * copies,
             locks,
-            clients: ((self.clients as f64 * copies).ceil() as usize).clamp(1, CLIENTS_MOST.max(self.clients)),
+            clients: ((self.clients as f64 * copies).ceil() as usize)
+                .clamp(1, CLIENTS_MOST.max(self.clients)),
             lasts: Duration::from_secs(60),
             warm_up: Duration::from_secs(2),
             repetitions: 1,
@@ -97,7 +98,8 @@ impl Question {
     /// A scenario of that load, for those strategies.
     #[must_use]
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &Ask) -> String {
-        let strategies: Vec<String> = strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
+        let strategies: Vec<String> =
+            strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
         let Ask { rate, locks, clients, repetitions, seed, .. } = ask;
         format!(

@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn waits_are_those_of_the_textbooks() {
-        let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
+        let close =
+            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
         close(mm1(0.9, 1.0).unwrap(), 9.0);
         close(md1(0.9, 1.0).unwrap(), 4.5);
         close(mg1(0.8, 1.0, 1.25).unwrap(), 2.5);

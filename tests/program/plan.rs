@@ -19,7 +19,9 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         let output = bench.output(&[&["plan"], words].concat());
         (output.status.code(), stderr(&output))
     };
-    let with = |clients, rate, hold, slo| plan(&["--clients", clients, "--rate", rate, "--hold", hold, "--slo", slo]);
+    let with = |clients, rate, hold, slo| {
+        plan(&["--clients", clients, "--rate", rate, "--hold", hold, "--slo", slo])
+    };
     for ((code, told), says) in [
         (with("400", "60/s", "20ms", "wait.p99<1s"), "spread them over at least 2 locks"),
         (with("-4", "5/s", "20ms", "wait.p99<1s"), "-4"),
@@ -30,7 +32,10 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         (with("4", "5/s", "20", "wait.p99<1s"), "no unit"),
         (with("4", "5/s", "20ms", "handoff.p50<1s"), "does not predict handoff.p50"),
         (with("4", "5/s", "20ms", "fast"), "--slo"),
-        (plan(&[&QUESTION[1..], &["--strategies", "predecesor-watch"]].concat()), "did you mean `predecessor-watch`"),
+        (
+            plan(&[&QUESTION[1..], &["--strategies", "predecesor-watch"]].concat()),
+            "did you mean `predecessor-watch`",
+        ),
         (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "does not let in one at a time"),
         (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
         (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
@@ -56,16 +61,17 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     let run = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", "known"]);
     assert!(went_through(&run), "{}", stderr(&run));
     // When a plan is made from it and verified for two seconds
-    let output =
-        asked(&bench, &["--from", "known", "--verify", "--verify-for", "2s", "--connect", &connect, "--json"]);
+    let output = asked(
+        &bench,
+        &["--from", "known", "--verify", "--verify-for", "2s", "--connect", &connect, "--json"],
+    );
     // Then it holds, or the host was too slow to tell
     let code = output.status.code();
     assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> =
-        validator.iter_errors(&printed["plan"]).map(|error| error.to_string()).collect();
+    let wrong: Vec<String> = validator.iter_errors(&printed["plan"]).map(|error| error.to_string()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "predecessor-watch");
@@ -92,24 +98,41 @@ fn nine_of_ten_verified_figures_lie_within_their_intervals() {
     let seed = std::env::var("PLAN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let (mut inside, mut all, mut reproduced) = (0_u32, 0_u32, 0_u32);
-    for number in 0..10 {
-        let hold = if number == 9 { 200 } else { rng.random_range(10..60) };
-        let locks = if number % 3 == 2 { rng.random_range(10..40) } else { rng.random_range(1..4) };
-        let utilisation = [0.2, 0.5, 0.7][number % 3] * rng.random_range(0.8..1.1);
+    for number in 0..10_usize {
+        let hold: u32 = if number == 9 { 200 } else { rng.random_range(10..60) };
+        let locks: u32 = if number % 3 == 2 { rng.random_range(10..40) } else { rng.random_range(1..4) };
+        let utilisation = [0.2_f64, 0.5, 0.7][number % 3] * rng.random_range(0.8..1.1_f64);
         let rate = utilisation * f64::from(locks) * 1_000.0 / (f64::from(hold) + 4.0);
         let arrivals = if number % 4 == 3 { "{ bursts = { peak = 3, length = \"2s\" } }" } else { "poisson" };
         let bench = Bench::new();
         let (rate, hold, locks) = (format!("{rate:.2}/s"), format!("{hold}ms"), locks.to_string());
         let output = bench.output(&[
-            "plan", "--clients", "100", "--rate", &rate, "--hold", &hold, "--locks", &locks, "--arrivals", arrivals, "--slo",
-            "wait.p99 < 1h", "--strategies", "predecessor-watch,parent-watch,curator-mutex", "--verify", "--json",
+            "plan",
+            "--clients",
+            "100",
+            "--rate",
+            &rate,
+            "--hold",
+            &hold,
+            "--locks",
+            &locks,
+            "--arrivals",
+            arrivals,
+            "--slo",
+            "wait.p99 < 1h",
+            "--strategies",
+            "predecessor-watch,parent-watch,curator-mutex",
+            "--verify",
+            "--json",
         ]);
         let Ok(printed) = serde_json::from_slice::<Value>(&output.stdout) else {
             println!("{rate} {hold} {locks} {arrivals}: {}", stderr(&output));
             continue;
         };
         for verified in printed["plan"]["verifications"].as_array().into_iter().flatten() {
-            for figure in verified["figures"].as_array().unwrap().iter().filter(|one| one["figure"] != "wait.p99.9") {
+            for figure in
+                verified["figures"].as_array().unwrap().iter().filter(|one| one["figure"] != "wait.p99.9")
+            {
                 println!("{rate} {hold} {locks} {arrivals} {} {figure}", verified["strategy"]);
                 all += 1;
                 inside += u32::from(figure["inside"] == true);

@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::model::{Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::plan::{Answer, Evidence, Load, Objective, Question};
-use zklockbench::queueing::{Arrival, Empirical, Order};
+use zklockbench::plan::{Answer, Effort, Evidence, Load, Objective, Question};
+use zklockbench::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::scenario::{Plan, parse};
 use zklockbench::verdict::Verdict;
 use zklockbench::{fault, lock};
@@ -21,6 +21,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
         waiting: 1.5,
         rate,
         handoff: Empirical::of_values(&handoffs).unwrap(),
+        pace: Pace::default(),
         uncontended: Some(Empirical::fixed(handoff)),
         release: Empirical::fixed(2_000.0),
         overshoot: Empirical::fixed(0.0),
@@ -48,7 +49,15 @@ fn case_of<T>(then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         };
         (0..2_000_usize).map(arrival).collect()
     };
-    then(&LoadCase { arrivals: &draw, locks: 4, sessions: 400, rate: 100.0, from: 0.0, to: 2e7, order: Order::Fifo })
+    then(&LoadCase {
+        arrivals: &draw,
+        locks: 4,
+        sessions: 400,
+        rate: 100.0,
+        from: 0.0,
+        to: 2e7,
+        order: Order::Fifo,
+    })
 }
 
 fn fitted(trials: &[Observation]) -> Fit {
@@ -58,7 +67,7 @@ fn fitted(trials: &[Observation]) -> Fit {
 #[test]
 fn nine_of_ten_further_trials_lie_within_the_interval() {
     // Given twenty plans, each from six trials of a service that varies by 5 % from trial to trial
-    let mut inside = [0; 2];
+    let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
         let prediction = case_of(|case| predict(&fitted(&known), &known, case, 40, seed));
@@ -97,7 +106,9 @@ fn answer(question: &Question, evidence: &Evidence) -> Answer {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     let parsed = parse("question", &text, &lock::cards(), &fault::cards()).unwrap();
     let load = Load::of(&Plan::of(&parsed.scenario).trials[0], Order::Fifo).unwrap();
-    Answer::of("predecessor-watch", evidence, &load, &question.objective, 1)
+    // As little as shows what is asked here
+    let effort = Effort { arrivals: 2_000.0, simulations: 20, seed: 1 };
+    Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
 }
 
 #[test]
@@ -119,16 +130,30 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
 
 #[test]
 fn without_enough_or_sound_trials_nothing_is_promised() {
-    let of = |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
+    let of =
+        |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
     assert!(few.prediction.is_none() && few.sentence().contains("2 usable trials"), "{}", few.sentence());
-    let unsound: Vec<_> =
-        trials(1, 6, 0.02).into_iter().map(|one| Observation { unsound: Some("invalid: late".into()), ..one }).collect();
+    let unsound: Vec<_> = trials(1, 6, 0.02)
+        .into_iter()
+        .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
+        .collect();
     let unsure = of(unsound);
-    assert!(matches!(unsure.verdict, Verdict::Unknown(_)) && unsure.prediction.is_some(), "{}", unsure.sentence());
+    assert!(
+        matches!(unsure.verdict, Verdict::Unknown(_)) && unsure.prediction.is_some(),
+        "{}",
+        unsure.sentence()
+    );
     assert!(unsure.sentence().contains("6 of 6 trials do not count"), "{}", unsure.sentence());
-    let far = answer(&question("wait.p99 < 5s", 900.0, 100), &Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() });
-    assert!(far.prediction.is_none() && far.sentence().contains("more than was measured"), "{}", far.sentence());
+    let far = answer(
+        &question("wait.p99 < 5s", 900.0, 100),
+        &Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() },
+    );
+    assert!(
+        far.prediction.is_none() && far.sentence().contains("more than was measured"),
+        "{}",
+        far.sentence()
+    );
 }
 
 #[test]

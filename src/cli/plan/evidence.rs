@@ -78,14 +78,17 @@ impl Library {
     /// Whether it was measured where the others were.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
         let like = |ensemble: &EnsembleInfo| {
-            let mut versions: Vec<String> = ensemble.servers.iter().map(|server| server.version.clone()).collect();
+            let mut versions: Vec<String> =
+                ensemble.servers.iter().map(|server| server.version.clone()).collect();
             versions.sort();
             (versions, ensemble.shares_host)
         };
         if let Some((_, before)) = &self.place
             && like(before) != like(ensemble)
         {
-            let servers = |one: &EnsembleInfo| format!("{} of {:?}", one.servers.len(), one.servers.first().map(|one| &one.version));
+            let servers = |one: &EnsembleInfo| {
+                format!("{} of {:?}", one.servers.len(), one.servers.first().map(|one| &one.version))
+            };
             return Err(Error::usage(format!(
                 "{}: it is of another ensemble (servers: {}) than the results before it ({}), so they cannot answer together; \
                  name results of one",
@@ -144,7 +147,10 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Er
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|error| {
-        Error::usage(format!("--from {}: cannot be read ({error}); name a directory with results", path.display()))
+        Error::usage(format!(
+            "--from {}: cannot be read ({error}); name a directory with results",
+            path.display()
+        ))
     })?;
     for entry in entries.flatten() {
         let below = entry.path();

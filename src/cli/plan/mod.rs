@@ -15,7 +15,8 @@ use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::plan::{
-    Answer, Ask, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification, recommend, verify,
+    Answer, Ask, Effort, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification,
+    recommend, verify,
 };
 use crate::queueing::Order;
 use crate::report::{self, Style};
@@ -59,9 +60,10 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         measure(&question, &strategies, &opened, &mut library, &args, stop).await?;
         site = Some(opened);
     }
-    let answers: Vec<Answer> = strategies.iter().map(|name| answer(&question, name, &library, &first, args.seed)).collect();
-    let recommendation = recommend(&answers, &question.objective)
-        .map(|(strategy, why)| Recommendation { strategy, why });
+    let answers: Vec<Answer> =
+        strategies.iter().map(|name| answer(&question, name, &library, &first, args.seed)).collect();
+    let recommendation =
+        recommend(&answers, &question.objective).map(|(strategy, why)| Recommendation { strategy, why });
     let mut plan = PlanFile {
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -128,7 +130,9 @@ fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> 
         return match (args.from.is_empty(), known.is_empty()) {
             (true, _) => Ok(STRATEGIES.map(str::to_owned).into()),
             (false, false) => Ok(known),
-            (false, true) => Err(Error::usage("the results have no strategy that lets in one at a time: name others with --from")),
+            (false, true) => Err(Error::usage(
+                "the results have no strategy that lets in one at a time: name others with --from",
+            )),
         };
     }
     for name in &args.strategies {
@@ -141,7 +145,9 @@ fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> 
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
         if !is_exclusive(&card) {
-            return Err(Error::usage(format!("`{name}` does not let in one at a time, so no plan can be made for it")));
+            return Err(Error::usage(format!(
+                "`{name}` does not let in one at a time, so no plan can be made for it"
+            )));
         }
     }
     Ok(args.strategies.clone())
@@ -177,7 +183,7 @@ fn answer(question: &Question, strategy: &str, library: &Library, spec: &TrialSp
     let watches = card.is_some_and(|card| card.guarantees.watches);
     let evidence = library.evidence(strategy, watches);
     match Load::of(spec, order) {
-        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, seed),
+        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, Effort::whole(seed)),
         None => unreachable_load(strategy, question),
     }
 }
@@ -212,7 +218,15 @@ async fn measure(
         let name = format!("measure-{number}");
         let text = question.scenario(&name, strategies, &ask);
         let run = site.run(&name, &text, stop).await?;
-        site.note(&format!("[{number}/{}] {:.0} requests a second over {} locks", POINTS.len(), ask.rate, ask.locks), args);
+        site.note(
+            &format!(
+                "[{number}/{}] {:.0} requests a second over {} locks",
+                POINTS.len(),
+                ask.rate,
+                ask.locks
+            ),
+            args,
+        );
         library.take(&run)?;
     }
     Ok(())
@@ -248,7 +262,15 @@ async fn prove(
         let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
         let name = format!("verify-{number}");
         let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
-        site.note(&format!("verifying {strategy}: {:.0} requests a second over {} locks for {} s", ask.rate, ask.locks, lasts.as_secs()), args);
+        site.note(
+            &format!(
+                "verifying {strategy}: {:.0} requests a second over {} locks for {} s",
+                ask.rate,
+                ask.locks,
+                lasts.as_secs()
+            ),
+            args,
+        );
         let run = site.run(&name, &plan.question.scenario(&name, &label, &ask), stop).await?;
         let stored = results::read(&run)?;
         let Some(trial) = stored.trials.first() else { continue };
@@ -257,7 +279,7 @@ async fn prove(
         let evidence = library.evidence(&strategy, false);
         let trials = answer.rests_on(&evidence);
         let verified: Result<Verification, String> =
-            verify((run, trial), &load, (fit, &trials), &plan.question.objective, args.seed);
+            verify((run, trial), &load, (fit, &trials), &plan.question, args.seed);
         match verified {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => output::note(&format!("warning: {strategy} is not verified: {why}")),
@@ -271,7 +293,9 @@ fn exit(plan: &PlanFile) -> Exit {
     match &plan.recommendation {
         Some(_) if !broke => Exit::Held,
         Some(_) => Exit::Violated,
-        None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => Exit::Violated,
+        None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
+            Exit::Violated
+        }
         None => Exit::Unknown,
     }
 }

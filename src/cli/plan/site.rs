@@ -49,7 +49,13 @@ impl Site {
         let place = Place::open(&scenario, &needs, &run, &access, &logs, stop);
         let place = place.await.inspect_err(|_| tidy(directory))?;
         let name = format!("plan-{:08x}", rand::random::<u32>());
-        Ok(Self { place, directory: directory.to_owned(), name, threads: args.threads, access: args.access.clone() })
+        Ok(Self {
+            place,
+            directory: directory.to_owned(),
+            name,
+            threads: args.threads,
+            access: args.access.clone(),
+        })
     }
 
     /// Ends what was started.
@@ -94,7 +100,13 @@ impl Site {
         self.left(&out, "calibration")
     }
 
-    async fn child(&self, words: Vec<OsString>, out: &Path, name: &str, stop: &CancellationToken) -> Result<(), Error> {
+    async fn child(
+        &self,
+        words: Vec<OsString>,
+        out: &Path,
+        name: &str,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
         }
@@ -121,7 +133,10 @@ impl Site {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(3)..].join("\n  ");
         let server = self.place.ended().map_or_else(String::new, |server| format!("; {server}"));
-        Err(Error::environment(format!("{name} left no results{server}; the end of {}:\n  {last}", said.display())))
+        Err(Error::environment(format!(
+            "{name} left no results{server}; the end of {}:\n  {last}",
+            said.display()
+        )))
     }
 }
 
@@ -143,7 +158,9 @@ fn run_args(args: &PlanArgs) -> Result<RunArgs, Error> {
     ];
     words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
     match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => Ok(RunArgs { access: args.access.clone(), install: args.install.clone(), ..*run }),
+        Ok(Command::Run(run)) => {
+            Ok(RunArgs { access: args.access.clone(), install: args.install.clone(), ..*run })
+        }
         Ok(_) => Err(Error::usage("this is no run")),
         Err(error) => Err(Error::usage(error)),
     }
@@ -151,7 +168,8 @@ fn run_args(args: &PlanArgs) -> Result<RunArgs, Error> {
 
 /// A scenario that says where, and nothing of which is run.
 fn scenario(args: &PlanArgs) -> Result<Scenario, Error> {
-    const ANY: &str = "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
+    const ANY: &str =
+        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
     let place = Overrides {
         connect: args.connect.clone(),
         compose: args.compose.clone(),

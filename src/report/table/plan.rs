@@ -22,6 +22,12 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     if plan.answers.iter().any(|answer| answer.fit.is_some()) {
         said.extend([fitted(fits(plan), style).0, String::new(), FITS.to_owned(), String::new()]);
     }
+    said.extend(
+        plan.answers
+            .iter()
+            .filter(|answer| !answer.sensitivity.is_empty())
+            .map(|answer| sensitivity(plan, answer)),
+    );
     said.extend(missing(plan));
     for verification in &plan.verifications {
         said.extend(verified(verification, style));
@@ -40,7 +46,8 @@ fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
         Some(one) => format!("Recommended: {}, {}.", one.strategy, one.why),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
-            let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
+            let locks =
+                plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
             let instead = locks.map_or_else(
                 || "hold for less, ask for less, or allow a longer wait".to_owned(),
                 |(locks, strategy)| format!("spread the load over {locks} locks ({strategy}), hold for less, or allow a longer wait"),
@@ -137,9 +144,7 @@ fn ensemble(plan: &PlanFile) -> Grid {
 }
 
 fn fits(plan: &PlanFile) -> Grid {
-    let part = |part: crate::model::Part| {
-        format!("{} ± {} µs", number(part.us), number(part.error_us))
-    };
+    let part = |part: crate::model::Part| format!("{} ± {} µs", number(part.us), number(part.error_us));
     let row = |answer: &Answer| {
         let fit = answer.fit.as_ref();
         vec![
@@ -149,8 +154,12 @@ fn fits(plan: &PlanFile) -> Grid {
             or_dash(fit.and_then(|fit| fit.by_rate).map(part)),
             or_dash(fit.map(|fit| percent(fit.spread))),
             or_dash(fit.map(|fit| fit.residuals.len().to_string())),
-            or_dash(fit.map(|fit| format!("{} to {}/s", number(fit.range.rate_from), number(fit.range.rate_to)))),
-            or_dash(fit.map(|fit| format!("{} to {}", number(fit.range.waiting_from), number(fit.range.waiting_to)))),
+            or_dash(
+                fit.map(|fit| format!("{} to {}/s", number(fit.range.rate_from), number(fit.range.rate_to))),
+            ),
+            or_dash(fit.map(|fit| {
+                format!("{} to {}", number(fit.range.waiting_from), number(fit.range.waiting_to))
+            })),
         ]
     };
     let columns = vec![
@@ -164,6 +173,21 @@ fn fits(plan: &PlanFile) -> Grid {
         numbers("waiting", 2),
     ];
     Grid { columns, labels: 1, rows: plan.answers.iter().map(row).collect() }
+}
+
+/// What the objective's figure would be if services took longer or less.
+fn sensitivity(plan: &PlanFile, answer: &Answer) -> String {
+    let figure = plan.question.objective.figure;
+    let one = |one: &crate::plan::Sensitivity| {
+        let change = format!("{:+.0} %", 100.0 * (one.service - 1.0));
+        let value = match figure {
+            crate::measure::Figure::Ratio(_) => format!("{}/s", number(one.value)),
+            _ => format_micros(one.value.max(0.0) as u64),
+        };
+        format!("{change}: {value}{}", if one.holds { "" } else { " (breaks)" })
+    };
+    let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
+    format!("{}: {figure} if holds and handoffs took longer or less: {}", answer.strategy, all.join(", "))
 }
 
 /// What is missing, each once, with whose it is where it is not all's.
@@ -187,7 +211,9 @@ fn missing(plan: &PlanFile) -> Vec<String> {
 fn verified(one: &Verification, style: Style) -> Vec<String> {
     let rows = one.figures.iter().map(|figure| {
         let is_rate = figure.figure == "throughput";
-        let show = |value: f64| if is_rate { format!("{}/s", number(value)) } else { format_micros(value.max(0.0) as u64) };
+        let show = |value: f64| {
+            if is_rate { format!("{}/s", number(value)) } else { format_micros(value.max(0.0) as u64) }
+        };
         vec![
             figure.figure.clone(),
             if is_rate { amount(figure.predicted, "/s") } else { time(figure.predicted) },

@@ -52,7 +52,8 @@ const TABLE: &[(&str, &[&[&str]])] = &[
 ];
 
 const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
-const READING: &[&str] = &["stats", "compare", "capacity", "gate", "queueing", "model", "plan", "ab", "report"];
+const READING: &[&str] =
+    &["stats", "compare", "capacity", "gate", "queueing", "model", "plan", "ab", "report"];
 
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.
