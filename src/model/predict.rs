@@ -150,6 +150,12 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
+    // Whatever makes handoffs slower than in that trial makes the rest slower, too.
+    let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
+    let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
+    locks.uncontended = locks.uncontended.scaled(slower);
+    locks.release = locks.release.scaled(slower);
+    locks.overshoot = locks.overshoot.scaled(slower);
     // Slow moments come when they come.
     let steps = locks.pace.steps().max(1);
     locks.pace = locks.pace.beginning(STEP_US * rng.random_range(0..steps) as f64);

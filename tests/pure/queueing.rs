@@ -36,11 +36,10 @@ fn variable(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Poisson arrivals at one lock, each of which holds for what is drawn. More of them the busier the lock is.
+/// Poisson arrivals at one lock, each of which holds for what is drawn.
 fn arrivals(utilisation: f64, mut hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
-    let mut rng = ChaCha8Rng::seed_from_u64(variable("QUEUEING_SEED", 1));
-    let most = variable("QUEUEING_ARRIVALS", 400_000) as f64;
-    let count = (60_000.0 / (1.0 - utilisation).powi(2)).min(most) as usize;
+    let mut rng = ChaCha8Rng::seed_from_u64(variable("QUEUEING_SEED", 4));
+    let count = variable("QUEUEING_ARRIVALS", 400_000);
     let mut at = 0.0;
     let arrival = |_| {
         at += exponential(&mut rng) * SERVICE / utilisation;
