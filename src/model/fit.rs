@@ -9,8 +9,9 @@ use super::Observation;
 const TRIALS_FEW: usize = 3;
 /// How far trials may lie from the fit, as a share of the handoff that it gives (standard deviation).
 const SPREAD_MOST: f64 = 0.35;
-/// A part is told from chance where it is so many standard errors from nothing.
-const TOLD_APART: f64 = 2.0;
+/// A part is told from chance where it is so many standard errors from nothing. That is strict because a host that happens to
+/// be slow makes handoffs long and, in an open load, queues long by that: the one then seems to be due to the other.
+const TOLD_APART: f64 = 4.0;
 /// How far beyond what was measured a prediction may reach, as a factor on the rate.
 const BEYOND: f64 = 1.3;
 
@@ -81,6 +82,18 @@ impl Fit {
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
         // A line may cross zero outside of what was measured, a handoff does not.
         mean.max(0.2 * self.first.us.abs())
+    }
+
+    /// The same where each handoff takes so many times as long.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
+        Self {
+            first: part(self.first),
+            each_more: self.each_more.map(part),
+            by_rate: self.by_rate.map(part),
+            ..self.clone()
+        }
     }
 
     /// Why nothing can be said of so high a rate; `None` where it can.
@@ -202,7 +215,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queueing::Empirical;
+    use crate::queueing::{Empirical, Pace};
 
     fn trial(waiting: f64, rate: f64, handoff: f64) -> Observation {
         Observation {
@@ -211,6 +224,7 @@ mod tests {
             waiting,
             rate,
             handoff: Empirical::fixed(handoff),
+            pace: Pace::default(),
             uncontended: None,
             release: Empirical::fixed(1.0),
             overshoot: Empirical::fixed(0.0),

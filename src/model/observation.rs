@@ -1,7 +1,7 @@
 //! What one trial says of a lock's service.
 
 use crate::measure::Measure;
-use crate::queueing::Empirical;
+use crate::queueing::{Empirical, Pace};
 use crate::results::record::Trial;
 
 /// Fewer handoffs say nothing of their mean.
@@ -20,6 +20,8 @@ pub struct Observation {
     pub rate: f64,
     /// From a release to the next entry, where somebody waited.
     pub handoff: Empirical,
+    /// In which seconds handoffs took longer, and in which less.
+    pub pace: Pace,
     /// Entries of a lock that nobody had; `None` where there was none.
     pub uncontended: Option<Empirical>,
     /// From the release call to its return.
@@ -58,6 +60,10 @@ impl Observation {
         let (Some(release), Some(wait)) = (drawn(Measure::Release), drawn(Measure::Wait)) else {
             return refuse("nothing was released or waited for");
         };
+        let second =
+            |one: &crate::measure::Second| (one.handoff_us as f64 / one.handoffs.max(1) as f64, one.handoffs);
+        let seconds: Vec<(f64, u64)> = trial.timeline.iter().map(second).collect();
+        let pace = Pace::of(&seconds, handoff.relative_variance());
         let uncontended = drawn(Measure::Uncontended);
         let alone = of(Measure::Uncontended).map_or(0, |alone| alone.len());
         let seconds = trial.measured_us as f64 / 1e6;
@@ -80,6 +86,7 @@ impl Observation {
             waiting: waiting.max(1.0),
             rate,
             handoff,
+            pace,
             uncontended,
             release,
             overshoot: drawn(Measure::HoldOvershoot).unwrap_or_else(|| Empirical::fixed(0.0)),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fit, Observation};
-use crate::queueing::{Arrival, Empirical, Handoff, Locks, Open, Order, Outcome, open};
+use crate::queueing::{Arrival, Empirical, Handoff, Locks, Open, Order, Outcome, STEP_US, open};
 
 /// A figure with the ends of its 90 % interval, which need not lie equally far from it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,11 +25,13 @@ impl Interval {
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let last = values.len().saturating_sub(1);
-            values.get((share * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
+        let Some(last) = values.len().checked_sub(1) else {
+            return Self { low: f64::NAN, middle: f64::NAN, high: f64::NAN };
         };
-        Self { low: at(0.05), middle: at(0.5), high: at(0.95) }
+        // So that one more value lies beyond each end with a probability of a twentieth.
+        let beyond =
+            ((0.05 * values.len().saturating_add(1) as f64) as usize).saturating_sub(1).min(last / 2);
+        Self { low: values[beyond], middle: values[last / 2], high: values[last - beyond] }
     }
 
     /// Whether it holds that value.
@@ -125,7 +127,10 @@ pub fn predict(
 /// Simulates a load with the service of one trial, as it was measured there.
 #[must_use]
 pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> Outcome {
-    run(&locks(trial, Handoff::of(&trial.handoff), case, None), case, seed)
+    let handoff = Handoff { first: trial.handoff.mean(), ..shape(trial) };
+    let mut locks = locks(trial, handoff, case, None);
+    locks.pace = locks.pace.beginning(case.from);
+    run(&locks, case, seed)
 }
 
 fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> Outcome {
@@ -141,11 +146,26 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let near = near(trials, case.rate);
     let trial = near[rng.random_range(0..near.len())];
     let mean = fit.mean(1.0, case.rate) * factor;
-    let shape = trial.handoff.scaled(1.0 / trial.handoff.mean().max(1e-9));
     let each_more = fit.each_more.map_or(0.0, |part| part.us) * factor;
-    let handoff = Handoff { shape, first: mean, each_more };
+    let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
-    locks(trial, handoff, case, alone)
+    let mut locks = locks(trial, handoff, case, alone);
+    // Whatever makes handoffs slower than in that trial makes the rest slower, too.
+    let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
+    let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
+    locks.uncontended = locks.uncontended.scaled(slower);
+    locks.release = locks.release.scaled(slower);
+    locks.overshoot = locks.overshoot.scaled(slower);
+    // Slow moments come when they come.
+    let steps = locks.pace.steps().max(1);
+    locks.pace = locks.pace.beginning(STEP_US * rng.random_range(0..steps) as f64);
+    locks
+}
+
+/// The shape of a trial's handoffs within a second: what seconds differ by is the pace's.
+fn shape(trial: &Observation) -> Handoff {
+    let (all, seconds) = (trial.handoff.relative_variance(), trial.pace.variance());
+    Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
 /// By which factor the handoff of one more trial may differ from the fit: Student's t, as the spread is an estimate.
@@ -175,5 +195,6 @@ fn locks(trial: &Observation, handoff: Handoff, case: &LoadCase<'_>, alone: Opti
         release: trial.release.clone(),
         overshoot: trial.overshoot.clone(),
         late: trial.late.clone().unwrap_or_else(|| Empirical::fixed(0.0)),
+        pace: trial.pace.clone(),
     }
 }

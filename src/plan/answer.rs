@@ -8,8 +8,25 @@ use crate::model::{Fit, Observation, Prediction, fit, predict};
 use crate::units::{format_micros, number};
 use crate::verdict::Verdict;
 
-/// How often a load is simulated for an interval.
-const SIMULATIONS: usize = 60;
+/// How much is simulated, and by which seed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Arrivals of a simulation: those of the trial whose chance the interval has.
+    pub arrivals: f64,
+    /// How often a load is simulated for an interval.
+    pub simulations: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Effort {
+    /// What a plan takes.
+    #[must_use]
+    pub fn whole(seed: u64) -> Self {
+        Self { arrivals: SIMULATED, simulations: 60, seed }
+    }
+}
+
 /// The same where only the middle is asked for.
 const FEW: usize = 5;
 /// Steps that halve where the limit lies.
@@ -52,6 +69,20 @@ pub struct Headroom {
     pub at_least: bool,
 }
 
+/// What the objective's figure would be if holds and handoffs took another time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sensitivity {
+    /// So many times as long.
+    pub service: f64,
+    /// The figure: microseconds, or acquisitions a second.
+    pub value: f64,
+    /// Whether the objective would hold.
+    pub holds: bool,
+}
+
+/// How much longer and shorter services are tried.
+const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
+
 /// The answer for one strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
@@ -65,6 +96,8 @@ pub struct Answer {
     pub fit: Option<Fit>,
     /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
     pub headroom: Option<Headroom>,
+    /// What it would be if services took another time.
+    pub sensitivity: Vec<Sensitivity>,
     /// Over how many locks the load would have to be spread; `None` where that is not known or does not help.
     pub locks_needed: Option<usize>,
     /// Requests a second to the ensemble.
@@ -87,7 +120,13 @@ const WRITES: f64 = 2.0;
 impl Answer {
     /// Answers for a strategy.
     #[must_use]
-    pub fn of(strategy: &str, evidence: &Evidence, load: &Load, objective: &Objective, seed: u64) -> Self {
+    pub fn of(
+        strategy: &str,
+        evidence: &Evidence,
+        load: &Load,
+        objective: &Objective,
+        effort: Effort,
+    ) -> Self {
         let (trials, counts) = evidence.usable();
         let trials = &trials;
         let mut answer = Self::nothing(strategy, evidence, trials);
@@ -103,15 +142,17 @@ impl Answer {
             answer.verdict = Verdict::Unknown(vec![beyond]);
             return answer;
         }
-        let enough = load.clone().with_arrivals(SIMULATED);
-        let prediction = enough.with_case(false, |case| predict(&fitted, trials, case, SIMULATIONS, seed));
+        let enough = load.clone().with_arrivals(effort.arrivals);
+        let prediction =
+            enough.with_case(false, |case| predict(&fitted, trials, case, effort.simulations, effort.seed));
         let judged = objective.judge(&prediction);
         let verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
         if prediction.utilisation.middle > 0.98 {
             answer.missing.push("the lock is at its limit, so waits are as long as the load lasts".into());
         }
         answer.predicts(evidence, load.rate(), &prediction);
-        let search = Search { fit: &fitted, trials, load, objective, seed };
+        let search = Search { fit: &fitted, trials, load, objective, effort };
+        answer.sensitivity = search.sensitivity();
         if objective.of(&prediction).is_some_and(|interval| objective.holds(interval.middle)) {
             answer.headroom = Some(search.headroom());
         } else {
@@ -151,6 +192,7 @@ impl Answer {
             prediction: None,
             fit: None,
             headroom: None,
+            sensitivity: Vec::new(),
             locks_needed: None,
             requests_per_s: None,
             ensemble_utilisation: None,
@@ -214,16 +256,29 @@ struct Search<'a> {
     trials: &'a [Observation],
     load: &'a Load,
     objective: &'a Objective,
-    seed: u64,
+    effort: Effort,
 }
 
 impl Search<'_> {
     fn holds(&self, load: Load) -> bool {
-        let load = load.with_arrivals(SIMULATED);
-        let prediction = load.with_case(false, |case| predict(self.fit, self.trials, case, FEW, self.seed));
+        let load = load.with_arrivals(self.effort.arrivals);
+        let prediction =
+            load.with_case(false, |case| predict(self.fit, self.trials, case, FEW, self.effort.seed));
         // A queue that grows has short waits only at first.
         prediction.utilisation.middle < 0.98
             && self.objective.of(&prediction).is_some_and(|interval| self.objective.holds(interval.middle))
+    }
+
+    fn sensitivity(&self) -> Vec<Sensitivity> {
+        let at = |service: f64| {
+            let fit = self.fit.times(service);
+            let load = self.load.clone().holding(service).with_arrivals(self.effort.arrivals);
+            let prediction =
+                load.with_case(false, |case| predict(&fit, self.trials, case, FEW, self.effort.seed));
+            let value = self.objective.of(&prediction)?.middle;
+            Some(Sensitivity { service, value, holds: self.objective.holds(value) })
+        };
+        SERVICES.into_iter().filter_map(at).collect()
     }
 
     fn headroom(&self) -> Headroom {

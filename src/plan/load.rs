@@ -54,6 +54,13 @@ impl Load {
         self
     }
 
+    /// The same with holds so many times as long.
+    #[must_use]
+    pub fn holding(mut self, factor: f64) -> Self {
+        self.spec.hold = self.spec.hold.scaled(factor);
+        self
+    }
+
     /// Locks.
     #[must_use]
     pub fn locks(&self) -> usize {

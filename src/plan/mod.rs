@@ -8,7 +8,7 @@ mod objective;
 mod question;
 mod verification;
 
-pub use answer::{Answer, Evidence, Headroom, recommend};
+pub use answer::{Answer, Effort, Evidence, Headroom, Sensitivity, recommend};
 pub use file::{FILE, PlanFile, RUNS, Recommendation, VERSION, schema};
 pub use load::{Load, SIMULATED};
 pub use objective::Objective;

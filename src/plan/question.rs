@@ -143,7 +143,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
         Some(_) => return Err(wrong()),
     };
     let rate = digits.parse::<f64>().map_err(|_| wrong())? / seconds;
-    if rate.is_finite() && rate >= 0.001 && rate <= 100_000.0 {
+    if (0.001..=100_000.0).contains(&rate) {
         Ok(rate)
     } else {
         Err(format!("`{}` is out of range; give 0.001/s to 100000/s", shown(text, 40)))

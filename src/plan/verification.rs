@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Load;
-use crate::measure::Measure;
+use crate::measure::{Figure, Measure, Ratio};
 use crate::model::{Fit, Interval, Observation, predict, simulate};
 use crate::results::record::Trial;
 
@@ -55,7 +55,7 @@ pub struct Verification {
     pub notes: Vec<String>,
 }
 
-/// Compares a trial of that load with what was predicted for it. `objective` says whether it held.
+/// Compares a trial of that load with what was predicted for it.
 ///
 /// # Errors
 /// When the trial says nothing of the service.
@@ -63,7 +63,7 @@ pub fn verify(
     (run, trial): (PathBuf, &Trial),
     load: &Load,
     (fit, trials): (&Fit, &[Observation]),
-    objective: &super::Objective,
+    question: &super::Question,
     seed: u64,
 ) -> Result<Verification, String> {
     let observed = Observation::of(&run.display().to_string(), trial)?;
@@ -96,12 +96,16 @@ pub fn verify(
     if (arrivals as f64) < super::SIMULATED {
         notes.push(format!("{arrivals} arrivals; a 99th percentile takes {} to be told", super::SIMULATED));
     }
-    let value = figures
-        .iter()
-        .find(|one| one.figure == objective.figure.to_string())
-        .map_or(waits.mean_us, |one| one.measured);
-    // Over more locks than were asked for, a throughput is that of all.
-    let held = objective.holds(value);
+    let objective = &question.objective;
+    let of = |figure: &str| figures.iter().find(|one| one.figure == figure).map(|one| one.measured);
+    let held = match of(&objective.figure.to_string()) {
+        // Over more locks than were asked for, a throughput is that of all.
+        Some(value) if objective.figure == Figure::Ratio(Ratio::Throughput) => {
+            objective.holds(value * question.rate / load.rate())
+        }
+        Some(value) => objective.holds(value),
+        None => objective.holds(waits.mean_us),
+    };
     Ok(Verification {
         strategy: trial.spec.strategy.label.clone(),
         run,

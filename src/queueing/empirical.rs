@@ -114,6 +114,41 @@ impl Empirical {
         self.values[at]
     }
 
+    /// The variance relative to the square of the mean.
+    #[must_use]
+    pub fn relative_variance(&self) -> f64 {
+        (self.square / (self.mean * self.mean).max(f64::MIN_POSITIVE) - 1.0).max(0.0)
+    }
+
+    /// The same shape drawn together around its mean, until its relative variance is no more than that.
+    #[must_use]
+    pub fn narrowed(&self, relative_variance: f64) -> Self {
+        let powered = |power: f64| {
+            let mut before = 0.0;
+            let weighted: Vec<(f64, f64)> = self
+                .values
+                .iter()
+                .zip(&self.below)
+                .map(|(value, below)| {
+                    let weight = below - before;
+                    before = *below;
+                    (value.max(0.0).powf(power), weight)
+                })
+                .collect();
+            Self::weighted(&weighted).map(|one| one.scaled(self.mean / one.mean.max(f64::MIN_POSITIVE)))
+        };
+        if self.relative_variance() <= relative_variance {
+            return self.clone();
+        }
+        let (mut narrow, mut wide) = (0.0, 1.0);
+        for _ in 0..20 {
+            let middle = f64::midpoint(narrow, wide);
+            let is_wide = powered(middle).is_some_and(|one| one.relative_variance() > relative_variance);
+            if is_wide { wide = middle } else { narrow = middle }
+        }
+        powered(narrow).unwrap_or_else(|| self.clone())
+    }
+
     /// The same times, each so many times as long.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
@@ -148,6 +183,15 @@ mod tests {
         assert!((900..1_100).contains(&slow), "{slow}");
         assert_eq!((drawn_from.at(0.0), drawn_from.at(0.98)), (100.0, 100.0));
         assert!(drawn_from.at(0.9999) > 8_900.0);
+    }
+
+    #[test]
+    fn a_narrowed_shape_has_the_same_mean_and_the_variance_that_was_asked_for() {
+        let drawn_from = Empirical::of_values(&[1.0, 2.0, 3.0, 4.0, 40.0]).unwrap();
+        let narrowed = drawn_from.narrowed(0.2);
+        assert!((narrowed.mean() / 10.0 - 1.0).abs() < 1e-9, "{narrowed:?}");
+        assert!((narrowed.relative_variance() - 0.2).abs() < 0.01, "{narrowed:?}");
+        assert_eq!(drawn_from.narrowed(99.0), drawn_from);
     }
 
     #[test]

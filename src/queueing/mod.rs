@@ -5,7 +5,9 @@
 
 mod empirical;
 pub mod formulas;
+mod pace;
 mod simulator;
 
 pub use empirical::Empirical;
+pub use pace::{Pace, STEP_US};
 pub use simulator::{Arrival, Closed, Handoff, Locks, Open, Order, Outcome, closed, open};

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::Empirical;
+use super::{Empirical, Pace};
 
 /// In which order those who wait get the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct Locks {
     pub overshoot: Empirical,
     /// How late whoever comes asks. Where others hold and wait already it delays nobody.
     pub late: Empirical,
+    /// When all of that takes longer, and when less.
+    pub pace: Pace,
 }
 
 /// Somebody who comes.
@@ -372,7 +374,8 @@ impl<'a> World<'a> {
     }
 
     fn enters_alone(&mut self, now: f64) -> f64 {
-        now + self.locks.late.draw(&mut self.rng) + self.locks.uncontended.draw(&mut self.rng)
+        let alone = self.locks.uncontended.draw(&mut self.rng) * self.locks.pace.at(now);
+        now + self.locks.late.draw(&mut self.rng) + alone
     }
 
     fn announce(&mut self, client: usize, at: usize, enters: f64) {
@@ -413,7 +416,7 @@ impl<'a> World<'a> {
             self.outcome.waits.push(now - due);
         }
         self.lock[lock].state = State::Taken;
-        let held = hold + self.locks.overshoot.draw(&mut self.rng);
+        let held = hold + self.locks.overshoot.draw(&mut self.rng) * self.locks.pace.at(now);
         if self.counts(now) {
             self.outcome.entries += 1;
             self.outcome.busy += held;
@@ -438,7 +441,7 @@ impl<'a> World<'a> {
             self.lock[at].state = State::Idle;
             return;
         };
-        let handoff = self.locks.handoff.draw(waiting, &mut self.rng);
+        let handoff = self.locks.handoff.draw(waiting, &mut self.rng) * self.locks.pace.at(now);
         if self.counts(now) {
             self.outcome.handoffs += 1;
             self.outcome.busy += handoff;

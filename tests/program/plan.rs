@@ -98,10 +98,10 @@ fn nine_of_ten_verified_figures_lie_within_their_intervals() {
     let seed = std::env::var("PLAN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let (mut inside, mut all, mut reproduced) = (0_u32, 0_u32, 0_u32);
-    for number in 0..10 {
-        let hold = if number == 9 { 200 } else { rng.random_range(10..60) };
-        let locks = if number % 3 == 2 { rng.random_range(10..40) } else { rng.random_range(1..4) };
-        let utilisation = [0.2, 0.5, 0.7][number % 3] * rng.random_range(0.8..1.1);
+    for number in 0..10_usize {
+        let hold: u32 = if number == 9 { 200 } else { rng.random_range(10..60) };
+        let locks: u32 = if number % 3 == 2 { rng.random_range(10..40) } else { rng.random_range(1..4) };
+        let utilisation = [0.2_f64, 0.5, 0.7][number % 3] * rng.random_range(0.8..1.1_f64);
         let rate = utilisation * f64::from(locks) * 1_000.0 / (f64::from(hold) + 4.0);
         let arrivals = if number % 4 == 3 { "{ bursts = { peak = 3, length = \"2s\" } }" } else { "poisson" };
         let bench = Bench::new();

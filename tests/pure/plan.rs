@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::model::{Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::plan::{Answer, Evidence, Load, Objective, Question};
-use zklockbench::queueing::{Arrival, Empirical, Order};
+use zklockbench::plan::{Answer, Effort, Evidence, Load, Objective, Question};
+use zklockbench::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::scenario::{Plan, parse};
 use zklockbench::verdict::Verdict;
 use zklockbench::{fault, lock};
@@ -21,6 +21,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
         waiting: 1.5,
         rate,
         handoff: Empirical::of_values(&handoffs).unwrap(),
+        pace: Pace::default(),
         uncontended: Some(Empirical::fixed(handoff)),
         release: Empirical::fixed(2_000.0),
         overshoot: Empirical::fixed(0.0),
@@ -66,7 +67,7 @@ fn fitted(trials: &[Observation]) -> Fit {
 #[test]
 fn nine_of_ten_further_trials_lie_within_the_interval() {
     // Given twenty plans, each from six trials of a service that varies by 5 % from trial to trial
-    let mut inside = [0; 2];
+    let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
         let prediction = case_of(|case| predict(&fitted(&known), &known, case, 40, seed));
@@ -105,7 +106,9 @@ fn answer(question: &Question, evidence: &Evidence) -> Answer {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     let parsed = parse("question", &text, &lock::cards(), &fault::cards()).unwrap();
     let load = Load::of(&Plan::of(&parsed.scenario).trials[0], Order::Fifo).unwrap();
-    Answer::of("predecessor-watch", evidence, &load, &question.objective, 1)
+    // As little as shows what is asked here
+    let effort = Effort { arrivals: 2_000.0, simulations: 20, seed: 1 };
+    Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
 }
 
 #[test]

@@ -15,8 +15,8 @@ use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::plan::{
-    Answer, Ask, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification, recommend,
-    verify,
+    Answer, Ask, Effort, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification,
+    recommend, verify,
 };
 use crate::queueing::Order;
 use crate::report::{self, Style};
@@ -184,7 +184,7 @@ fn answer(question: &Question, strategy: &str, library: &Library, spec: &TrialSp
     let watches = card.is_some_and(|card| card.guarantees.watches);
     let evidence = library.evidence(strategy, watches);
     match Load::of(spec, order) {
-        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, seed),
+        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, Effort::whole(seed)),
         None => unreachable_load(strategy, question),
     }
 }
@@ -280,7 +280,7 @@ async fn prove(
         let evidence = library.evidence(&strategy, false);
         let trials = answer.rests_on(&evidence);
         let verified: Result<Verification, String> =
-            verify((run, trial), &load, (fit, &trials), &plan.question.objective, args.seed);
+            verify((run, trial), &load, (fit, &trials), &plan.question, args.seed);
         match verified {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => output::note(&format!("warning: {strategy} is not verified: {why}")),

@@ -22,6 +22,12 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     if plan.answers.iter().any(|answer| answer.fit.is_some()) {
         said.extend([fitted(fits(plan), style).0, String::new(), FITS.to_owned(), String::new()]);
     }
+    said.extend(
+        plan.answers
+            .iter()
+            .filter(|answer| !answer.sensitivity.is_empty())
+            .map(|answer| sensitivity(plan, answer)),
+    );
     said.extend(missing(plan));
     for verification in &plan.verifications {
         said.extend(verified(verification, style));
@@ -167,6 +173,21 @@ fn fits(plan: &PlanFile) -> Table {
         numbers("waiting", 2),
     ];
     Table::of_texts(columns, 1, plan.answers.iter().map(row))
+}
+
+/// What the objective's figure would be if services took longer or less.
+fn sensitivity(plan: &PlanFile, answer: &Answer) -> String {
+    let figure = plan.question.objective.figure;
+    let one = |one: &crate::plan::Sensitivity| {
+        let change = format!("{:+.0} %", 100.0 * (one.service - 1.0));
+        let value = match figure {
+            crate::measure::Figure::Ratio(_) => format!("{}/s", number(one.value)),
+            _ => format_micros(one.value.max(0.0) as u64),
+        };
+        format!("{change}: {value}{}", if one.holds { "" } else { " (breaks)" })
+    };
+    let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
+    format!("{}: {figure} if holds and handoffs took longer or less: {}", answer.strategy, all.join(", "))
 }
 
 /// What is missing, each once, with whose it is where it is not all's.
