@@ -150,7 +150,7 @@ mod tests {
             ("handoff.p50 < 9ms", "does not predict handoff.p50"),
             ("wait.p99 < 2 * wait.p50", "with a number only"),
             ("wait.p99 > 3ms", "stay below a limit"),
-            ("wait.p99 < 0ms", "more than nothing"),
+            ("wait.p99 < 0ms", "never below 0"),
             ("wait.p99 < 3ms at 5 contenders", "leave `of` and `at` out"),
         ] {
             let told = Objective::parse(text).unwrap_err();

@@ -1,7 +1,9 @@
-//! The simulator against formulas that are exact for what they cover: within 2 % from 10 to 90 % utilisation. The formulas
-//! get the rate and the mean service of the very arrivals that were simulated, so that chance matters less, and the seed is
-//! fixed: at 90 % it takes millions of arrivals until it would not matter at all. `QUEUEING_SEED` and `QUEUEING_ARRIVALS` try others.
+//! The simulator against formulas that are exact for what they cover, and against Lindley's recursion, which is exact for
+//! every single wait. The formulas get the rate and the mean service of the very arrivals that were simulated. How many
+//! arrivals it takes until chance is well below 2 % grows with 1/(1 - utilisation)²: all utilisations from 10 to 90 % are for
+//! --long.
 
+use crate::support::depth;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
@@ -11,7 +13,21 @@ use zklockbench::queueing::{
 
 /// A mean service, in microseconds.
 const SERVICE: f64 = 1_000.0;
-const UTILISATIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+const UTILISATIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+
+/// Those for which some hundred thousand arrivals are enough, or all.
+fn utilisations() -> &'static [f64] {
+    depth::of(&UTILISATIONS[2..5], &UTILISATIONS)
+}
+
+/// So many that the mean wait is known to about 0.6 % (one standard error).
+fn enough(utilisation: f64) -> usize {
+    (400_000.0 * (0.5 / (1.0 - utilisation)).powi(2)).max(if utilisation < 0.3 {
+        1_000_000.0
+    } else {
+        400_000.0
+    }) as usize
+}
 
 /// Locks that are entered at once and let go at once: whoever waits is served as by the formulas' server.
 fn plain(count: usize) -> Locks {
@@ -32,20 +48,15 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     Exp1.sample(rng)
 }
 
-fn variable(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
 /// Poisson arrivals at one lock, each of which holds for what is drawn.
 fn arrivals(utilisation: f64, mut hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
-    let mut rng = ChaCha8Rng::seed_from_u64(variable("QUEUEING_SEED", 4));
-    let count = variable("QUEUEING_ARRIVALS", 400_000);
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut at = 0.0;
     let arrival = |_| {
         at += exponential(&mut rng) * SERVICE / utilisation;
         Arrival { at, lock: 0, hold: hold(&mut rng) }
     };
-    (0..count).map(arrival).collect()
+    (0..enough(utilisation)).map(arrival).collect()
 }
 
 /// Arrivals in a microsecond and the mean of their holds, as they were drawn.
@@ -70,8 +81,31 @@ fn within(found: f64, expected: f64, share: f64, of: &str) {
 }
 
 #[test]
-fn exponential_services_wait_as_mm1_says() {
+fn every_wait_is_what_lindleys_recursion_says() {
     for utilisation in UTILISATIONS {
+        // Given arrivals that hold for what is drawn
+        let arrivals =
+            arrivals(utilisation.min(0.5), |rng| SERVICE * (utilisation / 0.5).max(1.0) * exponential(rng));
+        let arrivals = &arrivals[..20_000];
+        // When each waits for what is left of the wait and the hold of the one before it
+        let mut expected = vec![0.0];
+        for pair in arrivals.windows(2) {
+            let before: f64 = expected[expected.len() - 1];
+            expected.push((before + pair[0].hold - (pair[1].at - pair[0].at)).max(0.0));
+        }
+        // Then the simulator says the same of each
+        let load = Open { arrivals, sessions: usize::MAX, from: 0.0, to: f64::INFINITY };
+        let found = open(&plain(1), load, 1).waits;
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!((found - expected).abs() < 1e-3, "{found} {expected} at {utilisation}");
+        }
+    }
+}
+
+#[test]
+fn exponential_services_wait_as_mm1_says() {
+    for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |rng| SERVICE * exponential(rng));
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
         let expected = formulas::mm1(rate, service).unwrap();
@@ -83,7 +117,7 @@ fn exponential_services_wait_as_mm1_says() {
 
 #[test]
 fn equal_services_wait_as_md1_says() {
-    for utilisation in UTILISATIONS {
+    for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |_| SERVICE);
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
         let expected = formulas::md1(rate, service).unwrap();
@@ -96,7 +130,7 @@ fn services_drawn_from_a_measured_list_wait_as_pollaczek_and_khinchine_say() {
     let list: Vec<f64> = (0..97).map(|n| if n % 10 == 0 { 3_000.0 } else { 700.0 + f64::from(n) }).collect();
     let measured = Empirical::of_values(&list).unwrap();
     let measured = measured.scaled(SERVICE / measured.mean());
-    for utilisation in UTILISATIONS {
+    for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |rng| measured.draw(rng));
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
         let expected = formulas::mg1(rate, service, measured.square()).unwrap();
@@ -161,15 +195,10 @@ fn who_finds_no_free_session_waits_for_one_even_where_its_lock_is_idle() {
 
 #[test]
 fn without_an_order_waits_are_as_long_on_average_and_their_tail_is_longer() {
-    let arrivals = arrivals(0.8, |_| SERVICE);
+    let arrivals = &arrivals(0.7, |_| SERVICE)[..300_000];
     let to = arrivals.last().unwrap().at;
-    let run = |order| {
-        open(
-            &Locks { order, ..plain(1) },
-            Open { arrivals: &arrivals, sessions: usize::MAX, from: 0.0, to },
-            3,
-        )
-    };
+    let run =
+        |order| open(&Locks { order, ..plain(1) }, Open { arrivals, sessions: usize::MAX, from: 0.0, to }, 3);
     let (fifo, unordered) = (run(Order::Fifo), run(Order::Unordered));
     within(unordered.mean().unwrap(), fifo.mean().unwrap(), 0.02, "the mean");
     assert!(unordered.quantile(0.99) > fifo.quantile(0.99).map(|p99| 1.3 * p99));

@@ -98,6 +98,7 @@ struct Case {
     must_not: &'static [&'static str],
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn cases() -> Vec<Case> {
     let three = |repetitions| {
         vec![

@@ -236,7 +236,7 @@ const HOSTILE: [(&str, &str, &str); 9] = [
         "18446744073709551615",
         "trials/002.json: is missing, though the run had 18446744073709551615 trials",
     ),
-    ("started_at", "\"9999-12-31T23:59:60Z\"", "run.json"),
+    ("started_at", "\"9999-12-31T23:61:00Z\"", "run.json"),
     ("scenario", "\"../../etc\"", "run.json: `scenario`"),
     ("scenario", "{\"$ref\": 1}", "run.json: `scenario`: invalid type: map, expected a string"),
     ("strategies", "[[[]]]", "run.json: `strategies"),
