@@ -12,6 +12,8 @@ const SPREAD_MOST: f64 = 0.35;
 /// A part is told from chance where it is so many standard errors from nothing. That is strict because a host that happens to
 /// be slow makes handoffs long and, in an open load, queues long by that: the one then seems to be due to the other.
 const TOLD_APART: f64 = 4.0;
+/// A release that wakes so many makes more work the more wait; one that wakes one does not.
+const HERD: f64 = 2.0;
 /// How far beyond what was measured a prediction may reach, as a factor on the rate.
 const BEYOND: f64 = 1.3;
 
@@ -42,7 +44,7 @@ pub struct FitRange {
 pub struct Fit {
     /// Where one waits and the ensemble has nothing else to do.
     pub first: Part,
-    /// For each further one that waits; `None` where trials do not tell it from nothing.
+    /// For each further one that waits; `None` where a release wakes one, or trials do not tell it from nothing.
     pub each_more: Option<Part>,
     /// For each acquisition a second, over all locks; `None` where trials do not tell it from nothing.
     pub by_rate: Option<Part>,
@@ -127,7 +129,8 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     let range = FitRange { rate_from, rate_to, waiting_from, waiting_to };
     // What a part of its own is worth: each costs a trial.
     let enough = trials.len() >= TRIALS_FEW + 2;
-    let mut shape = Shape { waiting: waiting && enough, rate: rate && enough };
+    let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
+    let mut shape = Shape { waiting: waiting && enough && is_herd, rate: rate && enough };
     let fit = loop {
         let found = solve(trials, shape, range)
             .or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
@@ -229,9 +232,17 @@ mod tests {
             release: Empirical::fixed(1.0),
             overshoot: Empirical::fixed(0.0),
             late: None,
+            fan_out: Some(waiting),
             requests_per_acquisition: None,
             unsound: None,
         }
+    }
+
+    #[test]
+    fn where_a_release_wakes_one_a_longer_queue_is_not_blamed_for_a_slower_host() {
+        let slow = |waiting: f64| Observation { fan_out: Some(1.0), ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting) };
+        let trials: Vec<_> = (1..=6).map(|n| slow(f64::from(n))).collect();
+        assert!(fit(&trials).unwrap().each_more.is_none());
     }
 
     #[test]

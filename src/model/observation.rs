@@ -30,6 +30,8 @@ pub struct Observation {
     pub overshoot: Empirical,
     /// How late acquires were called; `None` where none is ever late.
     pub late: Option<Empirical>,
+    /// Notifications that a release causes, on average; `None` where they were not counted.
+    pub fan_out: Option<f64>,
     /// Requests for each acquisition, where they were counted.
     pub requests_per_acquisition: Option<f64>,
     /// Why its figures do not count; `None` where they do.
@@ -91,6 +93,7 @@ impl Observation {
             release,
             overshoot: drawn(Measure::HoldOvershoot).unwrap_or_else(|| Empirical::fixed(0.0)),
             late: drawn(Measure::Lateness),
+            fan_out: trial.derived().fan_out,
             requests_per_acquisition: trial.derived().requests_per_acquisition,
             unsound: trial.unsound(),
             source,

@@ -151,7 +151,7 @@ mod tests {
             ("wait.p99 < 2 * wait.p50", "with a number only"),
             ("wait.p99 > 3ms", "stay below a limit"),
             ("wait.p99 < 0ms", "never below 0"),
-            ("wait.p99 < 3ms at 5 contenders", "leave `of` and `at` out"),
+            ("wait.p99 at 5 contenders < 3ms", "leave `of` and `at` out"),
         ] {
             let told = Objective::parse(text).unwrap_err();
             assert!(told.contains(says), "{text}: {told}");

@@ -26,6 +26,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
         release: Empirical::fixed(2_000.0),
         overshoot: Empirical::fixed(0.0),
         late: None,
+        fan_out: Some(1.0),
         requests_per_acquisition: Some(4.0),
         unsound: None,
     }

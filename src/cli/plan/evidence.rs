@@ -14,6 +14,8 @@ use crate::results::{self, layout};
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
+/// How the names of runs begin that verify a plan.
+pub const VERIFIES: &str = "verify-";
 
 /// Results that were read.
 #[derive(Default)]
@@ -140,7 +142,8 @@ fn hits_servers(kind: &str) -> bool {
     card.is_some_and(|card| card.needs.reaches_servers())
 }
 
-/// Every directory of a run or of a calibration, there and below. Hidden ones are those of runs that are not over.
+/// Every directory of a run or of a calibration, there and below. Hidden ones are those of runs that are not over; a run that
+/// verified a plan is no evidence for the next one unless it is named itself.
 fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     if path.join(layout::RUN).is_file() || path.join(layout::CALIBRATION).is_file() {
         found.push(path.to_owned());
@@ -155,7 +158,8 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Er
     for entry in entries.flatten() {
         let below = entry.path();
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if depth > 0 && !is_hidden && below.is_dir() {
+        let has_verified = entry.file_name().as_encoded_bytes().starts_with(VERIFIES.as_bytes());
+        if depth > 0 && !is_hidden && !has_verified && below.is_dir() {
             collect(&below, depth - 1, found)?;
         }
     }

@@ -26,7 +26,7 @@ use crate::units::shown;
 use crate::verdict::Verdict;
 use crate::{fault, lock};
 use args::PlanArgs;
-use evidence::Library;
+use evidence::{Library, VERIFIES};
 use site::Site;
 
 /// Strategies when nobody names any: a queue that wakes one, one that wakes all, and the most used recipe.
@@ -261,7 +261,7 @@ async fn prove(
         let base = plan.question.copies(copies);
         let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
         let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
-        let name = format!("verify-{number}");
+        let name = format!("{VERIFIES}{number}");
         let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
         site.note(
             &format!(

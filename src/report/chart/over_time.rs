@@ -116,7 +116,7 @@ impl Shade {
             many => many.iter().zip(1..).map(|(label, number)| format!("({number}) {label}")).collect(),
         };
         let several = self.locks.len() > 1;
-        let deeper = if several { "; the deeper, the more of the locks at that time" } else { "" };
+        let deeper = if several { "; darker: more strategies under the fault" } else { "" };
         Some(format!(
             "Shaded: from when a fault was asked for to its end, in the first sound repetition{deeper}: {}.",
             names.join(", ")

@@ -75,7 +75,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     }
                 };
                 format!(
-                    "{objective}: the {end} {name} that keeps it lies between {} (kept) and {} (missed){open}.",
+                    "{objective}: the {end} value of {name} that keeps it lies between {} (kept) and {} (missed){open}.",
                     show(*kept),
                     show(*missed)
                 )
@@ -99,7 +99,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     let has_knee = !few || matches!(finding.knee, Knee::Found(_));
     said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(
-            "Knee: {} bends at {} {name} (95 %: {} to {}); its slope goes from {} to {}.",
+            "Knee: {} bends at {name} = {} (95 %: {} to {}); its slope changes from {} to {}.",
             figure(file).name(),
             show(variable(file).round(bend.at)),
             show(variable(file).round(bend.low)),
