@@ -240,7 +240,10 @@ mod tests {
 
     #[test]
     fn where_a_release_wakes_one_a_longer_queue_is_not_blamed_for_a_slower_host() {
-        let slow = |waiting: f64| Observation { fan_out: Some(1.0), ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting) };
+        let slow = |waiting: f64| Observation {
+            fan_out: Some(1.0),
+            ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
+        };
         let trials: Vec<_> = (1..=6).map(|n| slow(f64::from(n))).collect();
         assert!(fit(&trials).unwrap().each_more.is_none());
     }

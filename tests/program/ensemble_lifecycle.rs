@@ -139,7 +139,7 @@ fn a_kept_ensemble_is_up_until_down() {
     assert!(bench.output(&["ensemble", "up", "--data-dir", "data"]).status.success());
     let elsewhere = bench.output(&["ensemble", "up", "--data-dir", "/"]);
     assert_eq!(elsewhere.status.code(), Some(3), "{}", stderr(&elsewhere));
-    assert!(stderr(&elsewhere).contains("not below /; end it first"), "{}", stderr(&elsewhere));
+    assert!(stderr(&elsewhere).contains("not below /; stop it first"), "{}", stderr(&elsewhere));
     // And a run of that size uses it and leaves no node on it
     let scenario = bench.scenario(
         "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",

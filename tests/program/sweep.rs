@@ -92,7 +92,8 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
             zklockbench::results::read(&directory.join(format!("points/{:03}", run.number))).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
-        assert_eq!(told, [run.at.x, run.at.x]);
+        // One strategy may need it once more, the other not.
+        assert!(!told.is_empty() && told.iter().all(|contenders| *contenders == run.at.x), "{told:?}");
     }
     let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
     assert!(sound.clone().count() == 0 || sound.clone().all(|sample| sample.throughput.is_some()));
