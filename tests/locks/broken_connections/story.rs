@@ -150,7 +150,7 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
 /// As [`tell`] with a request that is lost, until that request has come: how often a contender looks depends on what it
 /// is told while it waits, and a story in which nothing was lost says nothing.
 pub async fn tell_struck(of: &'static Expected, story: Story, strike: Strike) -> Told {
-    for _ in 0..2 {
+    for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
         if told.has_struck || !told.complaints.is_empty() {
             return told;
