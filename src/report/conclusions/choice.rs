@@ -34,10 +34,22 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
             Some(needed) => format!("repeat every trial {needed} times (repetitions = {needed})"),
             None => "compare fewer strategies".to_owned(),
         };
-        let sentence = format!(
-            "No recommendation for {at}: there are too few repetitions to tell luck from speed; {how}."
-        );
-        return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
+        // What is in front so far is worth saying, as what it is.
+        let in_front = if speed.repetitions < 2 { Vec::new() } else { speed.in_front() };
+        let names: Vec<String> =
+            in_front.iter().filter(|entry| is_proven(&entry.label)).map(|entry| entry.label.clone()).collect();
+        let so_far = match names.as_slice() {
+            [] => "there are too few repetitions to tell luck from speed".to_owned(),
+            names => format!(
+                "{} came out ahead so far, but there are too few repetitions to rule out luck",
+                listed(names)
+            ),
+        };
+        return Some(conclude(
+            Certainty::Unknown,
+            Vec::new(),
+            format!("No recommendation yet for {at}: {so_far}; {how}."),
+        ));
     }
     let fastest: Vec<&str> =
         speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();

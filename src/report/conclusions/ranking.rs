@@ -258,8 +258,7 @@ impl Standing {
             );
             (Certainty::Unknown, Vec::new(), said)
         } else {
-            let level = self.others().filter(|(_, against)| !against.ahead).map(|(entry, _)| entry);
-            let leaders: Vec<&Entry> = std::iter::once(best).chain(level).collect();
+            let leaders = self.in_front();
             let behind: Vec<(&Entry, &Against)> =
                 self.others().filter(|(_, against)| against.ahead).collect();
             if behind.is_empty() {

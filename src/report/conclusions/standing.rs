@@ -186,6 +186,15 @@ impl Standing {
         std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
     }
 
+    /// Those that no other came out ahead of in every repetition; none where nobody came out ahead of anybody.
+    pub fn in_front(&self) -> Vec<&Entry> {
+        if !self.against.iter().any(|one| one.ahead) {
+            return Vec::new();
+        }
+        let level = self.others().filter(|(_, against)| !against.ahead).map(|(entry, _)| entry);
+        std::iter::once(self.best()).chain(level).collect()
+    }
+
     /// Whether it is shown that all leaders are the same within the margin.
     pub fn leaders_are_same(&self) -> bool {
         self.against.iter().all(|one| matches!(one.verdict, Verdict::Same | Verdict::Improved))
