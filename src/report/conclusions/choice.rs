@@ -36,8 +36,11 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
         };
         // What is in front so far is worth saying, as what it is.
         let in_front = if speed.repetitions < 2 { Vec::new() } else { speed.in_front() };
-        let names: Vec<String> =
-            in_front.iter().filter(|entry| is_proven(&entry.label)).map(|entry| entry.label.clone()).collect();
+        let names: Vec<String> = in_front
+            .iter()
+            .filter(|entry| is_proven(&entry.label))
+            .map(|entry| entry.label.clone())
+            .collect();
         let so_far = match names.as_slice() {
             [] => "there are too few repetitions to tell luck from speed".to_owned(),
             names => format!(
