@@ -14,7 +14,7 @@ use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 use super::shared_args::PlaceArgs;
-pub use super::shared_args::{AccessArgs, InstallArgs, Judging};
+pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use crate::measure::Figure;
@@ -82,18 +82,9 @@ pub struct RunArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
-    #[arg(long)]
-    pub fresh: bool,
-    /// Skip the warm-up of the servers: trials start sooner, but the first ones are slow
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
     /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
-    #[arg(long)]
-    pub create_chroot: bool,
     /// Record what each contender did in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
@@ -121,9 +112,6 @@ pub struct RunArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Print only warnings and the outcome
-    #[arg(long, short)]
-    pub quiet: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
@@ -133,15 +121,12 @@ pub struct RunArgs {
     /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
-    /// Where ZooKeeper is.
-    #[command(flatten)]
-    pub install: InstallArgs,
     /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How to be let in.
+    /// How the ensemble is opened.
     #[command(flatten)]
-    pub access: AccessArgs,
+    pub opening: OpeningArgs,
 }
 
 /// `baseline`.
@@ -234,30 +219,15 @@ pub struct CalibrateArgs {
     /// Also try what ZooKeeper itself does where articles make claims about it, for `articles`; takes half a minute more
     #[arg(long)]
     pub behaviour: bool,
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
-    #[arg(long)]
-    pub fresh: bool,
-    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
-    #[arg(long)]
-    pub create_chroot: bool,
     /// Where to put the calibration's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Print the outcome as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Print only warnings and the outcome
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Where ZooKeeper is.
+    /// How the ensemble is opened.
     #[command(flatten)]
-    pub install: InstallArgs,
-    /// How to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
+    pub opening: OpeningArgs,
 }
 
 /// `articles`.

@@ -1,28 +1,25 @@
 //! `calibrate`: the raw ensemble, without any lock.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{CalibrateArgs, RunArgs};
+use super::args::CalibrateArgs;
 use super::output;
-use super::outputs::Outputs;
 use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::World;
 use super::run::{host, tool_commit, warm_up};
-use super::scenario_file::Overrides;
 use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
 use crate::error::{Error, Exit};
 use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report::{self, Style};
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
-use crate::scenario::{Plan, Scenario, parse};
+use crate::scenario::Plan;
 use crate::zk::{Access, Target};
-use crate::{fault, lock};
 
 /// For how long it is measured when nobody says otherwise.
 const BUDGET: Duration = Duration::from_secs(40);
@@ -34,20 +31,20 @@ const QUICK: Duration = Duration::from_secs(6);
 /// A usage error when the options don't fit, an environment error when the ensemble cannot be started or does not serve.
 #[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
 pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let access = args.access.access()?;
-    let (scenario, args) = (scenario(&args)?, Options::of(args));
-    for left in tidy(&args.run.out) {
+    let access = args.opening.access.access()?;
+    let scenario = args.place.scenario("calibration")?;
+    for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
             "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
-    let writer = CalibrationWriter::create_dated(&args.run.out, started_at)?;
-    let progress = Progress::new(&Plan::of(&scenario), &args.run);
+    let writer = CalibrationWriter::create_dated(&args.out, started_at)?;
+    let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
     let needs = Needs::of(&scenario);
     let logs = writer.server_logs();
-    let opening = World::open(&scenario, &args.run, &needs, &logs, &progress);
+    let opening = World::open(&scenario, &args.opening, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let measured = measure(&world, access, &args, &progress, stop).await;
     world.close(&logs);
@@ -59,7 +56,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
             tool_commit: tool_commit(),
             started_at,
             ended_at: SystemTime::now(),
-            budget_us: crate::clock::micros(args.budget),
+            budget_us: crate::clock::micros(budget(&args)),
             saturating_sessions: SESSIONS,
             in_flight: IN_FLIGHT,
             host: host::describe(),
@@ -77,58 +74,16 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     Ok(Exit::Held)
 }
 
-/// What was asked for: the ensemble in the words of `run`, because it is opened in the same way.
-struct Options {
-    run: RunArgs,
-    budget: Duration,
-    behaviour: bool,
-}
-
-impl Options {
-    fn of(args: CalibrateArgs) -> Self {
-        let budget = args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET });
-        let run = RunArgs {
-            scenario: PathBuf::new(),
-            fresh: args.fresh,
-            cold: args.cold,
-            allow_faults: false,
-            create_chroot: args.create_chroot,
-            history: false,
-            threads: None,
-            out: args.out,
-            run_id: None,
-            baseline: None,
-            strict: false,
-            no_floor: false,
-            no_charts: true,
-            json: args.json,
-            quiet: args.quiet,
-            no_progress: true,
-            metrics: None,
-            outputs: Outputs::default(),
-            install: args.install,
-            overrides: Overrides::default(),
-            access: args.access,
-        };
-        Self { run, budget, behaviour: args.behaviour }
-    }
-}
-
-/// A scenario that says where, and nothing of which is run: so that every rule on where holds here, too.
-fn scenario(args: &CalibrateArgs) -> Result<Scenario, Error> {
-    const ANY: &str =
-        "name = \"calibration\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
-    let place = Overrides { place: args.place.clone(), ..Overrides::default() };
-    let text = place.text(ANY)?;
-    let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
-    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
+/// For how long it is measured.
+fn budget(args: &CalibrateArgs) -> Duration {
+    args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET })
 }
 
 /// Measures, and removes its nodes however that ends.
 async fn measure(
     world: &World,
     access: Access,
-    args: &Options,
+    args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(Measured, Option<Behaviour>, EnsembleInfo), Error> {
@@ -136,14 +91,14 @@ async fn measure(
     host::allow_sessions(servers.len() * (SESSIONS + 1), 1)?;
     let target = Target { connect: world.connect(), access };
     let mut ensemble = world.describe().await;
-    ensemble.starts_cold = args.run.cold && !world.is_external();
-    if args.run.create_chroot {
+    ensemble.starts_cold = args.opening.cold && !world.is_external();
+    if args.opening.create_chroot {
         make_chroot(&target).await?;
     }
     let name = format!("calibration-{:08x}", rand::random::<u32>());
     let workspace = Workspace::create(target.clone(), &name).await?;
     let environment = world.environment(target, workspace, &ensemble.servers);
-    let measured = on(&environment, !world.is_external() && !args.run.cold, args, progress, stop).await;
+    let measured = on(&environment, !world.is_external() && !args.opening.cold, args, progress, stop).await;
     // On servers of our own they go with these.
     if !world.is_fresh() {
         world.clear(&environment, &name).await;
@@ -158,7 +113,7 @@ async fn measure(
 async fn on(
     environment: &Environment,
     warms_up: bool,
-    args: &Options,
+    args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(Measured, Option<Behaviour>), Error> {
@@ -169,21 +124,21 @@ async fn on(
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }
-    progress.note(&format!("measuring for {} s", args.budget.as_secs()));
+    progress.note(&format!("measuring for {} s", budget(args).as_secs()));
     let site = Site {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
         place: environment.workspace.root().to_owned(),
         keep_awake: environment.keep_awake,
     };
-    let plan = calibrate::Plan::within(args.budget, site.servers.len());
+    let plan = calibrate::Plan::within(budget(args), site.servers.len());
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
     let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))
 }
 
-fn print(args: &Options, file: &CalibrationFile, path: &Path) -> Result<(), Error> {
-    if args.run.json {
+fn print(args: &CalibrateArgs, file: &CalibrationFile, path: &Path) -> Result<(), Error> {
+    if args.json {
         return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
     let colour = output::may_colour(&std::io::stdout());
@@ -209,7 +164,7 @@ mod tests {
 
     #[test]
     fn where_it_measures_is_said_and_checked_as_for_a_run() {
-        let of = |words: &[&str]| scenario(&args(words)).map(|scenario| scenario.ensemble);
+        let of = |words: &[&str]| args(words).place.scenario("calibration").map(|scenario| scenario.ensemble);
         assert!(matches!(of(&[]), Ok(EnsembleChoice::Local { servers: 3, data_dir: None })));
         assert!(matches!(of(&["--servers", "5"]), Ok(EnsembleChoice::Local { servers: 5, .. })));
         assert!(
@@ -223,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_time_is_what_was_asked_for_or_a_default() {
-        let of = |words: &[&str]| Options::of(args(words)).budget;
+        let of = |words: &[&str]| budget(&args(words));
         assert_eq!((of(&[]), of(&["--quick"])), (BUDGET, QUICK));
         assert_eq!(of(&["--budget", "2m"]), Duration::from_secs(120));
     }

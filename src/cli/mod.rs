@@ -18,6 +18,7 @@ mod outputs;
 mod plan;
 mod report;
 mod run;
+mod runs;
 mod scenario_file;
 mod scenario_source;
 mod shared_args;

@@ -129,6 +129,21 @@ impl Unusable {
     }
 }
 
+impl PlaceArgs {
+    /// A scenario that says where, and nothing of which is run: so that every rule on where holds for it, too.
+    ///
+    /// # Errors
+    /// When the options cannot be understood, or not together.
+    pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
+        let any = format!(
+            "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
+        );
+        let text = Overrides { place: self.clone(), ..Overrides::default() }.text(&any)?;
+        let parsed = crate::scenario::parse("the options", &text, &lock::cards(), &fault::cards());
+        parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
+    }
+}
+
 /// A scenario's data with changes made.
 struct Changed {
     table: Table,

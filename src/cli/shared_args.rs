@@ -49,6 +49,29 @@ pub struct PlaceArgs {
     pub data_dir: Option<PathBuf>,
 }
 
+/// How the ensemble is opened, whatever is measured on it then.
+#[derive(Debug, Clone, Args)]
+pub struct OpeningArgs {
+    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
+    #[arg(long)]
+    pub fresh: bool,
+    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
+    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
+    pub cold: bool,
+    /// Create the connect string's chroot if it is missing; it is not removed afterwards
+    #[arg(long)]
+    pub create_chroot: bool,
+    /// Print only warnings and the outcome
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where ZooKeeper is.
+    #[command(flatten)]
+    pub install: InstallArgs,
+    /// How to be let in.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{AccessArgs, InstallArgs, Judging};
+use crate::cli::shared_args::{Judging, OpeningArgs};
 
 /// `ab`.
 #[derive(Debug, Args)]
@@ -25,18 +25,9 @@ pub struct AbArgs {
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
-    #[arg(long)]
-    pub fresh: bool,
-    /// Skip warming up the servers and measuring their floor: the first blocks are slow
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
     /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
-    #[arg(long)]
-    pub create_chroot: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -52,12 +43,6 @@ pub struct AbArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Print only warnings and the outcome
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Where ZooKeeper is.
-    #[command(flatten)]
-    pub install: InstallArgs,
     /// What is A.
     #[command(flatten)]
     pub side_a: SideAArgs,
@@ -67,9 +52,9 @@ pub struct AbArgs {
     /// Changes to the scenario of both sides.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How to be let in.
+    /// How the ensemble is opened.
     #[command(flatten)]
-    pub access: AccessArgs,
+    pub opening: OpeningArgs,
 }
 
 /// Nobody waits for more blocks.

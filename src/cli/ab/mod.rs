@@ -4,8 +4,6 @@
 //! parameters, and every run leaves an ordinary directory.
 
 pub mod args;
-pub(super) mod child;
-pub(super) mod place;
 mod questions;
 mod side;
 
@@ -14,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::{Duration, SystemTime};
 
-use clap::Parser;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Cli, Command, RunArgs};
 use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
+use super::runs::child::{self, Ended};
+use super::runs::place::Place;
+use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
     RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
@@ -36,8 +35,6 @@ use crate::stats::SignedRank;
 use crate::units::{counted, format_duration, number};
 use crate::verdict::Verdict;
 use args::AbArgs;
-use child::Ended;
-use place::Place;
 use questions::questions;
 use side::{Errand, Side};
 
@@ -60,24 +57,25 @@ const FLOOR: Duration = Duration::from_millis(1_500);
 /// A usage error when the sides cannot be compared, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when it began is a label")]
 pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let access = args.access.access()?;
+    let access = args.opening.access.access()?;
     let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
     let questions = questions(&a, &b, &args.judging.figures)?;
     let length = length(&args, questions.len())?;
     let shared = a.shares_ensemble_with(&b);
-    let [args_a, args_b] = [run_args(&args, &a, shared)?, run_args(&args, &b, shared)?];
-    a.needs.check(a.scenario(), &args_a)?;
-    b.needs.check(b.scenario(), &args_b)?;
+    let [opening_a, opening_b] = [opening(&args, &a, shared), opening(&args, &b, shared)];
+    let wants_tls = args.opening.access.wants_tls();
+    a.needs.check(a.scenario(), args.allow_faults, wants_tls)?;
+    b.needs.check(b.scenario(), args.allow_faults, wants_tls)?;
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
     let started_at = SystemTime::now();
     let directory = Directory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
     let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
-    let at_a = Place::open(a.scenario(), &a.needs, &args_a, &access, &logs_a, stop).await?;
+    let at_a = Place::open(a.scenario(), &a.needs, &opening_a, &access, &logs_a, stop).await?;
     let at_b = match shared {
         true => None,
-        false => Some(Place::open(b.scenario(), &b.needs, &args_b, &access, &logs_b, stop).await?),
+        false => Some(Place::open(b.scenario(), &b.needs, &opening_b, &access, &logs_b, stop).await?),
     };
     let places = Places { a: at_a, b: at_b };
     let mut session = Session {
@@ -129,28 +127,13 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     Ok(Length { blocks, until: args.until, at_most })
 }
 
-/// What `run` would be told for that side, for the parts that it shares with a comparison.
-fn run_args(args: &AbArgs, side: &Side, shared: bool) -> Result<RunArgs, Error> {
-    let mut words: Vec<std::ffi::OsString> =
-        vec!["zklockbench".into(), "run".into(), args.scenario.clone().into()];
-    words.push("--no-progress".into());
-    // The kept ensemble could be that of one side only, and has a longer life behind it than a fresh one.
-    let fresh = args.fresh || !shared;
-    let flags = [
-        (fresh, "--fresh"),
-        (args.cold, "--cold"),
-        (args.quiet, "--quiet"),
-        (args.allow_faults, "--allow-faults"),
-        (args.create_chroot, "--create-chroot"),
-    ];
-    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.into()));
-    if let Some(home) = &side.zookeeper_home {
-        words.extend(["--zookeeper-home".into(), home.into()]);
-    }
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => Ok(RunArgs { access: args.access.clone(), ..*run }),
-        Ok(_) => Err(Error::usage("this is no run")),
-        Err(error) => Err(Error::usage(error)),
+/// How the ensemble of that side is opened.
+fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
+    OpeningArgs {
+        // The kept ensemble could be that of one side only, and has a longer life behind it than a fresh one.
+        fresh: args.opening.fresh || !shared,
+        install: InstallArgs { zookeeper_home: side.zookeeper_home.clone() },
+        ..args.opening.clone()
     }
 }
 
@@ -172,7 +155,7 @@ impl Estimate {
         };
         let start = |side: &Side| match side.scenario().ensemble {
             EnsembleChoice::Connect(_) => FLOOR,
-            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.cold => START,
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
         let start = start(a) + if a.shares_ensemble_with(b) { Duration::ZERO } else { start(b) };
@@ -190,7 +173,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate:
             "note: A and B are the same, so this only measures the noise here (--a and --b make them differ)",
         );
     }
-    if args.quiet {
+    if args.opening.quiet {
         return;
     }
     let told = |side: &Side| report::sides(side.turn, &side.differs);
@@ -428,7 +411,7 @@ impl Session {
     fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
-        child::let_in(&mut command, &self.args.access);
+        child::let_in(&mut command, &self.args.opening.access);
         // Variables, because older binaries pass over those that they do not know.
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         command
@@ -467,7 +450,7 @@ impl Session {
 
     /// A line about the block that has ended.
     fn tell(&self, block: &Block) {
-        let Some((_, answers)) = self.answers.last().filter(|_| !self.args.quiet) else { return };
+        let Some((_, answers)) = self.answers.last().filter(|_| !self.args.opening.quiet) else { return };
         let planned = self.length.planned(self.spoiled());
         let first = self.questions.iter().zip(answers).next();
         let ratios = first.map_or_else(String::new, |(question, answers)| {

@@ -100,7 +100,10 @@ impl Side {
             turn,
             differs: differs(own),
             needs,
-            zookeeper_home: own.zookeeper_home.clone().or_else(|| args.install.zookeeper_home.clone()),
+            zookeeper_home: own
+                .zookeeper_home
+                .clone()
+                .or_else(|| args.opening.install.zookeeper_home.clone()),
             program: Program::find(turn, own.program.as_deref()).await?,
             overrides,
             file,

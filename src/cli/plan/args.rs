@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::shared_args::{AccessArgs, InstallArgs, PlaceArgs, SEEDS, budget};
+use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
 use crate::units::parse_duration;
 
 /// `plan`.
@@ -47,15 +47,6 @@ pub struct PlanArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
-    #[arg(long)]
-    pub fresh: bool,
-    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
-    #[arg(long)]
-    pub create_chroot: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -65,15 +56,9 @@ pub struct PlanArgs {
     /// Print the plan as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Print only warnings and the outcome
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Where ZooKeeper is.
+    /// How the ensemble is opened.
     #[command(flatten)]
-    pub install: InstallArgs,
-    /// How to be let in.
-    #[command(flatten)]
-    pub access: AccessArgs,
+    pub opening: OpeningArgs,
 }
 
 /// For how long a lock is held.

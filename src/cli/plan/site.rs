@@ -4,23 +4,18 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command as Process;
 
-use clap::Parser;
 use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
-use crate::cli::ab::child;
-use crate::cli::ab::place::Place;
-use crate::cli::args::{AccessArgs, Cli, Command, RunArgs};
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
-use crate::cli::scenario_file::Overrides;
+use crate::cli::runs::child;
+use crate::cli::runs::place::Place;
+use crate::cli::shared_args::AccessArgs;
 use crate::error::Error;
 use crate::plan::RUNS;
 use crate::results::layout;
-use crate::scenario::{Scenario, parse};
-use crate::{fault, lock};
 
 /// The ensemble, and where runs leave their directories.
 pub struct Site {
@@ -38,16 +33,15 @@ impl Site {
     /// # Errors
     /// As of a run: no ZooKeeper, or no ensemble.
     pub async fn open(args: &PlanArgs, directory: &Path, stop: &CancellationToken) -> Result<Self, Error> {
-        let access = args.access.access()?;
-        let run = run_args(args)?;
-        let scenario = scenario(args)?;
+        let access = args.opening.access.access()?;
+        let scenario = args.place.scenario("plan")?;
         for folder in [RUNS, "logs", "scenarios"] {
             let path = directory.join(folder);
             let cannot = |error| Error::environment(format!("cannot create {}: {error}", path.display()));
             fs::create_dir_all(&path).map_err(cannot)?;
         }
         let (needs, logs) = (Needs::of(&scenario), directory.join(layout::SERVER_LOGS));
-        let place = Place::open(&scenario, &needs, &run, &access, &logs, stop);
+        let place = Place::open(&scenario, &needs, &args.opening, &access, &logs, stop);
         let place = place.await.inspect_err(|_| tidy(directory))?;
         let name = format!("plan-{:08x}", rand::random::<u32>());
         Ok(Self {
@@ -55,7 +49,7 @@ impl Site {
             directory: directory.to_owned(),
             name,
             threads: args.threads,
-            access: args.access.clone(),
+            access: args.opening.access.clone(),
         })
     }
 
@@ -67,7 +61,7 @@ impl Site {
 
     /// Says something to the person who waits.
     pub fn note(&self, text: &str, args: &PlanArgs) {
-        if !args.quiet {
+        if !args.opening.quiet {
             output::note(text);
         }
     }
@@ -78,8 +72,7 @@ impl Site {
     /// When it leaves none.
     pub async fn run(&self, name: &str, scenario: &str, stop: &CancellationToken) -> Result<PathBuf, Error> {
         let file = self.directory.join("scenarios").join(format!("{name}.toml"));
-        fs::write(&file, scenario)
-            .map_err(|error| Error::environment(format!("cannot write {}: {error}", file.display())))?;
+        output::file(&file, scenario)?;
         let id = format!("{}-{name}", self.name);
         let out = self.directory.join(RUNS);
         let mut words: Vec<OsString> = vec!["run".into(), file.into(), "--run-id".into(), id.clone().into()];
@@ -111,9 +104,7 @@ impl Site {
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        let own = std::env::current_exe()
-            .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))?;
-        let mut command = Process::new(own);
+        let mut command = child::of_this_program()?;
         command.args(words).arg("--connect").arg(self.place.connect()).arg("--out").arg(out).arg("--quiet");
         child::let_in(&mut command, &self.access);
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
@@ -130,9 +121,7 @@ impl Site {
             return Ok(results.to_owned());
         }
         let said = self.said(name);
-        let text = fs::read_to_string(&said).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(3)..].join("\n  ");
+        let last = child::last_words(&said);
         let server = self.place.ended().map_or_else(String::new, |server| format!("; {server}"));
         Err(Error::environment(format!(
             "{name} left no results{server}; the end of {}:\n  {last}",
@@ -146,33 +135,4 @@ fn tidy(directory: &Path) {
     for folder in [RUNS, "logs", "scenarios"] {
         let _ = fs::remove_dir(directory.join(folder));
     }
-}
-
-/// What `run` would be told, for the parts that it shares with a plan.
-fn run_args(args: &PlanArgs) -> Result<RunArgs, Error> {
-    let mut words = vec!["zklockbench", "run", "plan", "--no-progress"];
-    let flags = [
-        (args.fresh, "--fresh"),
-        (args.cold, "--cold"),
-        (args.quiet, "--quiet"),
-        (args.create_chroot, "--create-chroot"),
-    ];
-    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => {
-            Ok(RunArgs { access: args.access.clone(), install: args.install.clone(), ..*run })
-        }
-        Ok(_) => Err(Error::usage("this is no run")),
-        Err(error) => Err(Error::usage(error)),
-    }
-}
-
-/// A scenario that says where, and nothing of which is run.
-fn scenario(args: &PlanArgs) -> Result<Scenario, Error> {
-    const ANY: &str =
-        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n";
-    let place = Overrides { place: args.place.clone(), ..Overrides::default() };
-    let text = place.text(ANY)?;
-    let parsed = parse("the options", &text, &lock::cards(), &fault::cards());
-    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }

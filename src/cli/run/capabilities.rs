@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
-use crate::cli::args::RunArgs;
 use crate::ensemble::{Compose, links_capability};
 use crate::error::Error;
 use crate::fault;
@@ -73,18 +72,18 @@ impl Needs {
     ///
     /// # Errors
     /// Environment, when this machine cannot do it; usage, with what to do instead.
-    pub fn check(&self, scenario: &Scenario, args: &RunArgs) -> Result<(), Error> {
+    pub fn check(&self, scenario: &Scenario, allow_faults: bool, wants_tls: bool) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
         let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
-        if is_external && !self.0.is_empty() && !args.allow_faults {
+        if is_external && !self.0.is_empty() && !allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
                  them hit the scenario's own contenders and connections, never the servers",
             ));
         }
-        if self.0.contains(&Capability::Proxies) && args.access.wants_tls() {
+        if self.0.contains(&Capability::Proxies) && wants_tls {
             return Err(Error::usage(
                 "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));

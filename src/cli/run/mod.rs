@@ -81,10 +81,10 @@ async fn measure(
     stop: &CancellationToken,
 ) -> Result<(Session, Measured), Error> {
     let needs = Needs::of(&file.parsed.scenario);
-    needs.check(&file.parsed.scenario, &args)?;
+    needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
-    let access = args.access.access()?;
+    let access = args.opening.access.access()?;
     file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
@@ -103,11 +103,11 @@ async fn measure(
     }?;
     let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let plan = Plan::of(&file.parsed.scenario);
-    let progress = Progress::new(&plan, &args);
+    let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     let trials = counted(plan.trials.len(), "trial", "trials");
     progress.note(&format!("{trials}, about {}", progress.expected()));
     let logs = writer.server_logs();
-    let opening = World::open(&file.parsed.scenario, &args, &needs, &logs, &progress);
+    let opening = World::open(&file.parsed.scenario, &args.opening, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let live = Live::new(scenario, started_at, plan.trials.len());
     let metrics = port.map(|port| port.serve(live)).transpose()?;
@@ -171,8 +171,8 @@ impl Session {
         host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
         let target = Target { connect: self.world.connect(), access: self.access.clone() };
         let mut ensemble = self.world.describe().await;
-        ensemble.starts_cold = self.args.cold && !self.world.is_external();
-        if self.args.create_chroot {
+        ensemble.starts_cold = self.args.opening.cold && !self.world.is_external();
+        if self.args.opening.create_chroot {
             make_chroot(&target).await?;
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
@@ -188,13 +188,13 @@ impl Session {
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
         let is_own = !self.world.is_external();
-        if is_own && !self.args.cold && !stop.is_cancelled() {
+        if is_own && !self.args.opening.cold && !stop.is_cancelled() {
             self.progress.note(warm_up::NOTE);
             warm_up::warm_up(&environment, stop).await?;
         }
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => floor::measure(&environment, self.args.cold, stop).await,
+            false => floor::measure(&environment, self.args.opening.cold, stop).await,
         };
         self.writer.compare_with(floor.clone());
         if is_own && !stop.is_cancelled() {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::load;
 use crate::measure::Measure;
@@ -41,10 +40,10 @@ struct Now {
 }
 
 impl Progress {
-    /// For that plan; `--quiet`, `--no-progress` and the kind of stderr decide what is shown.
-    pub fn new(plan: &Plan, args: &RunArgs) -> Self {
+    /// For that plan: a bar where one is wanted and stderr is a terminal, lines otherwise, and nothing if it is to be quiet.
+    pub fn new(plan: &Plan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
-        let wants_bar = !args.quiet && !args.no_progress && std::io::stderr().is_terminal();
+        let wants_bar = !quiet && wants_bar && std::io::stderr().is_terminal();
         let now = Now {
             trials: plan.trials.len(),
             expected,
@@ -54,7 +53,7 @@ impl Progress {
             estimate: Duration::ZERO,
             done: (Duration::ZERO, Duration::ZERO),
         };
-        Self { bar: wants_bar.then(|| bar(expected)), quiet: args.quiet, now: Arc::new(Mutex::new(now)) }
+        Self { bar: wants_bar.then(|| bar(expected)), quiet, now: Arc::new(Mutex::new(now)) }
     }
 
     /// How long the plan should take.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::capabilities::Needs;
 use super::host;
 use super::progress::Progress;
-use crate::cli::args::RunArgs;
 use crate::cli::output;
+use crate::cli::shared_args::OpeningArgs;
 use crate::ensemble::{
     Compose, External, Installation, Kept, Local, LocalSpec, Places, Role, Started, namespace_of, roles,
 };
@@ -37,7 +37,7 @@ impl World {
     /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
-        args: &RunArgs,
+        args: &OpeningArgs,
         needs: &Needs,
         logs: &Path,
         progress: &Progress,
@@ -218,7 +218,7 @@ impl World {
 }
 
 /// The kept ensemble, if it is what the run would start by itself.
-fn fitting(servers: usize, needs_its_own: bool, args: &RunArgs) -> Result<Option<Kept>, Error> {
+fn fitting(servers: usize, needs_its_own: bool, args: &OpeningArgs) -> Result<Option<Kept>, Error> {
     if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{AccessArgs, InstallArgs, run_id};
+use crate::cli::shared_args::{OpeningArgs, run_id};
 use crate::sweep::{Objective, Over};
 use crate::units::parse_duration;
 
@@ -36,18 +36,9 @@ pub struct SweepArgs {
     /// Go on with the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
-    #[arg(long)]
-    pub fresh: bool,
-    /// Do not warm the servers up, and do not measure their floor: the first points are slow
-    #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
-    pub cold: bool,
     /// Let faults (and so `--over delay`) hold up the sweep's own connections on an existing ensemble
     #[arg(long)]
     pub allow_faults: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
-    #[arg(long)]
-    pub create_chroot: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -63,18 +54,12 @@ pub struct SweepArgs {
     /// Print the outcome as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Print only warnings and the outcome
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Where ZooKeeper is.
-    #[command(flatten)]
-    pub install: InstallArgs,
     /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How to be let in.
+    /// How the ensemble is opened.
     #[command(flatten)]
-    pub access: AccessArgs,
+    pub opening: OpeningArgs,
 }
 
 /// How long a sweep may take.

@@ -13,17 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Parser;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::ab::child;
-use super::ab::place::Place;
 use super::ab::whole_seconds;
-use super::args::{Cli, Command, RunArgs};
 use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, tool_commit};
+use super::runs::child;
+use super::runs::place::Place;
 use crate::clock::micros;
 use crate::error::{Error, Exit};
 use crate::report::{self, Style};
@@ -60,9 +58,8 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         Some(directory) => resume(&args, directory)?,
         None => begin(&args)?,
     };
-    let run = run_args(&args)?;
     let grid = file.grid.clone();
-    if !args.quiet {
+    if !args.opening.quiet {
         output::note(&announcement(&question, &grid, Duration::from_micros(file.budget_us)));
         let done = file.runs.len();
         if done > 0 {
@@ -85,7 +82,6 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     let name = format!("sweep-{:08x}", rand::random::<u32>());
     let mut session = Session {
         args,
-        run,
         question,
         ask,
         file,
@@ -103,7 +99,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
     let question = Question::read(args)?;
     let needs = Needs::of(&question.scenario);
-    needs.check(&question.scenario, &run_args(args)?)?;
+    needs.check(&question.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
     let now = SystemTime::now();
@@ -213,28 +209,6 @@ fn estimate(question: &Question, step: &Step) -> f64 {
     AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
 }
 
-/// What `run` would be told, for the parts that a sweep shares with it.
-fn run_args(args: &SweepArgs) -> Result<RunArgs, Error> {
-    let mut words: Vec<std::ffi::OsString> = vec!["zklockbench".into(), "run".into(), "sweep".into()];
-    words.push("--no-progress".into());
-    let flags = [
-        (args.fresh, "--fresh"),
-        (args.cold, "--cold"),
-        (args.quiet, "--quiet"),
-        (args.allow_faults, "--allow-faults"),
-        (args.create_chroot, "--create-chroot"),
-    ];
-    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.into()));
-    if let Some(home) = &args.install.zookeeper_home {
-        words.extend(["--zookeeper-home".into(), home.into()]);
-    }
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Run(run)) => Ok(RunArgs { access: args.access.clone(), ..*run }),
-        Ok(_) => Err(Error::usage("this is no run")),
-        Err(error) => Err(Error::usage(error)),
-    }
-}
-
 /// The ensemble of the points that are measured now.
 struct Ground {
     place: Place,
@@ -247,7 +221,6 @@ struct Ground {
 /// A sweep under way.
 struct Session {
     args: SweepArgs,
-    run: RunArgs,
     question: Question,
     ask: Ask,
     file: SweepFile,
@@ -336,8 +309,8 @@ impl Session {
         let number = self.file.ensembles.len();
         let logs = self.logs(number);
         let needs = Needs::of(&scenario);
-        let access = self.args.access.access()?;
-        let place = Place::open(&scenario, &needs, &self.run, &access, &logs, stop).await?;
+        let access = self.args.opening.access.access()?;
+        let place = Place::open(&scenario, &needs, &self.args.opening, &access, &logs, stop).await?;
         self.file.ensembles.push(place.ensemble.clone());
         self.place = Some(Ground { place, servers, number });
         Ok(())
@@ -361,8 +334,7 @@ impl Session {
         self.tell(number, step);
         let (text, _) = self.question.step(step)?;
         let scenario = self.directory.join("scenarios").join(format!("{number:03}.toml"));
-        fs::write(&scenario, text)
-            .map_err(|error| Error::environment(format!("cannot write {}: {error}", scenario.display())))?;
+        output::file(&scenario, &text)?;
         let name = format!("{}-{number:03}", self.name);
         let said = self.directory.join("logs").join(format!("{number:03}.txt"));
         let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
@@ -428,9 +400,7 @@ impl Session {
     }
 
     fn command(&self, scenario: &Path, name: &str, seed: u64) -> Result<Process, Error> {
-        let program = std::env::current_exe()
-            .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))?;
-        let mut command = Process::new(program);
+        let mut command = child::of_this_program()?;
         command.arg("run").arg(scenario).args(["--run-id", name, "--seed", &seed.to_string()]);
         command.arg("--out").arg(self.directory.join(POINTS).join(UNDER_WAY));
         if let Some(ground) = &self.place {
@@ -443,12 +413,12 @@ impl Session {
             command.args(["--threads", &threads.to_string()]);
         }
         command.args(["--quiet", "--no-progress", "--no-floor", "--no-charts"]);
-        child::let_in(&mut command, &self.args.access);
+        child::let_in(&mut command, &self.args.opening.access);
         Ok(command)
     }
 
     fn tell(&self, number: u32, step: &Step) {
-        if self.args.quiet {
+        if self.args.opening.quiet {
             return;
         }
         let over = &self.question.over;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args::AccessArgs;
+use crate::cli::shared_args::AccessArgs;
 use crate::ensemble::spawn_mortal;
 use crate::error::Error;
 
@@ -28,6 +28,16 @@ pub struct Ended {
     pub code: Option<i32>,
     /// How long it took.
     pub took: Duration,
+}
+
+/// A process of this very program, yet without arguments.
+///
+/// # Errors
+/// When the system does not tell where the program lies.
+pub fn of_this_program() -> Result<Command, Error> {
+    let own = std::env::current_exe();
+    own.map(Command::new)
+        .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
 }
 
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.

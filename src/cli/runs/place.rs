@@ -5,11 +5,11 @@ use std::path::Path;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args::RunArgs;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::run::progress::Progress;
 use crate::cli::run::world::World;
 use crate::cli::run::{floor, warm_up};
+use crate::cli::shared_args::OpeningArgs;
 use crate::error::Error;
 use crate::load::{Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor};
@@ -34,12 +34,12 @@ impl Place {
     pub async fn open(
         scenario: &Scenario,
         needs: &Needs,
-        args: &RunArgs,
+        args: &OpeningArgs,
         access: &Access,
         logs: &Path,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
-        let progress = Progress::new(&Plan::of(scenario), args);
+        let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
         let opening = World::open(scenario, args, needs, logs, &progress);
         let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
         let target = Target { connect: world.connect(), access: access.clone() };
@@ -82,7 +82,7 @@ async fn prepare(
     world: &World,
     target: &Target,
     ensemble: &EnsembleInfo,
-    args: &RunArgs,
+    args: &OpeningArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<Floor, Error> {
