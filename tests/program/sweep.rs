@@ -103,7 +103,7 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
 }
 
 #[test]
-#[ignore = "long: a thousand contenders, four strategies, a quarter of an hour"]
+#[ignore = "long: a thousand contenders, four strategies, about seven minutes"]
 fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     let bench = Bench::new();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/sweep-contenders.toml");
@@ -116,7 +116,7 @@ fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
         "--data-dir",
         "data",
         "--budget",
-        "14m",
+        "6m",
     ]);
     went_through(&output);
     assert!(began.elapsed() < Duration::from_secs(15 * 60));

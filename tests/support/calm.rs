@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The share of the processors' time that has to be idle.
 const IDLE_AT_LEAST: f64 = 0.2;
 /// Over how long that is looked at; the test that began last shows by then what it takes.
-const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_millis(100);
 /// What was seen before that says nothing of now.
 const LONGEST_WINDOW: Duration = Duration::from_secs(3);
 /// The longest that a test waits: what else the host does may have no end.
@@ -64,8 +64,11 @@ impl Times {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let ticks = |field: &str| field.parse::<u64>().ok();
         let fields: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).map_while(ticks).collect();
-        // user nice system idle iowait irq softirq steal; guest time is part of user.
-        Some(Self { idle: fields.get(3)? + fields.get(4)?, all: fields.iter().take(8).sum() })
+        // user nice system idle iowait irq softirq steal; guest time is part of user. What is nice gives way.
+        Some(Self {
+            idle: fields.get(1)? + fields.get(3)? + fields.get(4)?,
+            all: fields.iter().take(8).sum(),
+        })
     }
 
     fn idle_share_since(&self, before: &Self) -> f64 {
