@@ -47,7 +47,7 @@ pub struct Claim {
     pub text: &'static str,
     /// By what it is decided.
     pub decided_by: &'static str,
-    /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`] or [`CALIBRATIONS`].
+    /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
     pub needs: &'static [&'static str],
     /// Decides it; `None` when what is stored does not have the figures.
     pub decide: fn(&Evidence) -> Option<Found>,
@@ -55,6 +55,8 @@ pub struct Claim {
 
 /// Stands among the needs for a calibration with `--behaviour`.
 pub const BEHAVIOUR: &str = "calibrate --behaviour";
+/// Stands among the needs for a count of the watches that Java's Curator leaves.
+pub const CURATOR: &str = "curator";
 /// Stands among the needs for calibrations of 1, 3 and 5 servers.
 pub const CALIBRATIONS: &str = "calibrate --servers 1, 3 and 5";
 

@@ -1,5 +1,6 @@
 //! Stored runs and calibrations, as claims ask for them.
 
+use super::CuratorWatches;
 use crate::catalog::ParamValue;
 use crate::results::StoredRun;
 use crate::results::record::{Behaviour, Calibration, Trial};
@@ -20,6 +21,8 @@ pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,
     /// Calibrations.
     pub calibrations: Vec<Named<Calibration>>,
+    /// Counts of the watches that Java's Curator leaves.
+    pub curators: Vec<Named<CuratorWatches>>,
 }
 
 impl Evidence {
@@ -85,6 +88,12 @@ impl Evidence {
     pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {
         let tried = self.calibrations.iter().filter_map(|one| Some((one, one.what.behaviour.as_ref()?)));
         tried.max_by_key(|(one, _)| one.what.started_at)
+    }
+
+    /// The count of the watches that Java's Curator leaves that was given last.
+    #[must_use]
+    pub fn curator(&self) -> Option<&Named<CuratorWatches>> {
+        self.curators.last()
     }
 
     /// The newest calibration of so many servers.

@@ -1,6 +1,6 @@
 //! Claims about ZooKeeper itself, decided by a calibration that has tried what it does; and those that nothing decides.
 
-use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, Claim, Found, Of};
+use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Found, Of};
 use crate::results::record::{Bystander, Calibration, Change, NodeSize, RawRequest, WatchCell, WatchedBy};
 
 /// A mebibyte, the largest thing that can be meant by 1 MB.
@@ -202,14 +202,9 @@ pub const CLAIMS: &[Claim] = &[
         number: 33,
         articles: &[Article::A4],
         text: "removeWatchers deletes watches only for foreground use",
-        decided_by: "The servers' count of watches around Java Curator's release",
-        needs: &[],
-        decide: |_| {
-            Some(Found::new(
-                Answer::NotDecided,
-                "needs a run of Java Curator with the servers' watches counted",
-            ))
-        },
+        decided_by: "The servers' count of watches around each way in which Java's Curator removes one",
+        needs: &[CURATOR],
+        decide: |evidence| evidence.curator()?.what.removed_in_the_foreground_only(),
     },
     Claim {
         number: 35,

@@ -5,6 +5,7 @@
 //! `docs/articles.md` is that page of `results/articles/decisions.json`.
 
 mod claim;
+mod curator;
 mod evidence;
 mod facts;
 mod faults;
@@ -13,7 +14,8 @@ mod page;
 mod queues;
 mod shared;
 
-pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, Claim, Decision, Figure, Found, Of};
+pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, Figure, Found, Of};
+pub use curator::{BACKGROUND, CuratorWatches, FILE as CURATOR_WATCHES, FOREGROUND, WatchStep};
 pub use evidence::{Evidence, Named, Trials};
 pub use page::{Decisions, page, text};
 
@@ -64,6 +66,7 @@ fn looked_up(claim: &Claim, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
                 let found = evidence.calibration(servers).map(|one| &one.name);
                 look(found, &format!("`zklockbench calibrate --servers {servers}`"));
             }),
+            CURATOR => look(evidence.curator().map(|one| &one.name), "`scripts/articles curator`"),
             scenario => {
                 let found = evidence.run(scenario).map(|run| &run.name);
                 look(found, &format!("scenarios/articles/{scenario}.toml"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::articles::{Decisions, Evidence, Named, page, text};
+use crate::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Evidence, Named, page, text};
 use crate::error::{Error, Exit};
 use crate::results::{self, layout};
 
@@ -43,7 +43,7 @@ fn write(file: &Path, text: &str) -> Result<(), Error> {
 }
 
 fn is_one(dir: &Path) -> bool {
-    dir.join(layout::RUN).is_file() || dir.join(layout::CALIBRATION).is_file()
+    [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| dir.join(file).is_file())
 }
 
 /// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
@@ -74,6 +74,9 @@ fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
     let name = name.unwrap_or_else(|| dir.display().to_string());
     if dir.join(layout::RUN).is_file() {
         evidence.runs.push(Named { name, what: results::read(dir)? });
+    } else if dir.join(CURATOR_WATCHES).is_file() {
+        let what = CuratorWatches::read(&dir.join(CURATOR_WATCHES))?;
+        evidence.curators.push(Named { name, what });
     } else {
         evidence.calibrations.push(Named { name, what: results::read_calibration(dir)?.calibration });
     }

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use zklockbench::articles::{Answer, Decision, Decisions, Evidence, Named, claims, decide, page, text};
+use zklockbench::articles::{
+    Answer, BACKGROUND, CuratorWatches, Decision, Decisions, Evidence, FOREGROUND, Named, WatchStep, claims,
+    decide, page, text,
+};
 use zklockbench::catalog::ParamValue;
 use zklockbench::measure::{Counts, Notifications, Outcome, RequestKind};
 use zklockbench::record::{
@@ -67,12 +70,13 @@ fn run(scenario: &str, trials: Vec<Trial>) -> Named<StoredRun> {
 }
 
 fn of_runs(runs: Vec<Named<StoredRun>>) -> Evidence {
-    Evidence { runs, calibrations: Vec::new() }
+    Evidence { runs, ..Evidence::default() }
 }
 
 fn of_behaviour(behaviour: Behaviour) -> Evidence {
     let calibration = Calibration { behaviour: Some(behaviour), ..calibration() };
-    Evidence { runs: Vec::new(), calibrations: vec![Named { name: "calibration".into(), what: calibration }] }
+    let calibrations = vec![Named { name: "calibration".into(), what: calibration }];
+    Evidence { calibrations, ..Evidence::default() }
 }
 
 fn calibration() -> Calibration {
@@ -379,6 +383,25 @@ fn claims_8_and_23_ask_whether_sessions_outlive_their_connections() {
     assert_eq!(both(&resets(0, 30, true)), [Answer::HoldsWhen, Answer::Refuted]);
     assert_eq!(both(&resets(4, 0, true)), [Answer::Refuted, Answer::NotDecided]);
     assert_eq!(both(&resets(0, 0, false)), [Answer::NotDecided, Answer::NotDecided]);
+}
+
+#[test]
+fn claim_33_compares_watches_on_the_servers_after_removals_in_the_foreground_and_in_the_background() {
+    let counted = |set: u64, foreground: u64, background: u64| {
+        let step = |what: &str, after: u64| WatchStep { what: what.into(), before: 1, set, after };
+        let steps = vec![step(FOREGROUND, foreground), step(BACKGROUND, background)];
+        let what = CuratorWatches { curator: None, zookeeper: "3.8.0".into(), steps };
+        answer(
+            33,
+            &Evidence { curators: vec![Named { name: "curator".into(), what }], ..Evidence::default() },
+        )
+    };
+    assert_eq!(counted(2, 1, 2), Answer::Confirmed);
+    assert_eq!(counted(2, 2, 2), Answer::Refuted);
+    assert_eq!(counted(2, 1, 1), Answer::Refuted);
+    assert_eq!(counted(2, 2, 1), Answer::Refuted);
+    assert_eq!(counted(1, 1, 1), Answer::NotDecided, "no watch was counted at all");
+    assert_eq!(answer(33, &Evidence::default()), Answer::NotDecided);
 }
 
 #[test]
