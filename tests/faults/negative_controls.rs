@@ -250,6 +250,13 @@ struct Way {
     reads_logs: bool,
 }
 
+impl Way {
+    /// Four for each lock.
+    fn contenders(&self) -> usize {
+        4 * self.locks
+    }
+}
+
 /// Trials at the same time: in depth those of one hold, so that the ones that mostly wait do so together.
 const AT_ONCE: usize = 12;
 
@@ -278,8 +285,7 @@ fn ways() -> Vec<Way> {
 
 fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
     let Way { hold, batch, locks, .. } = way;
-    // Four contenders for each lock.
-    let contenders = 4 * locks;
+    let contenders = way.contenders();
     let load = if *batch {
         "load = \"batch\"\nwarm_up = \"0s\"".to_owned()
     } else {
@@ -294,13 +300,18 @@ fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The trials of one lock in all ways, a few at a time on the same servers.
-async fn run_all(strategy: &str, entry: Option<Entry>, ways: &[Way], until: &str) -> Vec<Trial> {
+async fn run_all(
+    strategy: &str,
+    entry: Option<Entry>,
+    ways: &[Way],
+    until: impl Fn(&Way) -> String,
+) -> Vec<Trial> {
     let _turn = if depth::is_long() { Some(TURN.lock().await) } else { None };
     let local = breakable::plain().await;
     let mut all = Vec::new();
     for some in ways.chunks(AT_ONCE) {
         let running = some.iter().map(|way| {
-            let (spec, local) = (spec(strategy, way, until), &local);
+            let (spec, local) = (spec(strategy, way, &until(way)), &local);
             let entry = entry.unwrap_or_else(|| trials::known(&spec));
             async move { trials::run_on_threads(local, &spec, entry, way.threads, way.reads_logs).await }
         });
@@ -323,9 +334,9 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
     if control >= FOUND_IN_LOGS && !depth::is_long() {
         ways.retain(|way| way.reads_logs && way.hold == "0ms");
     }
-    // Long enough for some forty early entries, in depth for thirty.
-    let until = format!("acquisitions = {}", depth::of(40, 750));
-    let trials = run_all(strategy, entry, &ways, &until).await;
+    // Long enough for some forty early entries in each trial, in depth for thirty.
+    let until = |way: &Way| format!("acquisitions = {}", depth::of(40, 3_200 / way.contenders()));
+    let trials = run_all(strategy, entry, &ways, until).await;
     let told: Vec<String> = ways
         .iter()
         .zip(&trials)
@@ -395,7 +406,9 @@ async fn locks_whose_replies_do_not_tell_enough_are_held_without_a_hold_by_what_
     ways.truncate(depth::of(1, ways.len()));
     for name in TELL_BY_THE_LOGS {
         let strategy = format!("strategies = [\"{name}\"]");
-        for (way, trial) in ways.iter().zip(run_all(&strategy, None, &ways, "acquisitions = 40").await) {
+        for (way, trial) in
+            ways.iter().zip(run_all(&strategy, None, &ways, |_| "acquisitions = 40".to_owned()).await)
+        {
             println!("{name}: {way:?}: {:?}", trial.evidence);
             let what = format!("{name}: {way:?}: {:?}, {:?}", trial.judged.verdict, trial.evidence);
             assert_eq!(trial.judged.verdict, Verdict::Held, "{what}");
@@ -413,7 +426,9 @@ async fn locks_that_exclude_are_held_on_servers_whose_logs_can_be_read_and_elsew
         let more = if name == "polling" { ", poll_interval = \"20ms\"" } else { "" };
         let strategy = format!("strategies = [{{ name = \"{name}\"{more} }}]");
         let ways: Vec<Way> = ways().into_iter().filter(|way| way.locks == 1 && way.threads == 1).collect();
-        for (way, trial) in ways.iter().zip(run_all(&strategy, None, &ways, "duration = \"3s\"").await) {
+        for (way, trial) in
+            ways.iter().zip(run_all(&strategy, None, &ways, |_| "duration = \"3s\"".to_owned()).await)
+        {
             let is_right = match &trial.judged.verdict {
                 Verdict::Held => true,
                 Verdict::Unknown(_) => !way.reads_logs,

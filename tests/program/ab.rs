@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::support::depth;
 use crate::support::program::{Answers, Bench, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,11 +13,11 @@ use zklockbench::record::Figure;
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\
                      duration = \"600ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\n[ensemble]\nservers = 1\n";
 
-fn read(directory: &Path) -> AbFile {
+pub(crate) fn read(directory: &Path) -> AbFile {
     serde_json::from_slice(&std::fs::read(directory.join("ab.json")).unwrap()).unwrap()
 }
 
-fn only(directories: Vec<PathBuf>) -> PathBuf {
+pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
     assert_eq!(directories.len(), 1, "{directories:?}");
     directories.into_iter().next().unwrap()
 }
@@ -210,31 +209,4 @@ fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends
     assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");
     assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());
     assert!(bench.servers().is_empty());
-}
-
-#[test]
-fn a_hold_that_is_a_fifth_longer_is_found_and_a_side_against_itself_is_not() {
-    if !depth::is_long() {
-        return;
-    }
-    let scenario = "name = \"hold\"\nstrategies = [\"curator-mutex\"]\ncontenders = [5]\nhold = \"25ms\"\nduration = \"4s\"\n\
-                    warm_up = \"500ms\"\n";
-    let compared = |words: &[&str]| {
-        let bench = Bench::new();
-        let scenario = bench.scenario(scenario);
-        let words = [&["ab", scenario.to_str().unwrap(), "--data-dir", "data"], words].concat();
-        let mut command = bench.command(&words);
-        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
-        println!("{}{}", stderr(&output), stdout(&output));
-        (output.status.code(), read(&only(bench.results())))
-    };
-    let (code, slower) = compared(&["--a", "hold=25ms", "--b", "hold=30ms"]);
-    assert_eq!(code, Some(1));
-    for one in &slower.comparisons {
-        let is_of_the_hold = ["throughput", "wait.p50"].contains(&one.figure.as_str());
-        assert_eq!(one.verdict == Verdict::Regressed, is_of_the_hold, "{one:?}");
-    }
-    let (code, itself) = compared(&[]);
-    assert!(code == Some(0) || code == Some(4), "{code:?}");
-    assert!(itself.comparisons.iter().all(|one| one.verdict != Verdict::Regressed), "{itself:?}");
 }

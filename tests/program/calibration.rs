@@ -9,8 +9,8 @@ use zklockbench::measure::{Latency, Measure};
 use zklockbench::results::read_calibration;
 use zklockbench::zk::{Access, Target};
 
+use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
-use crate::support::{depth, ensemble};
 
 fn left_on(connect: &str) -> usize {
     let target = Target { connect: connect.into(), access: Access::default() };
@@ -142,36 +142,4 @@ fn a_cold_run_says_that_it_measured_no_floor() {
     assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");
     assert!(!said.contains("handoff/floor"), "{said}");
     assert_eq!(bench.stored().run.floor.clone().unwrap().handoff, None);
-}
-
-/// Calibrations that are tried until two in a row agree: other processes may use the machine during one of them.
-const TRIES: usize = 5;
-
-#[test]
-fn two_calibrations_of_one_ensemble_in_a_row_give_the_same_floor() {
-    if !depth::is_long() {
-        return;
-    }
-    // Given an ensemble that is kept and warm
-    let bench = Bench::new();
-    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
-    assert!(up.status.success(), "{}", stderr(&up));
-    let calibrate = || {
-        let mut command = bench.command(&["calibrate", "--json", "--budget", "20s"]);
-        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let floor = &printed["calibration"]["floor"];
-        println!("uncontended {}, handoff {}", floor["uncontended"]["p50_us"], floor["handoff"]["p50_us"]);
-        floor["handoff"]["p50_us"].as_f64().unwrap()
-    };
-    // When it is calibrated again and again
-    let mut floors = vec![calibrate()];
-    let agree = |floors: &[f64]| floors.windows(2).any(|pair| (pair[0] / pair[1] - 1.0).abs() < 0.1);
-    while !agree(&floors) && floors.len() < TRIES {
-        floors.push(calibrate());
-    }
-    assert!(bench.output(&["ensemble", "down"]).status.success());
-    // Then two in a row come to the same, within a tenth
-    assert!(agree(&floors), "{floors:?}");
 }

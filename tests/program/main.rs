@@ -10,10 +10,10 @@
 )]
 
 mod ab;
+mod alone;
 mod calibration;
 mod ci;
 mod command_line;
-mod compare;
 mod compose;
 mod endurance;
 mod ensemble_lifecycle;

@@ -1,0 +1,114 @@
+//! What a busy host would spoil: `scripts/test --long` runs these when everything else is over, one after the other.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use zklockbench::compare::Verdict;
+
+use crate::ab::{only, read};
+use crate::support::ensemble;
+use crate::support::program::{Bench, stderr, stdout, went_through};
+
+const LOAD: &str = "name = \"compared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nwarm_up = \"200ms\"\n\
+    warm_up_at_most = \"200ms\"\nduration = \"1s\"\nrepetitions = 5\nsession_timeout = \"10s\"\n";
+/// Two milliseconds in each direction, from the first acquire to after the last.
+const DELAYED: &str = "[[fault]]\nkind = \"delay\"\nlatency = \"2ms\"\nat = \"0s\"\nduration = \"10s\"\n";
+const PAIRS: usize = 10;
+
+fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> PathBuf {
+    let scenario = bench.scenario(text);
+    let mut arguments =
+        vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--run-id", id, "--quiet"];
+    arguments.extend(["--no-floor", "--no-charts", "--allow-faults"]);
+    arguments.extend(more);
+    went_through(&bench.output(&arguments));
+    bench.path("results").join(id)
+}
+
+/// Whether the second is found worse.
+fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
+    let (base, new) = (base.to_str().unwrap(), new.to_str().unwrap());
+    let compared = bench.output(&["compare", base, new, "--figure", "throughput", "--figure", "wait.p50"]);
+    println!("{}{}", stdout(&compared), stderr(&compared));
+    assert!(matches!(compared.status.code(), Some(0 | 1 | 4)), "{}", stderr(&compared));
+    compared.status.code() == Some(1)
+}
+
+#[test]
+#[ignore = "long, alone"]
+fn of_ten_pairs_of_equal_runs_at_most_one_is_a_false_alarm_and_what_costs_something_is_found_each_time() {
+    let (bench, connect) = (Bench::new(), ensemble::place_on_shared());
+    let (mut alarms, mut longer, mut delayed) = (0, 0, 0);
+    for pair in 0..PAIRS {
+        // Given four runs in a row: two that are alike, one that holds for a fifth longer, and one with a slow network
+        let run = |what: &str, text: &str, more: &[&str]| {
+            run(&bench, &connect, &format!("{what}-{pair}"), text, more)
+        };
+        let base = run("base", LOAD, &[]);
+        let alike = run("alike", LOAD, &[]);
+        let held = run("held", LOAD, &["--set", "hold=24ms"]);
+        let late = run("late", &format!("{LOAD}{DELAYED}"), &[]);
+        // Then each is what it is
+        alarms += usize::from(regressed(&bench, &base, &alike));
+        longer += usize::from(regressed(&bench, &base, &held));
+        delayed += usize::from(regressed(&bench, &base, &late));
+    }
+    println!("{alarms} false alarms, {longer} longer holds and {delayed} delays found, of {PAIRS} each");
+    assert!(alarms <= 1, "{alarms} of {PAIRS} were false alarms");
+    assert_eq!((longer, delayed), (PAIRS, PAIRS), "longer holds and delays that were found");
+}
+
+#[test]
+#[ignore = "long, alone"]
+fn a_hold_that_is_a_fifth_longer_is_found_and_a_side_against_itself_is_not() {
+    let scenario = "name = \"hold\"\nstrategies = [\"curator-mutex\"]\ncontenders = [5]\nhold = \"25ms\"\nduration = \"4s\"\n\
+                    warm_up = \"500ms\"\n";
+    let compared = |words: &[&str]| {
+        let bench = Bench::new();
+        let scenario = bench.scenario(scenario);
+        let words = [&["ab", scenario.to_str().unwrap(), "--data-dir", "data"], words].concat();
+        let mut command = bench.command(&words);
+        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+        println!("{}{}", stderr(&output), stdout(&output));
+        (output.status.code(), read(&only(bench.results())))
+    };
+    let (code, slower) = compared(&["--a", "hold=25ms", "--b", "hold=30ms"]);
+    assert_eq!(code, Some(1));
+    for one in &slower.comparisons {
+        let is_of_the_hold = ["throughput", "wait.p50"].contains(&one.figure.as_str());
+        assert_eq!(one.verdict == Verdict::Regressed, is_of_the_hold, "{one:?}");
+    }
+    let (code, itself) = compared(&[]);
+    assert!(code == Some(0) || code == Some(4), "{code:?}");
+    assert!(itself.comparisons.iter().all(|one| one.verdict != Verdict::Regressed), "{itself:?}");
+}
+
+/// Calibrations that are tried until two in a row agree: other processes may use the machine during one of them.
+const TRIES: usize = 5;
+
+#[test]
+#[ignore = "long, alone"]
+fn two_calibrations_of_one_ensemble_in_a_row_give_the_same_floor() {
+    // Given an ensemble that is kept and warm
+    let bench = Bench::new();
+    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
+    assert!(up.status.success(), "{}", stderr(&up));
+    let calibrate = || {
+        let mut command = bench.command(&["calibrate", "--json", "--budget", "20s"]);
+        let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let floor = &printed["calibration"]["floor"];
+        println!("uncontended {}, handoff {}", floor["uncontended"]["p50_us"], floor["handoff"]["p50_us"]);
+        floor["handoff"]["p50_us"].as_f64().unwrap()
+    };
+    // When it is calibrated again and again
+    let mut floors = vec![calibrate()];
+    let agree = |floors: &[f64]| floors.windows(2).any(|pair| (pair[0] / pair[1] - 1.0).abs() < 0.1);
+    while !agree(&floors) && floors.len() < TRIES {
+        floors.push(calibrate());
+    }
+    assert!(bench.output(&["ensemble", "down"]).status.success());
+    // Then two in a row come to the same, within a tenth
+    assert!(agree(&floors), "{floors:?}");
+}
