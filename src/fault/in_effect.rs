@@ -147,6 +147,12 @@ impl InEffect {
         }
     }
 
+    /// Waits until nobody is making anything of that server, and keeps it so: who looks meanwhile would see it half-way,
+    /// such as one that is started again to stand still.
+    pub async fn settled(&self, server: usize) -> impl Sized {
+        self.made(server).lock_owned().await
+    }
+
     /// Breaks a link that is to be broken, or mends it.
     ///
     /// # Errors

@@ -51,6 +51,7 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
 /// It stands still; or another fault holds it down, and it will stand still when that one ends.
 async fn stands(server: usize, site: &Site<'_>) -> Result<String, String> {
     let processes = site.processes()?;
+    let _settled = site.in_effect.settled(server).await;
     if site.in_effect.has(Effect::Down(server)) {
         return Ok(format!("{}, by another fault", processes.is_down(server).await?));
     }

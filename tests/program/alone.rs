@@ -11,8 +11,8 @@ use crate::support::program::{Bench, stderr, stdout, went_through};
 
 const LOAD: &str = "name = \"compared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nwarm_up = \"200ms\"\n\
     warm_up_at_most = \"200ms\"\nduration = \"1s\"\nrepetitions = 5\nsession_timeout = \"10s\"\n";
-/// Two milliseconds in each direction, from the first acquire to after the last.
-const DELAYED: &str = "[[fault]]\nkind = \"delay\"\nlatency = \"2ms\"\nat = \"0s\"\nduration = \"10s\"\n";
+/// Two milliseconds in each direction, for the whole measured phase.
+const DELAYED: &str = "[[fault]]\nkind = \"delay\"\nlatency = \"2ms\"\nat = \"0s\"\nduration = \"1s\"\n";
 const PAIRS: usize = 10;
 
 fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> PathBuf {
