@@ -23,12 +23,19 @@ enum Cause {
     Unknown,
 }
 
+/// What a notification is recorded by, besides its cause.
+struct Notice {
+    at: Stamp,
+    /// Its place among the waiters that the same change woke.
+    rank: Option<u32>,
+    useful: bool,
+}
+
 /// A notification whose cause nobody has seen yet.
 struct Unresolved {
     lock: usize,
-    at: Stamp,
     arm: Arm,
-    useful: bool,
+    notice: Notice,
 }
 
 /// A release by its lock and its queue number.
@@ -69,18 +76,19 @@ impl Attribution {
     pub fn settle(&mut self, shared: &Shared, lock: usize, sheet: &mut Sheet, acquired: bool) {
         let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
         for (position, arrival) in self.inbox.iter().enumerate() {
-            let useful = last_awaited == Some(position);
+            let (at, rank) = (arrival.at, arrival.rank);
+            let notice = Notice { at, rank, useful: last_awaited == Some(position) };
             // A watch that was left at one lock may fire while the contender is at another.
             let of_path = || shared.lock_of_node(&arrival.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
             let cause = cause_of(&shared.scenes[lock], arrival);
             match arrival.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
-                    self.unresolved.push(Unresolved { lock, at: arrival.at, arm, useful });
+                    self.unresolved.push(Unresolved { lock, arm, notice });
                 }
                 _ => {
                     let own = OwnRelease::number_at(self.own_release, lock);
-                    record(sheet, arrival.at, &cause, useful, own);
+                    record(sheet, &notice, &cause, own);
                 }
             }
         }
@@ -93,7 +101,7 @@ impl Attribution {
         let own = self.own_release;
         self.unresolved.retain(|late| {
             let scene = &shared.scenes[late.lock];
-            let mut cause = cause_of_change(scene, &late.arm, late.at);
+            let mut cause = cause_of_change(scene, &late.arm, late.notice.at);
             if matches!(cause, Cause::NotYetKnown) {
                 if !at_the_end {
                     return true;
@@ -101,7 +109,7 @@ impl Attribution {
                 cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
             }
             let own = OwnRelease::number_at(own, late.lock);
-            record(sheet, late.at, &cause, late.useful, own);
+            record(sheet, &late.notice, &cause, own);
             false
         });
     }
@@ -153,9 +161,14 @@ fn release_or_departure(scene: &Scene, number: i64) -> Cause {
     scene.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
 }
 
-fn record(sheet: &mut Sheet, at: Stamp, cause: &Cause, useful: bool, own_release: Option<i64>) {
+fn record(sheet: &mut Sheet, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
+    let Notice { at, rank, useful } = *notice;
     if let Cause::Release { called, .. } = cause {
-        sheet.record(Measure::Notification, at, at.saturating_sub(*called));
+        let took = at.saturating_sub(*called);
+        sheet.record(Measure::Notification, at, took);
+        if let Some(rank) = rank {
+            sheet.record_woken(rank, at, took);
+        }
     }
     sheet.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
 }

@@ -337,6 +337,7 @@ impl Scene {
         if taken + self.waiting.load(Ordering::Acquire) > self.capacity {
             self.handed_over.fetch_max(now, Ordering::AcqRel);
         }
+        self.changes.ranks.released(now);
         let (number, stamp) = &self.latest[self.releases.fetch_add(1, Ordering::AcqRel) % LATEST];
         stamp.store(now, Ordering::Release);
         number.store(held.node.as_ref().map_or(NO_NUMBER, |node| node.sequence), Ordering::Release);

@@ -214,6 +214,7 @@ impl<'a> Conductor<'a> {
             standstill,
             measured: sheet.measured,
             whole: sheet.whole,
+            herd: (sheet.whole.unseen == 0).then(|| sheet.herd()),
             errors: std::mem::take(&mut log.errors),
             // These follow from the facts.
             violation_count: 0,

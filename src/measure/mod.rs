@@ -2,6 +2,7 @@
 
 mod counts;
 mod figure;
+mod herd;
 mod latency;
 mod request;
 mod sheet;
@@ -10,6 +11,7 @@ mod survival;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
 pub use figure::{Better, Count, Figure, Ratio, Statistic, Unit};
+pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, Sheet, Window};

@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, HIGHEST_US, Histogram, Measure, new_histogram};
+use super::{Counts, HIGHEST_US, Histogram, Measure, RANK_CLASSES, Woken, new_histogram, rank_class};
 use crate::clock::Stamp;
 
 /// The span of time whose samples count.
@@ -91,12 +91,14 @@ const SAMPLES_AT_ONCE: usize = 512;
 struct Sample {
     /// Up to [`super::HIGHEST_US`], which fits.
     value_us: u32,
-    measure: u32,
+    /// Its place among the histograms.
+    place: u32,
 }
 
 /// Histograms, counts and timeline of one generator thread.
 #[derive(Debug, Clone)]
 pub struct Sheet {
+    /// One for each measure, then one for each class of ranks.
     histograms: Vec<Histogram>,
     samples: Vec<Sample>,
     window: Window,
@@ -112,7 +114,7 @@ impl Sheet {
     #[must_use]
     pub fn new(seconds: usize) -> Self {
         Self {
-            histograms: (0..Measure::COUNT).map(|_| new_histogram()).collect(),
+            histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
             samples: Vec::with_capacity(SAMPLES_AT_ONCE),
             window: Window::CLOSED,
             measured: Counts::default(),
@@ -138,15 +140,29 @@ impl Sheet {
         if !self.window.contains(ended) {
             return;
         }
-        if self.samples.len() == SAMPLES_AT_ONCE {
-            self.settle();
-        }
         if value_us > HIGHEST_US {
             self.measured.saturated += 1;
             self.whole.saturated += 1;
         }
+        self.keep(measure.index(), value_us);
+    }
+
+    /// Records when the waiter of that rank, counted from 1, heard of a release: so long after it was called. Outside the
+    /// window it is dropped.
+    #[inline]
+    pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
+        if self.window.contains(heard) {
+            self.keep(Measure::COUNT + rank_class(rank), after_us);
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, place: usize, value_us: u64) {
+        if self.samples.len() == SAMPLES_AT_ONCE {
+            self.settle();
+        }
         let value_us = u32::try_from(value_us.max(1)).unwrap_or(u32::MAX);
-        self.samples.push(Sample { value_us, measure: measure.index() as u32 });
+        self.samples.push(Sample { value_us, place: place as u32 });
     }
 
     /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
@@ -172,7 +188,7 @@ impl Sheet {
     /// Brings all samples into their histograms.
     pub fn settle(&mut self) {
         for sample in self.samples.drain(..) {
-            self.histograms[sample.measure as usize].saturating_record(u64::from(sample.value_us));
+            self.histograms[sample.place as usize].saturating_record(u64::from(sample.value_us));
         }
     }
 
@@ -200,6 +216,13 @@ impl Sheet {
     #[must_use]
     pub fn histogram(&self, measure: Measure) -> &Histogram {
         &self.histograms[measure.index()]
+    }
+
+    /// The classes of ranks that have samples, as of the last [`Sheet::settle`].
+    #[must_use]
+    pub fn herd(&self) -> Vec<Woken> {
+        let classes = self.histograms[Measure::COUNT..].iter().enumerate();
+        classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
     }
 
     /// The timeline so far.
@@ -324,6 +347,7 @@ mod tests {
             sheet.set_window(Window { start: 0, end: Stamp::MAX });
             for value in 1..=times {
                 sheet.record(Measure::Handoff, 1, value);
+                sheet.record_woken(value as u32, 1, value);
             }
             sheet.count(1, |counts| counts.releases += times);
             *sheet.second(1_000_000).unwrap() = Second {
@@ -338,6 +362,8 @@ mod tests {
         let mut both = filled(2);
         both.merge(&filled(3));
         assert_eq!(both.histogram(Measure::Handoff).len(), 5);
+        let herd: Vec<_> = both.herd().iter().map(|woken| (woken.from_rank, woken.count)).collect();
+        assert_eq!(herd, [(1, 2), (2, 2), (3, 1)]);
         assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
         let second = Second { acquisitions: 5, requests: 50, wait_us: 500, ..Second::default() };
         assert_eq!(both.timeline(), [Second::default(), second]);

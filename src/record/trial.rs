@@ -10,7 +10,7 @@ use super::{
     Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment,
     Steady, Stuck, Violation,
 };
-use crate::measure::{Counts, Histogram, Latency, Measure, Second};
+use crate::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
 use crate::scenario::TrialSpec;
 use crate::units::{as_utc, contenders};
 use crate::verdict::Verdict;
@@ -260,6 +260,11 @@ pub struct Trial {
     pub measured: Counts,
     /// Counts of the whole trial.
     pub whole: Counts,
+    /// How long after a release the first, second, … waiter that it woke heard of it, in the measured phase: the classes of
+    /// ranks that occurred, rising. `None` in trials of versions that did not look, and where the client library keeps
+    /// notifications to itself.
+    #[serde(default)]
+    pub herd: Option<Vec<Woken>>,
     /// Errors by kind, e.g. `create: connection loss`.
     pub errors: BTreeMap<String, u64>,
     /// All violations found, over the whole trial.

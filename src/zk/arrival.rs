@@ -159,6 +159,9 @@ pub struct Arrival {
     pub zxid: i64,
     /// Whether a contender was waiting for it; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
+    /// Its place among the waiters that the same change of the lock wakes, from 1; `None` where nobody was waiting for it, or
+    /// where it is not about a lock.
+    pub rank: Option<u32>,
 }
 
 type Delivery = Pin<Box<dyn Future<Output = WatchedEvent>>>;
@@ -211,6 +214,7 @@ impl Armed {
             armed: self.arm,
             zxid: event.zxid,
             awaited,
+            rank: None,
         })
     }
 

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::arrival::{Arm, sequence_of};
+use super::ranks::Ranks;
 use crate::clock::Stamp;
 
 /// What the change that fired a watch was.
@@ -40,6 +41,8 @@ pub struct ChangeLog {
     lists: OnceLock<Ring>,
     created: OnceLock<Ring>,
     deleted: OnceLock<Ring>,
+    /// How many waiters have heard of each change.
+    pub ranks: Ranks,
 }
 
 impl ChangeLog {
@@ -47,7 +50,8 @@ impl ChangeLog {
     #[must_use]
     pub fn new(contenders: usize) -> Self {
         let remembered = (contenders * 16 + 1024).next_power_of_two();
-        Self { remembered, lists: OnceLock::new(), created: OnceLock::new(), deleted: OnceLock::new() }
+        let [lists, created, deleted] = [const { OnceLock::new() }; 3];
+        Self { remembered, lists, created, deleted, ranks: Ranks::default() }
     }
 
     /// Notes what a list showed.

@@ -121,8 +121,7 @@ impl Inner {
             .sheet
             .borrow_mut()
             .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
-        let own = self.observed.changes.iter().find(|(lock, _)| &**lock == path);
-        if let Some((_, log)) = own {
+        if let Some(log) = self.log_at(path) {
             log.listed(&arm);
         }
         arm
@@ -135,10 +134,15 @@ impl Inner {
         deleted.push_str(path);
     }
 
+    /// The change log of the lock whose queue this path is.
+    fn log_at(&self, queue: &str) -> Option<&ChangeLog> {
+        self.observed.changes.iter().find(|(path, _)| &**path == queue).map(|(_, log)| &**log)
+    }
+
     /// The change log of the lock whose queue node this path is.
     pub(super) fn log_of(&self, node: &str) -> Option<&ChangeLog> {
         let (lock, _) = node.rsplit_once('/')?;
-        self.observed.changes.iter().find(|(path, _)| &**path == lock).map(|(_, log)| &**log)
+        self.log_at(lock)
     }
 
     /// The contender was woken: its own lag on the way to the lock begins here.
@@ -150,7 +154,7 @@ impl Inner {
     }
 
     /// Counts a notification and keeps it for whoever finds out what caused it.
-    pub(super) fn deliver(&self, arrival: Arrival) {
+    pub(super) fn deliver(&self, mut arrival: Arrival) {
         if arrival.kind == EventKind::SessionOver {
             return;
         }
@@ -170,6 +174,10 @@ impl Inner {
             second.notifications += 1;
         }
         drop(sheet);
+        if arrival.awaited {
+            let log = self.log_at(&arrival.path).or_else(|| self.log_of(&arrival.path));
+            arrival.rank = log.map(|log| log.ranks.next(&arrival));
+        }
         self.arrivals.borrow_mut().push(arrival);
     }
 
@@ -407,6 +415,7 @@ mod tests {
             armed: None,
             zxid,
             awaited: true,
+            rank: None,
         };
         news.learn(9);
         news.hear(&arrival(-1), 5);

@@ -95,6 +95,30 @@ fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_cha
 }
 
 #[test]
+fn the_herds_curve_is_drawn_only_where_a_release_woke_two() {
+    // Given locks of which each release woke one waiter
+    let mut view = view(&["parent-watch", "predecessor-watch"], &[2, 10]);
+    for repetition in view.cells.iter_mut().flat_map(|cell| &mut cell.repetitions) {
+        repetition.herd = views::herd(1, repetition.number);
+    }
+    let without = drawn(&view).0;
+    assert!(without.keys().all(|name| !name.starts_with("herd")), "{:?}", without.keys());
+    // When one wakes nine
+    for repetition in &mut cell(&mut view, 0, 10).repetitions {
+        repetition.herd = views::herd(9, repetition.number);
+    }
+    // Then there is a column for each class of ranks, and both locks are in the chart
+    let mut with = drawn(&view).0;
+    let herd = with.remove("herd-n10").unwrap();
+    let texts = texts(&herd);
+    for said in ["1", "2", "3-4", "5-8", "9-16", "parent-watch", "predecessor-watch"] {
+        assert!(texts.contains(&said), "{said}: {texts:?}");
+    }
+    assert!(!texts.contains(&"17-32"));
+    assert_eq!(with, without, "the others are as they were");
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = draw_all(&view(&["polling"], &[2, 10]), &file.path().join("charts")).unwrap_err();

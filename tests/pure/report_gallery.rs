@@ -128,6 +128,17 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
     insta::assert_snapshot!(gallery("bars", &view, ""));
 }
 
+#[test]
+fn a_herd_of_2000_beside_locks_that_wake_one_waiter_or_none() {
+    let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
+    for (strategy, waiters) in [(0, 1_999), (1, 1)] {
+        for (repetition, number) in views::cell(&mut view, strategy, 2000).repetitions.iter_mut().zip(1..) {
+            repetition.herd = views::herd(waiters, number);
+        }
+    }
+    insta::assert_snapshot!(gallery("herd", &view, "herd"));
+}
+
 /// Labels of faults, short and long.
 const FAULTS: [&str; 12] = [
     "kill leader",

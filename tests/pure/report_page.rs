@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
-use zklockbench::measure::{Histogram, Measure, new_histogram};
+use zklockbench::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench::record::Trial;
 use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
@@ -74,6 +74,23 @@ fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
     assert!(charts >= 5, "{charts}");
     assert_eq!(page.matches("<desc ").count(), charts);
     assert!(page.contains("Content-Security-Policy"));
+}
+
+#[test]
+fn the_herds_curve_is_in_it_where_a_release_woke_two_and_an_older_run_shows_none() {
+    let woken = |rank, count, p50_us| Woken {
+        from_rank: rank,
+        to_rank: Some(rank),
+        count,
+        p50_us,
+        p99_us: 4 * p50_us,
+    };
+    let herds = [None, Some(vec![woken(1, 9, 700)]), Some(vec![woken(1, 9, 700), woken(2, 8, 1_500)])];
+    let pages = herds.map(|herd| page(&[run(&["parent-watch"], |_, trial| trial.herd = herd.clone())]));
+    let title = "When the k-th waiter hears of a release, 3 contenders";
+    assert_eq!(pages.each_ref().map(|page| page.contains(title)), [false, false, true]);
+    let said = "parent-watch: 700 µs (99th percentile 2.8 ms) for waiter 1, 1.5 ms (99th percentile 6 ms) for waiter 2.";
+    assert!(pages[2].contains(said));
 }
 
 #[test]

@@ -32,6 +32,8 @@ fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_recor
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
     let recorded: Vec<&str> = stored.trials.iter().map(|trial| trial.judged.verdict.word()).collect();
     assert_eq!(recorded, ["held", "violated"]);
+    // What was not recorded by then is missing, and not nothing
+    assert!(stored.trials.iter().all(|trial| trial.herd.is_none()));
     // When it is judged again
     let mut trials = stored.trials.clone();
     trials.iter_mut().for_each(check::judge);

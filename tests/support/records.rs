@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use zklockbench::catalog::ParamValue;
-use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, new_histogram};
+use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram};
 use zklockbench::record::{
     Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Floor,
     Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
@@ -180,6 +180,7 @@ pub fn trial(index: usize) -> Trial {
         dispersion: Vec::new(),
         steady: None,
         utilisation: None,
+        herd: Some(vec![Woken { from_rank: 1, to_rank: Some(1), count: 3, p50_us: 700, p99_us: 900 }]),
         phases: vec![
             Phase { name: "connect".into(), took_us: 30_000 },
             Phase { name: "ramp".into(), took_us: 1_000_000 },
@@ -249,6 +250,7 @@ pub fn trial_without_measurements(index: usize) -> Trial {
         measured_us: 0,
         histograms: BTreeMap::new(),
         measured: Counts::default(),
+        herd: None,
         timeline: Vec::new(),
         tallies: vec![Tally::default(); 3],
         accounting: Vec::new(),

@@ -1,6 +1,6 @@
 //! Views made by hand, of the sizes and shapes that real runs have.
 
-use zklockbench::measure::{Histogram, RequestKind, new_histogram};
+use zklockbench::measure::{Histogram, RANK_CLASSES, RequestKind, Woken, new_histogram};
 use zklockbench::report::View;
 use zklockbench::report::view::{Bins, Broken, Cell, Fault, Repetition};
 use zklockbench::results::record::{Accounting, Counted};
@@ -109,6 +109,13 @@ fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
     }
     all.sort_by_key(|(kind, _)| *kind);
     all
+}
+
+/// What so many waiters hear of releases that wake all of them, each class of ranks twice as late as the one before.
+pub fn herd(waiters: u32, number: u32) -> Vec<Woken> {
+    let classes = (0..RANK_CLASSES).take_while(|class| (1_u32 << class) / 2 < waiters);
+    let late = |class: usize| samples(400.0 * f64::from(1_u32 << class), 1_000, number);
+    classes.filter_map(|class| Woken::of(class, &late(class))).collect()
 }
 
 /// A long-tailed sample around a mean, without chance.

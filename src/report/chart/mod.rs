@@ -7,6 +7,7 @@ mod by_contenders;
 mod comparison;
 mod faults;
 mod heat;
+mod herd;
 mod look;
 mod over_time;
 mod paint;
@@ -129,6 +130,10 @@ fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
         ("requests".to_owned(), requests::draw(view)),
         (at("throughput-over-time", over_time::count(view)), over_time::draw(view)),
     ];
+    // Where each release wakes one waiter there is no herd to show.
+    if let Some(count) = view.herd_count() {
+        charts.push((at("herd", Some(count)), Ok(herd::draw(view, count))));
+    }
     // Nobody misses a chart of faults where there was to be none.
     if view.has_faults() {
         charts.push(("faults".to_owned(), faults::draw(view)));

@@ -1,7 +1,8 @@
 //! The charts of a run, in the units of their figures.
 
 use super::Source;
-use crate::measure::{Histogram, Measure, RequestKind, Survival, pooled};
+use crate::measure::{Histogram, Measure, RequestKind, Survival, Woken, pooled, rank_label};
+use crate::report::View;
 use crate::report::document::{
     Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit, listed,
 };
@@ -175,6 +176,51 @@ fn percentiles(samples: &Survival) -> Vec<(f64, f64)> {
     let at = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity);
     let inner = PERCENTILES.iter().map(|(rarity, _)| *rarity).filter(|rarity| *rarity <= end);
     inner.filter(|rarity| !at(*rarity).at_least).map(|rarity| (rarity, at(rarity).us.max(1) as f64)).collect()
+}
+
+/// How long after a release its first, second, … waiter hears of it; `None` where no release woke two.
+pub(super) fn herd(view: &View) -> Option<Chart> {
+    let count = view.herd_count()?;
+    let point = |woken: &Woken, us: u64| ((woken.class() + 1) as f64, us.max(1) as f64);
+    let (mut all, mut said, mut classes) = (Vec::new(), Vec::new(), 0);
+    for cell in view.cells_at(count) {
+        let herd = cell.herd();
+        let (Some(first), Some(last)) = (herd.first(), herd.last()) else { continue };
+        classes = classes.max(last.class() + 1);
+        let told = |woken: &Woken| {
+            let [p50, p99] = [woken.p50_us, woken.p99_us].map(format_micros);
+            format!("{p50} (99th percentile {p99}) for waiter {}", rank_label(woken.class()))
+        };
+        let more = if first == last { String::new() } else { format!(", {}", told(last)) };
+        said.push(format!("{}: {}{more}", view.label(cell), told(first)));
+        let line: Vec<(f64, f64)> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
+        let dots = herd.iter().map(|woken| point(woken, woken.p99_us)).collect();
+        all.push(Series { marked: line.clone(), line, dots, ..series([cell], cell.strategy) });
+    }
+    let tick = |class: usize| Tick { at: (class + 1) as f64, label: rank_label(class) };
+    Some(Chart {
+        id: "herd".to_owned(),
+        title: format!("When the k-th waiter hears of a release, {}", contenders(count)),
+        said: format!("{}.", said.join("; ")),
+        caption: View::HERD_CAPTION.to_owned(),
+        kind: Kind::Lines(Lines {
+            x: Axis {
+                title: "k: place among the waiters that one release wakes".to_owned(),
+                scale: Scale::Linear,
+                ticks: (0..classes).map(tick).collect(),
+                unit: Unit::Amount,
+            },
+            y: Axis {
+                title: "From the release to the notification".to_owned(),
+                scale: Scale::LogOrLinear,
+                ticks: Vec::new(),
+                unit: Unit::Micros,
+            },
+            series: all,
+            bands: Vec::new(),
+            guides: Vec::new(),
+        }),
+    })
 }
 
 /// A figure over the numbers of contenders; bars where there is one number only.

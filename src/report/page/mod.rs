@@ -121,6 +121,7 @@ fn waits(source: &Source<'_>) -> Section {
         others
             .into_iter()
             .filter_map(|measure| charts::by_percentile(source, measure).ok())
+            .chain(charts::herd(source.view))
             .map(Block::Chart),
     );
     section("waits", "Waits, handoffs and notifications", blocks)

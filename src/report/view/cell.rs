@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bins::Bins;
 use super::open::OpenFigures;
-use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
+use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken, pooled};
 use crate::results::record::{Accounting, Election, Judged, Standstill};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
@@ -149,6 +149,27 @@ impl Cell {
         Survival::of(all(Repetition::samples).as_ref(), all(Repetition::unserved_samples).as_ref())
     }
 
+    /// How long after a release its waiters heard of it, class of ranks by class: the medians over the repetitions that
+    /// count, and how many notifications those had together. Empty where none was recorded.
+    #[must_use]
+    pub fn herd(&self) -> Vec<Woken> {
+        let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
+        for woken in self.counting().flat_map(|one| &one.herd) {
+            classes.entry(woken.from_rank).or_default().push(woken);
+        }
+        let median = |all: &[&Woken], us: fn(&Woken) -> u64| {
+            let spread = Spread::of(all.iter().map(|woken| us(woken) as f64));
+            spread.map_or(0, |spread| spread.median.round() as u64)
+        };
+        let pooled = |all: Vec<&Woken>| Woken {
+            count: all.iter().map(|woken| woken.count).sum(),
+            p50_us: median(&all, |woken| woken.p50_us),
+            p99_us: median(&all, |woken| woken.p99_us),
+            ..*all[0]
+        };
+        classes.into_values().map(pooled).collect()
+    }
+
     /// Requests per acquisition, kind by kind, of the repetition with the median total (or of the two in the middle, half
     /// of each), so that the kinds add up to the median that the table shows.
     #[must_use]
@@ -247,6 +268,8 @@ pub struct Repetition {
     pub handoff: Option<Histogram>,
     /// Samples of the acquires that nobody else delayed.
     pub uncontended: Option<Histogram>,
+    /// How long after a release its waiters heard of it; empty where that was not recorded, or nobody was woken.
+    pub herd: Vec<Woken>,
     /// Acquisitions in the course of the measured phase.
     pub bins: Option<Bins>,
     /// Why the trial is invalid: the generator did not hold up.
@@ -293,6 +316,7 @@ impl Repetition {
             open: None,
             handoff: None,
             uncontended: None,
+            herd: Vec::new(),
             bins: None,
             invalid: None,
             partial: None,

@@ -94,6 +94,20 @@ impl View {
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
     }
 
+    /// The contender count at which the herd's curve is drawn; `None` where no release woke two waiters.
+    #[must_use]
+    pub fn herd_count(&self) -> Option<usize> {
+        let wakes_two = |cell: &Cell| cell.herd().iter().any(|woken| woken.from_rank > 1);
+        self.best_common_count(|cell| {
+            !cell.herd().is_empty() && self.cells_at(cell.contenders).any(wakes_two)
+        })
+    }
+
+    /// How to read the herd's curve.
+    pub const HERD_CAPTION: &str = "One release may wake many waiters, one after the other: this is how long after the \
+        release call the first, second, … of them is notified. The line is the median, the dots are the 99th \
+        percentile (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
+
     /// One line on where it was measured.
     #[must_use]
     pub fn place_line(&self) -> String {

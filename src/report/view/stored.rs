@@ -85,6 +85,7 @@ fn repetition(trial: &Trial) -> Repetition {
         open: OpenFigures::of(trial),
         handoff: trial.histograms.get(&Measure::Handoff).cloned(),
         uncontended: trial.histograms.get(&Measure::Uncontended).cloned(),
+        herd: trial.herd.clone().unwrap_or_default(),
         bins: Some(Bins::of(trial)),
         invalid: trial.health.invalid.clone(),
         partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
