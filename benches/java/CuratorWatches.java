@@ -1,7 +1,10 @@
 import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Properties;
 import java.util.StringJoiner;
 import java.util.UUID;
 import org.apache.curator.framework.CuratorFramework;
@@ -76,10 +79,8 @@ public final class CuratorWatches {
         } finally {
             client.delete().deletingChildrenIfNeeded().forPath(root);
         }
-        String jar = InterProcessMutex.class.getPackage().getImplementationVersion();
         System.out.printf(
-                "{\"curator\": %s, \"zookeeper\": \"%s\", \"steps\": %s}%n",
-                jar == null ? "null" : "\"" + jar + "\"", serverVersion(), steps);
+                "{\"curator\": \"%s\", \"zookeeper\": \"%s\", \"steps\": %s}%n", curatorsVersion(), serverVersion(), steps);
     }
 
     /** Something that asks for the removal of a watch. */
@@ -147,6 +148,15 @@ public final class CuratorWatches {
             all += Long.parseLong(said(server, "zk_watch_count"));
         }
         return all;
+    }
+
+    private static String curatorsVersion() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream file = InterProcessMutex.class.getResourceAsStream(
+                "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties")) {
+            properties.load(file);
+        }
+        return properties.getProperty("version");
     }
 
     private String serverVersion() throws Exception {

@@ -13,8 +13,8 @@ pub const FILE: &str = "curator-watches.json";
 /// Watches that the servers had around each removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CuratorWatches {
-    /// Curator's version, if its archive says it.
-    pub curator: Option<String>,
+    /// Curator's version.
+    pub curator: String,
     /// The servers' version.
     pub zookeeper: String,
     /// Each way to have a watch removed.

@@ -390,7 +390,7 @@ fn claim_33_compares_watches_on_the_servers_after_removals_in_the_foreground_and
     let counted = |set: u64, foreground: u64, background: u64| {
         let step = |what: &str, after: u64| WatchStep { what: what.into(), before: 1, set, after };
         let steps = vec![step(FOREGROUND, foreground), step(BACKGROUND, background)];
-        let what = CuratorWatches { curator: None, zookeeper: "3.8.0".into(), steps };
+        let what = CuratorWatches { curator: "5.4.0".into(), zookeeper: "3.8.0".into(), steps };
         answer(
             33,
             &Evidence { curators: vec![Named { name: "curator".into(), what }], ..Evidence::default() },

@@ -48,15 +48,9 @@ fn what_was_not_measured_is_null_and_never_zero() {
     let dir = run_dirs::publish(parent.path(), &[records::trial_without_measurements(0)]);
 
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
-    for field in [
-        "throughput_per_s",
-        "fan_out",
-        "fairness",
-        "lag_share",
-        "host_idle_share",
-        "resident_bytes",
-        "herd",
-    ] {
+    for field in
+        ["throughput_per_s", "fan_out", "fairness", "lag_share", "host_idle_share", "resident_bytes", "herd"]
+    {
         assert!(text.contains(&format!("\"{field}\": null")), "{field}");
     }
     let trial = &results::read(&dir).unwrap().trials[0];
