@@ -13,6 +13,7 @@
 //!
 //! Whether it holds is decided by the module `gate`, which reads runs.
 
+mod objective;
 mod parse;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{Figure, Measure, Unit};
 
+pub use objective::Objective;
 pub use parse::{Known, Mistake, parse};
 
 /// A gate of a scenario.

@@ -46,7 +46,7 @@ pub enum Command {
     Check(CheckArgs),
     /// Export a finished run for CI: JUnit, a GitHub summary, figures for trackers
     Export(ExportArgs),
-    /// Make the page of a run again, or one of several runs side by side
+    /// Make the page of a run or a plan again, or one of several runs side by side
     Report(ReportArgs),
     /// Keep runs as baselines, by commit, and plot a figure over them
     Baseline(BaselineArgs),
@@ -353,7 +353,7 @@ pub struct ExportArgs {
 /// `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The directories of the runs
+    /// The directories of the runs, or of a plan
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Where to write the page [default: report.html in the run's directory; of several runs, in this one]

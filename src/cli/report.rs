@@ -1,4 +1,4 @@
-//! `report`: the page of a run, or of several, made again from what is stored.
+//! `report`: the page of a run, of several, or of a plan, made again from what is stored.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +7,28 @@ use serde_json::json;
 use super::args::ReportArgs;
 use super::output;
 use crate::error::{Error, Exit};
-use crate::report::page::{Source, document, side_by_side};
+use crate::plan;
+use crate::report::document::{Document, Section};
+use crate::report::page::{Source, document, of_plan, side_by_side};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
 
 /// Makes the page.
 ///
 /// # Errors
-/// A usage error when a directory is no run; an error of the environment when the page cannot be written.
+/// A usage error when a directory is neither a run nor a plan; an error of the environment when the page cannot be written.
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    let runs: Vec<(String, StoredRun, View)> =
-        args.runs.iter().map(|run| read(run)).collect::<Result<_, _>>()?;
-    let sources: Vec<Source<'_>> =
-        runs.iter().map(|(name, stored, view)| Source { name, stored, view }).collect();
+    let all: Vec<Stored> = args.runs.iter().map(|path| Stored::read(path)).collect::<Result<_, _>>()?;
+    let sources: Vec<Source<'_>> = all.iter().filter_map(Stored::source).collect();
+    let documents: Vec<Document> = all.iter().map(Stored::document).collect();
+    // Runs can be compared with each other, and with nothing else.
+    let between = side_by_side(&sources).filter(|_| sources.len() == all.len());
     let output = match (&args.output, args.runs.as_slice()) {
         (Some(path), _) => path.clone(),
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
-    write(&sources, &output)?;
+    write(&documents, between.as_ref(), &output)?;
     if args.json {
         output::answer("report", Exit::Held, &json!({ "runs": args.runs, "report": output }))?;
     } else {
@@ -34,22 +37,47 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-fn read(run: &Path) -> Result<(String, StoredRun, View), Error> {
-    let stored = results::read(run)?;
-    let view = View::of(&stored);
-    // `.` and `..` are no names.
-    let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
-    let name = whole.file_name().unwrap_or(run.as_os_str()).to_string_lossy().into_owned();
-    Ok((name, stored, view))
+/// What a page can be made of.
+enum Stored {
+    Run { name: String, stored: Box<StoredRun>, view: Box<View> },
+    Plan(Box<plan::PlanFile>),
 }
 
-/// Writes the page of these runs beside where it is to be and moves it there, so that nobody opens half of it.
+impl Stored {
+    fn read(path: &Path) -> Result<Self, Error> {
+        if path.join(plan::FILE).is_file() {
+            return plan::read(path).map(|plan| Self::Plan(Box::new(plan)));
+        }
+        let stored = results::read(path)?;
+        let view = View::of(&stored);
+        // `.` and `..` are no names.
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Self::Run { name, stored: Box::new(stored), view: Box::new(view) })
+    }
+
+    fn source(&self) -> Option<Source<'_>> {
+        match self {
+            Self::Run { name, stored, view } => Some(Source { name, stored, view }),
+            Self::Plan(_) => None,
+        }
+    }
+
+    fn document(&self) -> Document {
+        match self {
+            Self::Run { name, stored, view } => document(&Source { name, stored, view }),
+            Self::Plan(plan) => of_plan(plan),
+        }
+    }
+}
+
+/// Writes the page of these beside where it is to be and moves it there, so that nobody opens half of it. `between` is what
+/// stands before the first of several.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(sources: &[Source<'_>], path: &Path) -> Result<(), Error> {
-    let documents: Vec<_> = sources.iter().map(document).collect();
-    let page = html::page(&documents, side_by_side(sources).as_ref());
+pub fn write(documents: &[Document], between: Option<&Section>, path: &Path) -> Result<(), Error> {
+    let page = html::page(documents, between);
     let cannot = |error: std::io::Error| {
         Error::environment(format!(
             "cannot write {}: {error}; choose another file with --output",

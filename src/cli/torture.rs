@@ -15,6 +15,7 @@ use super::{output, run};
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::lock;
+use crate::units::as_a_word;
 
 /// Draws a scenario by the seed and runs it.
 ///
@@ -38,21 +39,10 @@ fn again(seed: u64, args: &TortureArgs) -> String {
     let mut line = format!("zklockbench torture --minutes {} --seed {seed}", args.minutes);
     for (option, path) in [("--data-dir", &args.data_dir), ("--compose", &args.compose)] {
         if let Some(path) = path {
-            let _ = write!(line, " {option} {}", as_a_word(path));
+            let _ = write!(line, " {option} {}", as_a_word(&path.display().to_string()));
         }
     }
     line
-}
-
-/// A path as a shell takes it for one word.
-fn as_a_word(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 /// The scenario as a file, for as long as the run lasts. Its text is in the results.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Measure;
-use crate::units::counted;
+use crate::units::{counted, format_micros, number};
 
 /// A number of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,19 @@ pub enum Unit {
     Bytes,
     /// A share between 0 and 1.
     Share,
+}
+
+impl Unit {
+    /// A value in this unit, for people.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Micros => format_micros(value.max(0.0).round() as u64),
+            Self::PerSecond => format!("{}/s", number(value)),
+            Self::Amount | Self::Share => number(value),
+            Self::Bytes => format!("{} B", number(value)),
+        }
+    }
 }
 
 /// Which way a figure is better.

@@ -47,8 +47,13 @@ impl Observation {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);
         let refuse = |why: &str| Err(format!("{source}: {why}"));
-        if !spec.faults.is_empty() {
+        // Round trips that are longer throughout are a property of the place; anything else is broken for a while.
+        let added = spec.added_round_trip();
+        if !spec.faults.is_empty() && added.is_none() {
             return refuse("something was broken on purpose");
+        }
+        if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
+            return refuse("its round trips were not seen to become longer");
         }
         if spec.read_ratio > 0.0 || spec.depth > 1 {
             return refuse("it has readers, or locks that are taken more than once");

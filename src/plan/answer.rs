@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Objective, SIMULATED};
-use crate::model::{Fit, Observation, Prediction, fit, predict};
-use crate::units::{format_micros, number};
+use super::objective::{judge, predicted, wait_of};
+use super::{Load, SIMULATED};
+use crate::catalog::gate::Objective;
+use crate::model::{Fit, Interval, Observation, Prediction, fit, predict};
+use crate::units::number;
 use crate::verdict::Verdict;
 
 /// How much is simulated, and by which seed.
@@ -15,6 +17,8 @@ pub struct Effort {
     pub arrivals: f64,
     /// How often a load is simulated for an interval.
     pub simulations: usize,
+    /// The same for each further rate of the curve.
+    pub for_curve: usize,
     /// The seed.
     pub seed: u64,
 }
@@ -23,11 +27,13 @@ impl Effort {
     /// What a plan takes.
     #[must_use]
     pub fn whole(seed: u64) -> Self {
-        Self { arrivals: SIMULATED, simulations: 60, seed }
+        Self { arrivals: SIMULATED, simulations: 60, for_curve: ENDS, seed }
     }
 }
 
-/// The same where only the middle is asked for.
+/// The fewest simulations that have an interval of 90 %: one more lies outside of all of them once in ten times.
+const ENDS: usize = 19;
+/// How often a load is simulated where only the middle is asked for.
 const FEW: usize = 5;
 /// Steps that halve where the limit lies.
 const STEPS: u32 = 7;
@@ -69,6 +75,16 @@ pub struct Headroom {
     pub at_least: bool,
 }
 
+/// The wait that is predicted at a rate: of the objective or, where that is about something else, its 99th percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// The wait in microseconds.
+    #[serde(flatten)]
+    pub wait: Interval,
+}
+
 /// What the objective's figure would be if holds and handoffs took another time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensitivity {
@@ -96,6 +112,10 @@ pub struct Answer {
     pub fit: Option<Fit>,
     /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
     pub headroom: Option<Headroom>,
+    /// The wait over the rate, rising: from a quarter of what was asked for to where the objective breaks or nothing is known
+    /// any more. Empty in files of versions that did not keep it.
+    #[serde(default)]
+    pub curve: Vec<CurvePoint>,
     /// What it would be if services took another time.
     pub sensitivity: Vec<Sensitivity>,
     /// Over how many locks the load would have to be spread; `None` where that is not known or does not help.
@@ -142,30 +162,23 @@ impl Answer {
             answer.verdict = Verdict::Unknown(vec![beyond]);
             return answer;
         }
-        let enough = load.clone().with_arrivals(effort.arrivals);
-        let prediction =
-            enough.with_case(false, |case| predict(&fitted, trials, case, effort.simulations, effort.seed));
-        let judged = objective.judge(&prediction);
+        let search = Search { fit: &fitted, trials, load, objective, effort };
+        let prediction = search.predict(&fitted, load.clone(), effort.simulations);
+        let judged = judge(objective, &prediction);
         let verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
         if prediction.utilisation.middle > 0.98 {
             answer.missing.push("the lock is at its limit, so waits are as long as the load lasts".into());
         }
         answer.predicts(evidence, load.rate(), &prediction);
-        let search = Search { fit: &fitted, trials, load, objective, effort };
         answer.sensitivity = search.sensitivity();
-        if objective.of(&prediction).is_some_and(|interval| objective.holds(interval.middle)) {
+        if search.keeps(&prediction) {
             answer.headroom = Some(search.headroom());
         } else {
             answer.locks_needed = search.locks_needed();
         }
+        answer.curve = search.curve(&prediction, answer.headroom);
         (answer.verdict, answer.prediction) = (verdict, Some(prediction));
         answer
-    }
-
-    /// One of which nothing is known.
-    #[must_use]
-    pub fn without(strategy: &str, evidence: &Evidence) -> Self {
-        Self::nothing(strategy, evidence, &[])
     }
 
     /// The trials that it was predicted from.
@@ -192,6 +205,7 @@ impl Answer {
             prediction: None,
             fit: None,
             headroom: None,
+            curve: Vec::new(),
             sensitivity: Vec::new(),
             locks_needed: None,
             requests_per_s: None,
@@ -260,22 +274,50 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn holds(&self, load: Load) -> bool {
+    fn predict(&self, fit: &Fit, load: Load, simulations: usize) -> Prediction {
         let load = load.with_arrivals(self.effort.arrivals);
-        let prediction =
-            load.with_case(false, |case| predict(self.fit, self.trials, case, FEW, self.effort.seed));
+        load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
+    }
+
+    /// Whether the middle of a prediction keeps the objective.
+    fn keeps(&self, prediction: &Prediction) -> bool {
+        let objective = self.objective;
+        predicted(objective.figure, prediction).is_some_and(|interval| objective.holds(interval.middle))
+    }
+
+    fn holds(&self, load: Load) -> bool {
+        let prediction = self.predict(self.fit, load, FEW);
         // A queue that grows has short waits only at first.
-        prediction.utilisation.middle < 0.98
-            && self.objective.of(&prediction).is_some_and(|interval| self.objective.holds(interval.middle))
+        prediction.utilisation.middle < 0.98 && self.keeps(&prediction)
+    }
+
+    /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
+    /// faster.
+    fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
+        let rate = self.load.rate();
+        let point = |factor: f64, prediction: &Prediction| {
+            let wait = predicted(wait_of(self.objective), prediction)?;
+            Some(CurvePoint { rate: factor * rate, wait })
+        };
+        let simulated = |factor: f64| {
+            let load = self.load.clone().times(factor);
+            point(factor, &self.predict(self.fit, load, self.effort.for_curve))
+        };
+        let end = headroom.map_or(1.0, |room| room.factor);
+        let (below, above): (&[f64], &[f64]) = match end > 1.02 {
+            true => (&[0.25, 0.5, 0.75], &[0.5, 0.75, 0.9, 1.0]),
+            false => (&[0.25, 0.4, 0.55, 0.7, 0.85], &[]),
+        };
+        let before = below.iter().filter_map(|factor| simulated(*factor));
+        let beyond = above.iter().filter_map(|share| simulated(1.0 + share * (end - 1.0)));
+        before.chain(point(1.0, asked)).chain(beyond).collect()
     }
 
     fn sensitivity(&self) -> Vec<Sensitivity> {
         let at = |service: f64| {
             let fit = self.fit.times(service);
-            let load = self.load.clone().holding(service).with_arrivals(self.effort.arrivals);
-            let prediction =
-                load.with_case(false, |case| predict(&fit, self.trials, case, FEW, self.effort.seed));
-            let value = self.objective.of(&prediction)?.middle;
+            let prediction = self.predict(&fit, self.load.clone().holding(service), FEW);
+            let value = predicted(self.objective.figure, &prediction)?.middle;
             Some(Sensitivity { service, value, holds: self.objective.holds(value) })
         };
         SERVICES.into_iter().filter_map(at).collect()
@@ -329,8 +371,8 @@ impl Search<'_> {
 #[must_use]
 pub fn recommend(answers: &[Answer], objective: &Objective) -> Option<(String, String)> {
     let holds = |answer: &&Answer| answer.verdict == Verdict::Held;
-    let value =
-        |answer: &Answer| answer.prediction.as_ref().and_then(|one| objective.of(one)).map(|one| one.middle);
+    let figure = objective.figure;
+    let value = |answer: &Answer| Some(predicted(figure, answer.prediction.as_ref()?)?.middle);
     let headroom = |answer: &Answer| answer.headroom.map_or(0.0, |headroom| headroom.factor);
     let best = answers.iter().filter(holds).max_by(|a, b| {
         // Headrooms within a seventh of each other are the same; then fewer requests are better.
@@ -346,10 +388,8 @@ pub fn recommend(answers: &[Answer], objective: &Objective) -> Option<(String, S
         let at_least = if room.at_least { "at least " } else { "" };
         format!(", with room up to {at_least}{} times the rate", number(room.factor))
     });
-    let wait = value(best).map_or_else(String::new, |value| match objective.figure {
-        crate::measure::Figure::Ratio(_) => format!(" ({} {}/s)", objective.figure, number(value)),
-        _ => format!(" ({} {})", objective.figure, format_micros(value as u64)),
-    });
+    let wait =
+        value(best).map_or_else(String::new, |value| format!(" ({figure} {})", figure.unit().show(value)));
     let why = match others {
         0 => format!("the only one that holds{wait}{room}"),
         _ => format!("of those that hold it has the most room, or as much at fewer requests{wait}{room}"),

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Question, Verification};
 use crate::error::Error;
 use crate::results::record::{EnsembleInfo, HostInfo};
-use crate::units::as_utc;
+use crate::scenario::DISTANCE_NOTE;
+use crate::units::{as_utc, counted};
+use crate::verdict::Verdict;
 
 /// Its name in the directory of a plan.
 pub const FILE: &str = "plan.json";
@@ -62,6 +64,46 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
+    /// Whether the load will be carried: whether a strategy is recommended, and none that was tried broke the objective.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let broke = self.verifications.iter().find(|one| !one.held);
+        let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
+        match (&self.recommendation, broke) {
+            (Some(_), None) => Verdict::Held,
+            (Some(_), Some(one)) => {
+                Verdict::Violated(vec![format!("{} did not keep it when it was tried", one.strategy)])
+            }
+            (None, _) if all_break() => Verdict::Violated(vec!["no strategy keeps the objective".into()]),
+            (None, _) => Verdict::Unknown(vec!["no strategy is known to keep the objective".into()]),
+        }
+    }
+
+    /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        let ensemble = self.ensemble.as_ref()?;
+        let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| server.version.as_str()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let servers = counted(ensemble.servers.len() as u64, "server", "servers");
+        let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}", versions.join(", ")))
+    }
+
+    /// What must be known of that place, in full sentences.
+    #[must_use]
+    pub fn caveats(&self) -> Vec<String> {
+        let servers = self.ensemble.as_ref().filter(|one| one.shares_host).map_or(0, |one| one.servers.len());
+        let together = (servers > 1).then(|| {
+            format!(
+                "{servers} servers that share one host, and with it processors and disk, do not show what {servers} hosts would do."
+            )
+        });
+        let distance = self.question.round_trip.map(|_| DISTANCE_NOTE.to_owned());
+        together.into_iter().chain(distance).collect()
+    }
+
     /// Writes it into a directory, in the place of one that is there.
     ///
     /// # Errors
@@ -75,6 +117,26 @@ impl PlanFile {
         fs::write(&beside, text + "\n").map_err(cannot)?;
         fs::rename(&beside, &path).map_err(cannot)
     }
+}
+
+/// Reads the file of a plan's directory.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
+pub fn read(dir: &Path) -> Result<PlanFile, Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let path = dir.join(FILE);
+    let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
+    let bytes = fs::read(&path).map_err(|error| at(error.to_string()))?;
+    let damaged = |error: serde_json::Error| at(format!("it is no whole {FILE}: {error}"));
+    let Version { schema_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if schema_version != VERSION {
+        return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
+    }
+    serde_json::from_slice(&bytes).map_err(damaged)
 }
 
 /// The JSON Schema of `plan.json`.

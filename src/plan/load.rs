@@ -28,6 +28,12 @@ impl Load {
         Some(Self { spec: spec.clone(), order, lasts })
     }
 
+    /// The same for a strategy that has that order.
+    #[must_use]
+    pub fn in_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
     /// The same for as long as it takes that many to arrive.
     #[must_use]
     pub fn with_arrivals(mut self, count: f64) -> Self {

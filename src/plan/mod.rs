@@ -8,9 +8,9 @@ mod objective;
 mod question;
 mod verification;
 
-pub use answer::{Answer, Effort, Evidence, Headroom, Sensitivity, recommend};
-pub use file::{FILE, PlanFile, RUNS, Recommendation, VERSION, schema};
+pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, recommend};
+pub use file::{FILE, PlanFile, RUNS, Recommendation, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
-pub use objective::Objective;
+pub use objective::{objective, wait_of};
 pub use question::{Ask, Question, rate};
-pub use verification::{Checked, Verification, verify};
+pub use verification::{Attempt, Checked, Verification, verify};

@@ -5,8 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Objective;
-use crate::units::{as_us, counted, format_duration, number, shown};
+use crate::catalog::gate::Objective;
+use crate::scenario::distance;
+use crate::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
 
 /// Arrivals, sessions, holds and what is to be kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +24,11 @@ pub struct Question {
     pub locks: usize,
     /// How they come, as a scenario says it in TOML.
     pub arrivals: String,
+    /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
+    /// versions that could not.
+    #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
+    #[schemars(with = "Option<u64>")]
+    pub round_trip: Option<Duration>,
     /// What is to be kept.
     pub objective: Objective,
 }
@@ -102,10 +108,13 @@ impl Question {
             strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
         let Ask { rate, locks, clients, repetitions, seed, .. } = ask;
+        let fault = self.round_trip.map_or_else(String::new, |added| {
+            format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
+        });
         format!(
             "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\nload = \"open\"\nrate = {rate}\narrivals = {}\n\
              locks = {locks}\nhold = \"{}us\"\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
-             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n",
+             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
             strategies.join(", "),
             self.arrivals,
             self.hold.as_micros(),
@@ -116,12 +125,15 @@ impl Question {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "{} with {} lock requests a second ({} arrivals) that hold for {} each, over {}: is {}?",
+            "{} with {} lock requests a second ({} arrivals) that hold for {} each, over {}{}: is {}?",
             counted(self.clients, "client", "clients"),
             number(self.rate),
             self.arrivals.trim_matches('"'),
             format_duration(self.hold),
             counted(self.locks, "lock", "locks"),
+            self.round_trip.map_or_else(String::new, |added| {
+                format!(", with {} added to every round trip", format_duration(added))
+            }),
             self.objective.text
         )
     }
@@ -161,7 +173,8 @@ mod tests {
             hold: Duration::from_millis(hold_ms),
             locks,
             arrivals: "\"poisson\"".into(),
-            objective: Objective::parse("wait.p99 < 200ms").unwrap(),
+            round_trip: None,
+            objective: "wait.p99 < 200ms".parse().unwrap(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Load;
+use super::{Load, Question, SIMULATED};
 use crate::measure::{Figure, Measure, Ratio};
 use crate::model::{Fit, Interval, Observation, predict, simulate};
 use crate::results::record::Trial;
@@ -55,19 +55,29 @@ pub struct Verification {
     pub notes: Vec<String>,
 }
 
-/// Compares a trial of that load with what was predicted for it.
+/// A trial that was to show whether a prediction is right, and what was predicted from.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    /// The directory of its run.
+    pub run: PathBuf,
+    /// The trial.
+    pub trial: &'a Trial,
+    /// Its load.
+    pub load: &'a Load,
+    /// The fit of the strategy's service.
+    pub fit: &'a Fit,
+    /// The trials that were fitted.
+    pub fitted: &'a [Observation],
+}
+
+/// Compares a trial with what was predicted for its load.
 ///
 /// # Errors
 /// When the trial says nothing of the service.
-pub fn verify(
-    (run, trial): (PathBuf, &Trial),
-    load: &Load,
-    (fit, trials): (&Fit, &[Observation]),
-    question: &super::Question,
-    seed: u64,
-) -> Result<Verification, String> {
+pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
+    let Attempt { run, trial, load, fit, fitted } = attempt;
     let observed = Observation::of(&run.display().to_string(), trial)?;
-    let prediction = load.with_case(false, |case| predict(fit, trials, case, SIMULATIONS, seed));
+    let prediction = load.with_case(false, |case| predict(fit, fitted, case, SIMULATIONS, seed));
     let again: Vec<_> =
         load.with_case(true, |case| (0..AGAIN).map(|n| simulate(&observed, case, seed + n)).collect());
     let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
@@ -93,8 +103,8 @@ pub fn verify(
     let arrivals = trial.arrived.map_or(0, |arrived| arrived.offered);
     let mut notes: Vec<String> =
         trial.unsound().into_iter().map(|why| format!("the trial is {why}")).collect();
-    if (arrivals as f64) < super::SIMULATED {
-        notes.push(format!("{arrivals} arrivals; a 99th percentile takes {} to be told", super::SIMULATED));
+    if (arrivals as f64) < SIMULATED {
+        notes.push(format!("{arrivals} arrivals; a 99th percentile takes {} to be told", SIMULATED));
     }
     let objective = &question.objective;
     let of = |figure: &str| figures.iter().find(|one| one.figure == figure).map(|one| one.measured);

@@ -3,6 +3,7 @@
 mod advice;
 mod arrivals;
 mod diagnostic;
+mod distance;
 mod distribution;
 mod draft;
 mod fault_rules;
@@ -30,6 +31,7 @@ mod values;
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
+pub use distance::{DISTANCE_NOTE, distance, each_way};
 pub use distribution::Distribution;
 pub use model::{
     EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop, StrategyChoice,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::Finding;
 use super::over::Over;
 use super::sample::{At, Sample};
+use crate::catalog::gate::Objective;
 use crate::error::Error;
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::units::as_utc;
@@ -85,7 +86,7 @@ pub struct SweepFile {
     /// The labels of the strategies.
     pub strategies: Vec<String>,
     /// What was to be kept.
-    pub objective: Option<String>,
+    pub objective: Option<Objective>,
     /// The seed.
     pub seed: u64,
     /// How long it may take, in microseconds.

@@ -20,5 +20,5 @@ pub use knee::{Bend, Dot, Knee, KneeFigure, farthest, knee};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
 pub use sample::{At, Reading, Sample, State, samples};
-pub use series::{Decision, Objective, Point, Series};
+pub use series::{Decision, Point, Series};
 pub use usl::{Fit, Law, NoLaw, Opinion, fit, usl};

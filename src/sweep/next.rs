@@ -6,7 +6,8 @@ use super::estimate::Interval;
 use super::knee::{KneeFigure, farthest};
 use super::over::Over;
 use super::sample::{At, Sample};
-use super::series::{AT_LEAST, AT_MOST, Decision, Objective, Point, Series};
+use super::series::{AT_LEAST, AT_MOST, Decision, Point, Series};
+use crate::catalog::gate::Objective;
 
 /// What is asked of a sweep.
 #[derive(Debug, Clone)]

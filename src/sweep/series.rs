@@ -1,13 +1,11 @@
 //! What the repetitions of a point come to, and whether it keeps the objective.
 
-use std::str::FromStr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::estimate::{Interval, Spread};
 use super::sample::{At, Reading, Sample, State};
-use crate::catalog::gate::{Limit, Relation, Rule, Scope, parse};
+use crate::catalog::gate::Objective;
 use crate::measure::Figure;
 
 /// Repetitions of every point.
@@ -16,40 +14,6 @@ pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
 /// How often an interval may miss what it is to hold.
 pub(super) const OUTSIDE: f64 = 0.05;
-
-/// What a point is to keep: a figure on one side of a limit.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Objective {
-    /// As it was written.
-    pub text: String,
-    /// The figure.
-    pub figure: Figure,
-    /// How it must stand to the limit.
-    pub relation: Relation,
-    /// The limit, in the figure's unit.
-    pub limit: f64,
-}
-
-impl FromStr for Objective {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let condition = parse(text, None).map_err(|mistake| format!("`{text}`: {mistake}"))?;
-        let own = "an objective is a figure and a number, such as 'wait.p99 < 100ms'";
-        if condition.subject.scope != Scope::default() {
-            return Err(format!(
-                "`{text}`: {own}: it is asked of every strategy at every point, so leave `of` and `at` out"
-            ));
-        }
-        let figure = condition.subject.figure;
-        match condition.rule {
-            Rule::Compare(relation, Limit::Value(limit)) if relation != Relation::Equal => {
-                Ok(Self { text: condition.to_string(), figure, relation, limit: limit.value() })
-            }
-            _ => Err(format!("`{text}`: {own}, compared with <, <=, > or >=")),
-        }
-    }
-}
 
 /// Whether a point keeps the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -269,7 +233,7 @@ fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> D
         Spread::interval(pooled, &found, OUTSIDE / LOOKS)
     else {
         // A figure of nothing but zeros has no logarithm.
-        let all_kept = found.iter().all(|value| objective.relation.holds(*value, objective.limit));
+        let all_kept = found.iter().all(|value| objective.holds(*value));
         let is_zero = found.iter().all(|value| *value <= 0.0);
         return match (is_zero, all_kept) {
             (true, true) => Decision::Kept,
@@ -278,7 +242,7 @@ fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> D
         };
     };
     let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { high };
-    let holds = [low, high].map(|end| objective.relation.holds(end, objective.limit));
+    let holds = [low, high].map(|end| objective.holds(end));
     match holds {
         [true, true] if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
         [false, false] => Decision::Missed,

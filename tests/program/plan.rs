@@ -15,6 +15,7 @@ fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
 #[test]
 fn nonsense_gets_a_clear_answer_before_anything_is_started() {
     let bench = Bench::new();
+    let example = format!("{}/results/example", env!("CARGO_MANIFEST_DIR"));
     let plan = |words: &[&str]| {
         let output = bench.output(&[&["plan"], words].concat());
         (output.status.code(), stderr(&output))
@@ -39,6 +40,20 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "does not let in one at a time"),
         (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
         (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
+        (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),
+        (plan(&[&QUESTION[1..], &["--servers", "2"]].concat()), "is not one of 1, 3, 5"),
+        (
+            plan(&[&QUESTION[1..], &["--from", &example, "--servers", "5"]].concat()),
+            "with --from nothing is measured",
+        ),
+        (
+            plan(&[&QUESTION[1..], &["--from", &example, "--round-trip", "5ms"]].concat()),
+            "nothing was added to its round trips, and the question adds 5 ms",
+        ),
+        (
+            plan(&[&QUESTION[1..], &["--round-trip", "5ms", "--connect", "127.0.0.1:1"]].concat()),
+            "--allow-faults",
+        ),
     ] {
         assert_eq!(code, Some(2), "{told}");
         assert!(told.contains(says), "{says}: {told}");
@@ -83,7 +98,56 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     let dir = bench.path(printed["results"].as_str().unwrap());
     let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
     assert_eq!(stored, printed["plan"]);
+    // And its page is there, and made again it is the same
+    let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
+    assert_eq!(
+        printed["report"].as_str().unwrap(),
+        format!("{}/report.html", printed["results"].as_str().unwrap())
+    );
+    assert_eq!(page.contains("role=\"img\""), !answer["prediction"].is_null());
+    std::fs::remove_file(dir.join("report.html")).unwrap();
+    let again = bench.output(&["report", dir.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
     // And for people it says the same in words
     let told = stdout(&asked(&bench, &["--from", "known"]));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
+}
+
+#[test]
+fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified_there() {
+    // Given a run whose round trips take 6 ms longer
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"far\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 2\n\
+         hold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n\
+         [[fault]]\nkind = \"delay\"\nat = \"0s\"\nduration = \"3s\"\nlatency = \"3ms\"\n",
+    );
+    let scenario = scenario.to_str().unwrap();
+    let run = bench.output(&["run", scenario, "--connect", &connect, "--allow-faults", "--out", "far"]);
+    went_through(&run);
+    // When the question has the same distance
+    let place = ["--verify", "--verify-for", "3s", "--connect", &connect, "--allow-faults", "--json"];
+    let output = asked(&bench, &[&["--from", "far", "--round-trip", "6ms"], &place[..]].concat());
+    // Then it is answered and verified at that distance
+    let code = output.status.code();
+    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer = &printed["plan"]["answers"][0];
+    assert_eq!(printed["plan"]["left_out"], Value::Array(Vec::new()), "{answer}");
+    if !answer["prediction"].is_null() {
+        // An acquire of a lock that nobody has takes two round trips
+        assert!(answer["prediction"]["wait_p50"]["middle"].as_f64().unwrap() > 12_000.0, "{answer}");
+        let verified = &printed["plan"]["verifications"][0];
+        let measured = verified["figures"][0]["measured"].as_f64().unwrap();
+        assert!(measured > 12_000.0, "{verified}");
+    }
+    // And any other distance is refused
+    for (other, says) in [(vec![], "adds nothing"), (vec!["--round-trip", "50ms"], "adds 50 ms")] {
+        let output = asked(&bench, &[&["--from", "far"], other.as_slice()].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("6 ms was added to its round trips"), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
 }

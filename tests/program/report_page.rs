@@ -79,6 +79,15 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
 }
 
+/// The directory of a plan that is made from a run that is stored.
+fn planned(bench: &Bench) -> PathBuf {
+    let run = example("example");
+    let question = ["plan", "--clients", "20", "--rate", "10/s", "--hold", "10ms", "--slo", "wait.p99 < 1s"];
+    let made = bench.output(&[&question[..], &["--from", run.to_str().unwrap(), "--json"]].concat());
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    bench.path(made["results"].as_str().unwrap())
+}
+
 /// Runs the browser with a profile of its own.
 fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
@@ -123,11 +132,11 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
 fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_error() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
-    for name in ["example", "example-faults"] {
-        // Given the page of a run that is stored
+    // Given the page of a plan, and those of runs that are stored
+    for (name, charts_at_least) in [("plan", 1), ("example", 5), ("example-faults", 5)] {
+        let stored = if name == "plan" { planned(&bench) } else { example(name) };
         let page = bench.path(&format!("{name}.html"));
-        let made =
-            bench.output(&["report", example(name).to_str().unwrap(), "--output", page.to_str().unwrap()]);
+        let made = bench.output(&["report", stored.to_str().unwrap(), "--output", page.to_str().unwrap()]);
         assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
         for (width, dark) in [(1280, false), (500, true), (1920, true)] {
             // When a person opens it
@@ -137,7 +146,7 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
             assert!(found["overflow"].as_i64().unwrap() <= 1, "{name} at {width}: {found}");
             assert_eq!(found["paper"] == "rgb(27, 27, 27)", dark, "{name}: {}", found["paper"]);
             let charts = found["charts"].as_array().unwrap();
-            assert!(charts.len() >= 5, "{name}: {}", charts.len());
+            assert!(charts.len() >= charts_at_least, "{name}: {}", charts.len());
             for chart in charts {
                 let size = |of: &str| chart[of].as_f64().unwrap();
                 assert!(

@@ -23,6 +23,7 @@ mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
 mod plan;
+mod plan_page;
 mod queueing;
 mod report_charts;
 mod report_conclusions;

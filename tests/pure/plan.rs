@@ -1,12 +1,14 @@
 //! What is predicted from trials, and what is not.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::model::{Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::plan::{Answer, Effort, Evidence, Load, Objective, Question};
+use zklockbench::plan::{Answer, Ask, Effort, Evidence, Load, Question, objective};
 use zklockbench::queueing::{Arrival, Empirical, Order, Pace};
-use zklockbench::scenario::{Plan, parse};
+use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::verdict::Verdict;
 use zklockbench::{fault, lock};
 
@@ -96,19 +98,25 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
     Question {
         clients: 200,
         rate,
-        hold: std::time::Duration::from_millis(20),
+        hold: Duration::from_millis(20),
         locks,
         arrivals: "\"poisson\"".into(),
-        objective: Objective::parse(slo).unwrap(),
+        round_trip: None,
+        objective: objective(slo).unwrap(),
     }
+}
+
+/// The trial of a scenario's text.
+fn spec(text: &str) -> TrialSpec {
+    let parsed = parse("question", text, &lock::cards(), &fault::cards()).unwrap();
+    Plan::of(&parsed.scenario).trials.remove(0)
 }
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-    let parsed = parse("question", &text, &lock::cards(), &fault::cards()).unwrap();
-    let load = Load::of(&Plan::of(&parsed.scenario).trials[0], Order::Fifo).unwrap();
+    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
     // As little as shows what is asked here
-    let effort = Effort { arrivals: 2_000.0, simulations: 20, seed: 1 };
+    let effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
     Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
 }
 
@@ -162,4 +170,73 @@ fn the_same_question_has_the_same_answer() {
     let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
     let ask = || answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(ask(), ask());
+}
+
+#[test]
+fn the_curve_goes_from_a_quarter_of_the_rate_through_the_answer_to_where_the_objective_breaks() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    // Given a load that fits
+    let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
+    // Then the curve rises to where it would not
+    let rates: Vec<f64> = holds.curve.iter().map(|point| point.rate).collect();
+    assert!((6..=10).contains(&rates.len()) && rates.is_sorted(), "{rates:?}");
+    let end = holds.headroom.unwrap().rate;
+    assert!(rates[0] == 5.0 && (rates[rates.len() - 1] / end - 1.0).abs() < 1e-9, "{rates:?} {end}");
+    assert!(holds.curve.is_sorted_by_key(|point| point.wait.middle), "{:?}", holds.curve);
+    let last = holds.curve.last().unwrap().wait;
+    assert!(last.contains(500_000.0), "{last:?}");
+    assert!(holds.curve.iter().all(|point| point.wait.contains(point.wait.middle)));
+    // And at the rate that was asked for it is the answer itself
+    let own = holds.curve.iter().find(|point| point.rate == 20.0).unwrap();
+    assert_eq!(own.wait, holds.prediction.unwrap().wait_p99);
+    // Given a load that does not fit, then it ends there
+    let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
+    assert_eq!(breaks.curve.last().unwrap().rate, 38.0);
+    assert!(breaks.curve[0].wait.high < 100_000.0 && breaks.curve.len() >= 6, "{:?}", breaks.curve);
+    // And where nothing is predicted there is none
+    let few = Evidence { trials: trials(1, 2, 0.0), ..Evidence::default() };
+    assert!(answer(&question("wait.p99 < 500ms", 20.0, 1), &few).curve.is_empty());
+}
+
+#[test]
+fn another_distance_is_asked_of_every_trial_and_told() {
+    let near = question("wait.p99 < 500ms", 20.0, 2);
+    let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
+    let ask = Ask { lasts: Duration::from_secs(8), ..far.copies(3.0) };
+    let of = |question: &Question| spec(&question.scenario("far", &["baton".into()], &ask));
+    // A direction takes whole microseconds
+    assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
+    assert_eq!(of(&near).added_round_trip(), None);
+    assert!(
+        far.describe().contains("over 2 locks, with 5 ms added to every round trip: is"),
+        "{}",
+        far.describe()
+    );
+    // What is written down is read again, and older files have none
+    let written = serde_json::to_value(&far).unwrap();
+    assert_eq!(serde_json::from_value::<Question>(written.clone()).unwrap(), far);
+    let mut older = written;
+    older.as_object_mut().unwrap().remove("round_trip_us");
+    assert_eq!(serde_json::from_value::<Question>(older).unwrap(), near);
+}
+
+#[test]
+fn only_what_delays_everybody_throughout_is_a_distance() {
+    let of = |faults: &str| {
+        let text =
+            format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 4\nduration = \"5s\"\n{faults}");
+        spec(&text).added_round_trip()
+    };
+    let fault = |more: &str| format!("[[fault]]\nkind = \"delay\"\nlatency = \"2ms\"\n{more}");
+    let whole = "at = \"0s\"\nduration = \"5s\"\n";
+    assert_eq!(of(&fault(whole)), Some(Duration::from_millis(4)));
+    for other in [
+        String::new(),
+        fault("at = \"1s\"\nduration = \"3s\"\n"),
+        fault(&format!("{whole}extra = \"1ms\"\n")),
+        fault(&format!("{whole}target = \"holder\"\n")),
+        fault(whole) + "[[fault]]\nkind = \"kill\"\nat = \"1s\"\nduration = \"1s\"\n",
+    ] {
+        assert_eq!(of(&other), None, "{other}");
+    }
 }

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
+use zklockbench::catalog::gate::Objective;
 use zklockbench::sweep::{
-    Ask, At, Collapse, Decision, Edge, Finding, Knee, KneeFigure, Law, Next, NoLaw, Objective, Opinion, Over,
-    Reading, Sample, Series, State, Step, Why, find, next, usl,
+    Ask, At, Collapse, Decision, Edge, Finding, Knee, KneeFigure, Law, Next, NoLaw, Opinion, Over, Reading,
+    Sample, Series, State, Step, Why, find, next, usl,
 };
 
 const STRATEGY: &str = "baton";

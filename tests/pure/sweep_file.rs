@@ -72,7 +72,7 @@ fn file() -> SweepFile {
         over: vec![over],
         grid,
         strategies,
-        objective: Some(objective.into()),
+        objective: Some(objective.parse().unwrap()),
         seed: 1,
         budget_us: 900_000_000,
         spent_us: 84_000_000,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::catalog::gate::Objective;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
 use crate::units::parse_duration;
 
@@ -21,8 +22,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = hold)]
     pub hold: Duration,
     /// What is to be kept, as a gate says it: of wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
-    #[arg(long, value_name = "CONDITION", value_parser = crate::plan::Objective::parse)]
-    pub slo: crate::plan::Objective,
+    #[arg(long, value_name = "CONDITION", value_parser = crate::plan::objective)]
+    pub slo: Objective,
     /// Equal locks that the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub locks: u32,
@@ -32,6 +33,9 @@ pub struct PlanArgs {
     /// How requests come: poisson, constant, or in the words of a scenario, e.g. '{ bursts = { peak = 4, length = "1s" } }'
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
+    /// Added to every round trip between clients and servers while it measures and verifies, e.g. 5ms: stands in for distance
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = round_trip)]
+    pub round_trip: Option<Duration>,
     /// Answer from these runs, sweeps, calibrations or stores of them instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
@@ -47,6 +51,9 @@ pub struct PlanArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
+    /// Let --round-trip hold up the plan's own connections to an existing ensemble
+    #[arg(long)]
+    pub allow_faults: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -66,4 +73,11 @@ fn hold(text: &str) -> Result<Duration, String> {
     let hold = parse_duration(text)?;
     let fits = (Duration::from_micros(1)..=Duration::from_secs(3_600)).contains(&hold);
     if fits { Ok(hold) } else { Err(format!("`{text}` is out of range; give more than 0 and at most 1h")) }
+}
+
+/// By how much round trips are longer.
+fn round_trip(text: &str) -> Result<Duration, String> {
+    let added = parse_duration(text)?;
+    let fits = (Duration::from_micros(100)..=Duration::from_secs(1)).contains(&added);
+    if fits { Ok(added) } else { Err(format!("`{text}` is out of range; give 0.1ms to 1s")) }
 }

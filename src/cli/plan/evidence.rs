@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::catalog::fault::FaultCard;
 use crate::error::Error;
@@ -11,6 +12,8 @@ use crate::model::Observation;
 use crate::plan::Evidence;
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
+use crate::scenario::each_way;
+use crate::units::format_duration;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
@@ -20,6 +23,8 @@ pub const VERIFIES: &str = "verify-";
 /// Results that were read.
 #[derive(Default)]
 pub struct Library {
+    /// How much longer round trips must have been made in trials that say something.
+    round_trip: Option<Duration>,
     trials: Vec<Observation>,
     /// How long a failing server kept everybody waiting, by strategy.
     outages: BTreeMap<String, Vec<u64>>,
@@ -31,6 +36,11 @@ pub struct Library {
 }
 
 impl Library {
+    /// An empty one, of trials whose round trips were made so much longer.
+    pub fn at(round_trip: Option<Duration>) -> Self {
+        Self { round_trip, ..Self::default() }
+    }
+
     /// Reads a run, a calibration, or all of them below a directory.
     ///
     /// # Errors
@@ -59,9 +69,19 @@ impl Library {
             let outages = trial.faults.iter().filter(|one| one.proved && hits_servers(&one.kind));
             let outages: Vec<u64> = outages.filter_map(|one| one.longest_gap_us).collect();
             self.outages.entry(trial.spec.strategy.label.clone()).or_default().extend(outages);
+            let added = trial.spec.added_round_trip();
             match Observation::of(&name, trial) {
-                Ok(observation) => self.trials.push(observation),
-                Err(_) if !trial.faults.is_empty() => {}
+                Ok(observation) if added.map(each_way) == self.round_trip.map(each_way) => {
+                    self.trials.push(observation);
+                }
+                Ok(_) => {
+                    let why = self.other_distance(&name, added);
+                    // All trials of a run have it in common.
+                    if !self.left_out.contains(&why) {
+                        self.left_out.push(why);
+                    }
+                }
+                Err(_) if !trial.faults.is_empty() && added.is_none() => {}
                 Err(why) => self.left_out.push(why),
             }
         }
@@ -77,30 +97,54 @@ impl Library {
         Ok(())
     }
 
+    /// Why a run with other round trips says nothing.
+    fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
+        let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
+        format!(
+            "{run}: {} was added to its round trips, and the question adds {}",
+            said(added),
+            said(self.round_trip)
+        )
+    }
+
     /// Whether it was measured where the others were.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
-        let like = |ensemble: &EnsembleInfo| {
-            let mut versions: Vec<String> =
-                ensemble.servers.iter().map(|server| server.version.clone()).collect();
-            versions.sort();
-            (versions, ensemble.shares_host)
-        };
         if let Some((_, before)) = &self.place
-            && like(before) != like(ensemble)
+            && !is_like(before, ensemble)
         {
-            let servers = |one: &EnsembleInfo| {
-                format!("{} of {:?}", one.servers.len(), one.servers.first().map(|one| &one.version))
-            };
             return Err(Error::usage(format!(
                 "{}: it is of another ensemble (servers: {}) than the results before it ({}), so they cannot answer together; \
                  name results of one",
                 dir.display(),
                 servers(ensemble),
-                servers(before)
+                servers(before),
             )));
         }
         self.place = Some((host.clone(), ensemble.clone()));
         Ok(())
+    }
+
+    /// Refuses results of which none can be used.
+    ///
+    /// # Errors
+    /// Usage, with the first reason.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.left_out.first() {
+            Some(why) if self.trials.is_empty() => Err(Error::usage(format!(
+                "none of these results can answer that: {why}; name others, or leave --from out to measure"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What must be said of a trial on that ensemble, if it is another one than that of these results.
+    pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
+        let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
+        Some(format!(
+            "it ran on another ensemble (servers: {}) than what was predicted from ({})",
+            servers(ensemble),
+            servers(own)
+        ))
     }
 
     /// The labels that trials are of.
@@ -135,6 +179,23 @@ impl Library {
     pub fn sources(&self) -> Vec<PathBuf> {
         self.sources.clone()
     }
+}
+
+/// Whether two ensembles are as many servers of the same versions, beside the load generator or not.
+fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
+    let versions = |ensemble: &EnsembleInfo| {
+        let mut versions: Vec<String> =
+            ensemble.servers.iter().map(|server| server.version.clone()).collect();
+        versions.sort();
+        versions
+    };
+    versions(one) == versions(other) && one.shares_host == other.shares_host
+}
+
+/// How many of which version.
+fn servers(ensemble: &EnsembleInfo) -> String {
+    let version = ensemble.servers.first().map_or("unknown version", |server| server.version.as_str());
+    format!("{} of {version}", ensemble.servers.len())
 }
 
 fn hits_servers(kind: &str) -> bool {

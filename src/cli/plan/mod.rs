@@ -11,17 +11,18 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::output;
+use super::run::capabilities::Needs;
 use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::plan::{
-    Answer, Ask, Effort, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, Verification,
-    recommend, verify,
+    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, recommend,
+    verify,
 };
 use crate::queueing::Order;
-use crate::report::{self, Style};
-use crate::results;
-use crate::scenario::{Plan, TrialSpec, nearest, parse};
+use crate::report::{self, Style, page};
+use crate::results::{self, layout};
+use crate::scenario::{Plan, Scenario, nearest, parse};
 use crate::units::shown;
 use crate::verdict::Verdict;
 use crate::{fault, lock};
@@ -46,13 +47,17 @@ const REPETITIONS: u32 = 2;
 #[expect(clippy::disallowed_methods, reason = "when it was asked is a label")]
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let question = question(&args)?;
-    let mut library = Library::default();
+    let mut library = Library::at(question.round_trip);
     for path in &args.from {
         library.take(path)?;
     }
+    library.check()?;
     let strategies = strategies(&args, &library)?;
     // Before anything is measured: a process that is none, or a load that no trial can have.
-    let first = spec(&question, &strategies[0], &question.copies(1.0))?;
+    let scenario = scenario(&question, &strategies[0])?;
+    let load = Plan::of(&scenario).trials.first().and_then(|trial| Load::of(trial, Order::Fifo));
+    let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
+    check_place(&args, &scenario)?;
     let asked_at = SystemTime::now();
     let directory = Directory::create(&args.out, asked_at)?;
     let mut site = None;
@@ -62,7 +67,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         site = Some(opened);
     }
     let answers: Vec<Answer> =
-        strategies.iter().map(|name| answer(&question, name, &library, &first, args.seed)).collect();
+        strategies.iter().map(|name| answer(&question, name, &library, &load, args.seed)).collect();
     let recommendation =
         recommend(&answers, &question.objective).map(|(strategy, why)| Recommendation { strategy, why });
     let mut plan = PlanFile {
@@ -73,7 +78,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         command: words(),
         question,
         host: library.host(),
-        ensemble: library.ensemble(),
+        ensemble: site.as_ref().map(|site| site.ensemble().clone()).or_else(|| library.ensemble()),
         sources: library.sources(),
         left_out: library.left_out.clone(),
         answers,
@@ -116,6 +121,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
         hold: args.hold,
         locks: args.locks as usize,
         arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
+        round_trip: args.round_trip,
         objective: args.slo.clone(),
     };
     question.check().map_err(Error::usage)?;
@@ -167,34 +173,34 @@ fn order(card: &LockCard) -> Order {
     if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
 }
 
-/// The trial that a load is for one strategy.
-fn spec(question: &Question, strategy: &str, ask: &Ask) -> Result<TrialSpec, Error> {
+/// The scenario that is the question itself.
+fn scenario(question: &Question, strategy: &str) -> Result<Scenario, Error> {
     let name = strategy.split(' ').next().unwrap_or(strategy).to_owned();
-    let text = question.scenario("plan", &[name], ask);
+    let text = question.scenario("plan", &[name], &question.copies(1.0));
     let parsed = parse("the question", &text, &lock::cards(), &fault::cards());
-    let parsed = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?;
-    let trial = Plan::of(&parsed.scenario).trials.into_iter().next();
-    let trial = trial.filter(|trial| trial.load.open().is_some());
-    trial.ok_or_else(|| Error::usage("the question has no load of its own"))
+    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }
 
-fn answer(question: &Question, strategy: &str, library: &Library, spec: &TrialSpec, seed: u64) -> Answer {
-    let card = card(strategy);
-    let order = card.as_ref().map_or(Order::Fifo, order);
-    let watches = card.is_some_and(|card| card.guarantees.watches);
-    let evidence = library.evidence(strategy, watches);
-    match Load::of(spec, order) {
-        Some(load) => Answer::of(strategy, &evidence, &load, &question.objective, Effort::whole(seed)),
-        None => unreachable_load(strategy, question),
+/// Refuses a place that has no part in the answer, or where the question's round trips cannot be had.
+fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
+    let measures = args.from.is_empty() || args.verify;
+    if !measures && args.place.servers.is_some() {
+        return Err(Error::usage(
+            "--servers says where to measure, and with --from nothing is measured: leave one of the two out, or add --verify",
+        ));
     }
+    if !measures {
+        return Ok(());
+    }
+    let place = args.place.scenario("plan")?;
+    Needs::of(scenario).check(&place, args.allow_faults, args.opening.access.wants_tls())
 }
 
-/// A question always is an open load that a clock ends.
-fn unreachable_load(strategy: &str, question: &Question) -> Answer {
-    let evidence = crate::plan::Evidence::default();
-    let mut answer = Answer::without(strategy, &evidence);
-    answer.verdict = Verdict::Unknown(vec![format!("no trial can be made of {}", question.describe())]);
-    answer
+fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, seed: u64) -> Answer {
+    let card = card(strategy);
+    let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
+    let evidence = library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches));
+    Answer::of(strategy, &evidence, &load, &question.objective, Effort::whole(seed))
 }
 
 /// Runs what tells the parts of the service: the question's own load, over more locks and fewer, so that handoffs are many.
@@ -278,11 +284,13 @@ async fn prove(
         let order = card(&strategy).as_ref().map_or(Order::Fifo, order);
         let Some(load) = Load::of(&trial.spec, order) else { continue };
         let evidence = library.evidence(&strategy, false);
-        let trials = answer.rests_on(&evidence);
-        let verified: Result<Verification, String> =
-            verify((run, trial), &load, (fit, &trials), &plan.question, args.seed);
-        match verified {
-            Ok(verified) => plan.verifications.push(verified),
+        let fitted = answer.rests_on(&evidence);
+        let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
+        match verify(attempt, &plan.question, args.seed) {
+            Ok(mut verified) => {
+                verified.notes.extend(library.differs_from(&stored.run.ensemble));
+                plan.verifications.push(verified);
+            }
             Err(why) => output::note(&format!("warning: {strategy} is not verified: {why}")),
         }
     }
@@ -290,25 +298,26 @@ async fn prove(
 }
 
 fn exit(plan: &PlanFile) -> Exit {
-    let broke = plan.verifications.iter().any(|one| !one.held);
-    match &plan.recommendation {
-        Some(_) if !broke => Exit::Held,
-        Some(_) => Exit::Violated,
-        None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
-            Exit::Violated
-        }
-        None => Exit::Unknown,
+    match plan.verdict() {
+        Verdict::Held => Exit::Held,
+        Verdict::Violated(_) => Exit::Violated,
+        Verdict::Unknown(_) => Exit::Unknown,
     }
 }
 
 fn tell(args: &PlanArgs, plan: &PlanFile, directory: &Path) -> Result<Exit, Error> {
     let exit = exit(plan);
+    let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
     if args.json {
-        output::answer("plan", exit, &json!({ "results": directory, "plan": plan }))?;
+        output::answer("plan", exit, &json!({ "results": directory, "report": report, "plan": plan }))?;
         return Ok(exit);
     }
     let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-    output::data(&format!("\n{}\nplan: {}", report::plan(plan, style), directory.display()))?;
+    let mut said = format!("\n{}\nplan: {}", report::plan(plan, style), directory.display());
+    if let Some(report) = report {
+        said.push_str(&format!("\nreport: {}", report.display()));
+    }
+    output::data(&said)?;
     Ok(exit)
 }
 
@@ -322,8 +331,16 @@ impl Directory {
         Ok(Self { path: results::create_dated(parent, "plan", asked)? })
     }
 
+    /// Writes the plan and its page.
     fn keep(&self, plan: &PlanFile) -> Result<(), Error> {
-        plan.write(&self.path)
+        plan.write(&self.path)?;
+        // A page that can't be written costs no plan.
+        if let Err(error) =
+            super::report::write(&[page::of_plan(plan)], None, &self.path.join(layout::REPORT))
+        {
+            output::note(&format!("warning: {error}"));
+        }
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::cli::shared_args::AccessArgs;
 use crate::error::Error;
 use crate::plan::RUNS;
 use crate::results::layout;
+use crate::results::record::EnsembleInfo;
 
 /// The ensemble, and where runs leave their directories.
 pub struct Site {
@@ -24,6 +25,8 @@ pub struct Site {
     /// What the names of runs on the ensemble begin with.
     name: String,
     threads: Option<u16>,
+    /// Whether connections to it may be held up.
+    may_delay: bool,
     access: AccessArgs,
 }
 
@@ -49,8 +52,14 @@ impl Site {
             directory: directory.to_owned(),
             name,
             threads: args.threads,
+            may_delay: args.allow_faults,
             access: args.opening.access.clone(),
         })
+    }
+
+    /// What it is.
+    pub fn ensemble(&self) -> &EnsembleInfo {
+        &self.place.ensemble
     }
 
     /// Ends what was started.
@@ -77,6 +86,9 @@ impl Site {
         let out = self.directory.join(RUNS);
         let mut words: Vec<OsString> = vec!["run".into(), file.into(), "--run-id".into(), id.clone().into()];
         words.push("--no-progress".into());
+        if self.may_delay || !self.place.is_external() {
+            words.push("--allow-faults".into());
+        }
         if let Some(threads) = self.threads {
             words.extend(["--threads".into(), threads.to_string().into()]);
         }

@@ -25,7 +25,7 @@ use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
 use crate::report::ci::{Document, Live};
-use crate::report::page::Source;
+use crate::report::page::{Source, document};
 use crate::report::{self, Style, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
@@ -264,7 +264,9 @@ impl Session {
             let name = sealed.name();
             let source = Source { name: &name, stored, view: &view };
             // A page that can't be written costs no results.
-            if let Err(error) = super::report::write(&[source], &sealed.dir().join(layout::REPORT)) {
+            if let Err(error) =
+                super::report::write(&[document(&source)], None, &sealed.dir().join(layout::REPORT))
+            {
                 output::note(&format!("warning: {error}"));
             }
         }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use crate::catalog::gate::Objective;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{OpeningArgs, run_id};
-use crate::sweep::{Objective, Over};
+use crate::sweep::Over;
 use crate::units::parse_duration;
 
 /// `sweep`.

@@ -113,7 +113,7 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
         over: question.over.clone(),
         grid: grid(&question, budget, points_at_most),
         strategies: question.strategies.clone(),
-        objective: question.objective.as_ref().map(|objective| objective.text.clone()),
+        objective: question.objective.clone(),
         seed: question.scenario.seed,
         budget_us: micros(budget),
         spent_us: 0,
@@ -154,8 +154,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
     if args.resume.is_some() && args.overrides.change_anything()? {
         return Err(at("a sweep goes on as it was begun: leave out the options that change its scenario"));
     }
-    let objective = file.objective.as_deref().map(str::parse).transpose().map_err(|why: String| at(&why))?;
-    let question = Question::of(&file.scenario_text, file.over.clone(), objective)?;
+    let question = Question::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
     if question.strategies != file.strategies {
         return Err(at("its strategies are not those of its scenario"));
     }

@@ -1,14 +1,17 @@
 //! What is swept: the scenario, what of it changes from point to point, and whether that can be done.
 
+use std::time::Duration;
+
 use toml::{Table, Value};
 
 use super::args::SweepArgs;
+use crate::catalog::gate::Objective;
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::error::Error;
-use crate::scenario::{EnsembleChoice, Load, Scenario, Stop, parse};
-use crate::sweep::{At, KneeFigure, Objective, Over, Step, Values, Variable};
+use crate::scenario::{DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
+use crate::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::units::{format_duration, shown};
 use crate::{fault, lock};
 
@@ -147,11 +150,7 @@ impl Question {
             );
         }
         if has(Variable::Delay) {
-            notes.push(
-                "The delay is added by a proxy between contenders and servers, half of it in each direction, from the \
-                 beginning of the measured phase on; the servers stay as near to each other as they are."
-                    .to_owned(),
-            );
+            notes.push(DISTANCE_NOTE.to_owned());
         }
         notes
     }
@@ -294,11 +293,7 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
             }
             Variable::Delay => {
                 let lasts = table.get("duration").and_then(Value::as_str).unwrap_or("10s").to_owned();
-                let mut fault = Table::new();
-                fault.insert("kind".into(), "delay".into());
-                fault.insert("at".into(), "0s".into());
-                fault.insert("duration".into(), lasts.into());
-                fault.insert("latency".into(), format!("{}us", (value / 2.0).round()).into());
+                let fault = distance(Duration::from_micros(value.round() as u64), &lasts);
                 table.insert("fault".into(), Value::Array(vec![Value::Table(fault)]));
             }
         }
@@ -307,7 +302,7 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
 }
 
 /// What is about to be done, in a line.
-pub fn announcement(question: &Question, grid: &[f64], budget: std::time::Duration) -> String {
+pub fn announcement(question: &Question, grid: &[f64], budget: Duration) -> String {
     let over = &question.over[0];
     let values: Vec<String> = grid.iter().map(|value| over.variable.show(*value)).collect();
     let beside = question.over.get(1).map_or_else(String::new, |over| {

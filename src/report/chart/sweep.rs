@@ -11,7 +11,7 @@ use super::write;
 use crate::error::Error;
 use crate::measure::{Figure, Measure, Statistic};
 use crate::report::table::sweep_title;
-use crate::sweep::{Finding, Interval, Knee, KneeFigure, Objective, Point, State, SweepFile, Variable};
+use crate::sweep::{Finding, Interval, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::units::counted;
 
 /// Draws both charts into the sweep's directory, as SVG and PNG; gives the files.
@@ -85,8 +85,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
     if measured.is_empty() {
         return None;
     }
-    let limit = file.objective.as_ref().and_then(|text| text.parse::<Objective>().ok());
-    let limit = limit.filter(|objective| objective.figure == drawn.figure);
+    let limit = file.objective.as_ref().filter(|objective| objective.figure == drawn.figure);
     let has_knees = knee_of(file) == drawn.knee;
     let mut caption = vec![
         "Line: geometric mean of the repetitions that count; bars: intervals of 95 %; hollow: a lower bound, or doubtful."
@@ -112,7 +111,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
     let heights: Vec<f64> = ends
         .flat_map(|found| [Some(found.value), found.low, found.high])
         .flatten()
-        .chain(limit.as_ref().map(|objective| objective.limit))
+        .chain(limit.map(|objective| objective.limit))
         .collect();
     let y = match drawn.knee {
         KneeFigure::Throughput => Axis::amounts(drawn.axis, heights),
@@ -129,7 +128,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
         for stroke in dashed(&line, &[7.0, 4.0]) {
             sheet.picture.line(stroke, ALARM, 1.5);
         }
-        sheet.picture.text((plot.left + 6.0, row - 9.0), objective.text, SMALL, ALARM, Anchor::Start);
+        sheet.picture.text((plot.left + 6.0, row - 9.0), &objective.text, SMALL, ALARM, Anchor::Start);
     }
     draw_series(&mut sheet.picture, &plot, &all);
     Some(sheet.picture)

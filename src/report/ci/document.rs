@@ -10,7 +10,7 @@ use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
 use crate::report::view::{Cell, Repetition, verdict};
 use crate::results::StoredRun;
-use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial, Unit};
+use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial};
 use crate::units::{contenders, counted, format_micros, harmless, number};
 use crate::verdict::Verdict;
 
@@ -287,20 +287,10 @@ impl Value {
     #[must_use]
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
-        let show = |value| shown(self.figure.unit(), value);
+        let show = |value| self.figure.unit().show(value);
         let bound = if at_least { "≥ " } else { "" };
         let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
         format!("{bound}{}{range}", show(median))
-    }
-}
-
-/// A value with its unit.
-fn shown(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::Micros => format_micros(value.max(0.0).round() as u64),
-        Unit::PerSecond => format!("{}/s", number(value)),
-        Unit::Bytes => format!("{} B", number(value)),
-        Unit::Amount | Unit::Share => number(value),
     }
 }
 

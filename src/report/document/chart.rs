@@ -37,6 +37,8 @@ pub struct Lines {
     pub bands: Vec<Band>,
     /// Lines across, such as the floor.
     pub guides: Vec<Guide>,
+    /// Lines upright, such as what was asked for.
+    pub upright: Vec<Guide>,
 }
 
 /// An axis.
@@ -94,14 +96,46 @@ pub struct Series {
     pub strategy: usize,
     /// Its points.
     pub line: Vec<(f64, f64)>,
+    /// The ends of their intervals, where they have some.
+    pub ends: Vec<Ends>,
     /// Points that get a marker.
     pub marked: Vec<(f64, f64)>,
     /// Single values around it, such as one for each repetition.
     pub dots: Vec<(f64, f64)>,
+    /// What was measured of what the line predicts.
+    pub measured: Vec<(f64, f64)>,
     /// Its figures are those of invalid or partial trials.
     pub doubtful: bool,
     /// Its lock did not exclude.
     pub violated: bool,
+}
+
+impl Series {
+    /// One without points.
+    #[must_use]
+    pub const fn of(strategy: usize) -> Self {
+        Self {
+            strategy,
+            line: Vec::new(),
+            ends: Vec::new(),
+            marked: Vec::new(),
+            dots: Vec::new(),
+            measured: Vec::new(),
+            doubtful: false,
+            violated: false,
+        }
+    }
+}
+
+/// The ends of the interval of one point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ends {
+    /// Where on the horizontal axis.
+    pub at: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
 }
 
 /// A span of the horizontal axis that stands out.
@@ -117,7 +151,7 @@ pub struct Band {
     pub strategy: usize,
 }
 
-/// A line across.
+/// A line through the whole chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guide {
     /// At which value.

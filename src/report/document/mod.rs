@@ -7,28 +7,50 @@ mod curve;
 mod table;
 pub mod value;
 
-pub use chart::{Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
+pub use chart::{Axis, Band, Bars, Chart, Ends, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
 pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};
 pub use value::{Missing, Tone, Value, listed};
 
-use super::conclusions::Conclusion;
-
-/// All that is said of one run, or of several.
+/// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// What it is called.
     pub title: String,
-    /// What it comes to, the most telling first.
-    pub conclusions: Vec<Conclusion>,
     /// In one word, and what that rests on.
     pub verdict: Value,
-    /// The sentence below the title.
+    /// What stands below the title: full sentences.
     pub subtitle: String,
+    /// The heading of what it comes to.
+    pub comes_to: &'static str,
+    /// What it comes to, the most telling first.
+    pub findings: Vec<Finding>,
     /// The strategies by their labels; the position gives the look.
     pub strategies: Vec<String>,
     /// The parts, in order.
     pub sections: Vec<Section>,
+}
+
+/// One thing that a document comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// What it is about, in a word or two.
+    pub topic: String,
+    /// How good that is.
+    pub tone: Tone,
+    /// The same in words.
+    pub sentence: String,
+    /// Where it is shown, if anywhere.
+    pub shown_in: Option<Link>,
+}
+
+/// A link to a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The section's id.
+    pub section: &'static str,
+    /// What the link says.
+    pub text: &'static str,
 }
 
 /// A part with a heading.

@@ -39,6 +39,15 @@ pub enum Value {
     },
     /// At least that: what had not ended could make it longer.
     AtLeast(Box<Value>),
+    /// With the ends of its interval.
+    Between {
+        /// The value.
+        middle: Box<Value>,
+        /// The lower end.
+        low: Box<Value>,
+        /// The upper end.
+        high: Box<Value>,
+    },
     /// There is none.
     Missing(Missing),
 }
@@ -87,6 +96,12 @@ impl Value {
         if at_least { Self::AtLeast(Box::new(self)) } else { self }
     }
 
+    /// The same with the ends of its interval.
+    #[must_use]
+    pub fn between(self, low: Self, high: Self) -> Self {
+        Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
+    }
+
     /// Whether nothing was measured.
     #[must_use]
     pub fn is_not_measured(&self) -> bool {
@@ -108,6 +123,9 @@ impl Value {
             Self::OutOf { part, whole } if part == whole => whole.to_string(),
             Self::OutOf { part, whole } => format!("{part} of {whole}"),
             Self::AtLeast(value) => format!("≥ {}", value.shown()),
+            Self::Between { middle, low, high } => {
+                format!("{} ({} to {})", middle.shown(), low.shown(), high.shown())
+            }
             Self::Missing(Missing::NotMeasured) => "-".to_owned(),
             Self::Missing(Missing::Unstable) => "unstable".to_owned(),
         }
@@ -133,7 +151,7 @@ impl Value {
             | Self::Rate(value)
             | Self::Multiple(value)
             | Self::Range(value, _) => Some(*value),
-            Self::AtLeast(value) => value.rank(),
+            Self::AtLeast(value) | Self::Between { middle: value, .. } => value.rank(),
             Self::Text(_) | Self::Verdict { .. } | Self::Missing(_) => None,
         }
     }
@@ -195,7 +213,9 @@ mod tests {
     #[test]
     fn every_value_is_read_as_people_write_it_and_sorts_by_what_it_is() {
         let at_least = Value::Duration(1_234.0).at_least(true);
+        let between = Value::Rate(5.0).between(Value::Amount(4.5), Value::Amount(6.0));
         for (value, shown, rank) in [
+            (between, "5/s (4.5 to 6)", Some(5.0)),
             (Value::Duration(1_500_000.0), "1.5 s", Some(1_500_000.0)),
             (at_least, "≥ 1.23 ms", Some(1_234.0)),
             (Value::Share(0.254), "25.4 %", Some(0.254)),

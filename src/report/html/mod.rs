@@ -6,8 +6,7 @@ mod svg;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::conclusions::{Certainty, Conclusion, Topic};
-use super::document::{Document, Section, Tone, Value};
+use super::document::{Document, Finding, Section, Tone, Value};
 use crate::units::harmless;
 
 /// Colours, sizes and what is switched off where.
@@ -79,14 +78,14 @@ fn run(document: &Document, id: &str) -> Markup {
             style { (PreEscaped(off)) }
             header.top {
                 h1 { (text(&document.title)) " " (badge(&document.verdict)) }
-                p.subtitle { (text(document.subtitle.trim_end_matches('.'))) "." }
+                p.subtitle { (text(&document.subtitle)) }
             }
             section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
-                h2 #(format!("{id}-conclusions")) { "Conclusions" }
-                @if document.conclusions.is_empty() {
+                h2 #(format!("{id}-conclusions")) { (document.comes_to) }
+                @if document.findings.is_empty() {
                     p { "The figures carry no conclusion: there is nothing to compare." }
                 } @else {
-                    ul { @for one in &document.conclusions { (conclusion(one, document, id)) } }
+                    ul { @for one in &document.findings { (finding(one, document, id)) } }
                 }
             }
             nav aria-label="Parts of this report" {
@@ -112,27 +111,19 @@ fn run(document: &Document, id: &str) -> Markup {
     }
 }
 
-fn conclusion(one: &Conclusion, document: &Document, id: &str) -> Markup {
-    let class = match (one.topic, one.certainty) {
-        (Topic::MustNotBeUsed, _) => "bad",
-        (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Ahead | Certainty::Tied) => "doubtful",
-        (_, Certainty::Shown | Certainty::Same) => "good",
+fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
+    let class = match one.tone {
+        Tone::Good => Some("good"),
+        Tone::Doubtful => Some("doubtful"),
+        Tone::Bad => Some("bad"),
+        Tone::Plain => None,
     };
-    let topic = match one.topic {
-        Topic::MustNotBeUsed => "Must not be used",
-        Topic::Limits => "Note",
-        Topic::Fastest => "Fastest",
-        Topic::Lightest => "Lightest",
-        Topic::Fairest => "Fairest",
-        Topic::Choice => "What to use",
-    };
-    let anchor = one.evidence.anchor();
-    let found = document.sections.iter().any(|section| section.id == anchor);
+    let link = one.shown_in.filter(|link| document.sections.iter().any(|section| section.id == link.section));
     html! {
-        li class=(class) {
-            strong { (topic) } " "
+        li class=[class] {
+            strong { (text(&one.topic)) } " "
             (text(&one.sentence))
-            @if found { " " a.evidence href=(format!("#{id}-{anchor}")) { "See " (one.evidence.link()) } }
+            @if let Some(link) = link { " " a.evidence href=(format!("#{id}-{}", link.section)) { "See " (link.text) } }
         }
     }
 }

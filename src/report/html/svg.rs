@@ -5,7 +5,9 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
 use super::text;
-use crate::report::document::{Axis, Bars, Chart, Kind, Lines, Row, Scale, Series, Tick, Unit, simplified};
+use crate::report::document::{
+    Axis, Bars, Chart, Ends, Kind, Lines, Row, Scale, Series, Tick, Unit, simplified,
+};
 use crate::units::{format_micros, number};
 
 const WIDTH: f64 = 600.0;
@@ -178,7 +180,8 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
 }
 
 fn lines(lines: &Lines, strategies: &[String]) -> (Markup, String) {
-    let xs: Vec<f64> = lines.series.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
+    let placed = lines.series.iter().flat_map(|series| series.line.iter().chain(&series.measured));
+    let xs: Vec<f64> = placed.map(|point| point.0).collect();
     let x = Spread::over(&lines.x, lines.x.scale == Scale::Log, &xs, LEFT + 6.0, WIDTH - RIGHT);
     let (first_is_log, has_other) = match lines.y.scale {
         Scale::Log => (true, false),
@@ -189,6 +192,7 @@ fn lines(lines: &Lines, strategies: &[String]) -> (Markup, String) {
     let drawing = html! {
         (bands(lines, &x, strategies))
         (across(lines, &x))
+        (upright(lines, &x))
         g.plot-a { (plot(lines, &x, first_is_log)) }
         @if has_other { g.plot-b { (plot(lines, &x, !first_is_log)) } }
         line.cursor x1="0" x2="0" y1=(TOP) y2=(HEIGHT - BOTTOM) {}
@@ -234,10 +238,24 @@ fn bands(lines: &Lines, x: &Spread, strategies: &[String]) -> Markup {
     }
 }
 
+fn upright(lines: &Lines, x: &Spread) -> Markup {
+    html! {
+        @for guide in &lines.upright {
+            @let at = x.at(guide.at);
+            @let is_right = at > (LEFT + WIDTH - RIGHT) / 2.0;
+            line.guide x1=(px(at)) x2=(px(at)) y1=(TOP) y2=(HEIGHT - BOTTOM) {}
+            text.guide x=(px(if is_right { at - 5.0 } else { at + 5.0 })) y=(HEIGHT - BOTTOM - 6.0)
+                text-anchor=(if is_right { "end" } else { "start" }) { (text(&guide.label)) }
+        }
+    }
+}
+
 /// The vertical axis and the lines.
 fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
-    let heights =
-        lines.series.iter().flat_map(|series| series.line.iter().chain(&series.dots)).map(|point| point.1);
+    let heights = lines.series.iter().flat_map(|series| {
+        let points = series.line.iter().chain(&series.dots).chain(&series.measured).map(|point| point.1);
+        points.chain(series.ends.iter().flat_map(|ends| [ends.low, ends.high]))
+    });
     let heights: Vec<f64> = heights.chain(lines.guides.iter().map(|guide| guide.at)).collect();
     let y = Spread::over(&lines.y, is_log, &heights, HEIGHT - BOTTOM, TOP);
     html! {
@@ -270,9 +288,11 @@ fn drawn(series: &Series, x: &Spread, y: &Spread) -> Markup {
     );
     html! {
         g class=(class) data-k=(series.strategy) {
+            @if series.ends.len() > 1 { path.area d=(area(&series.ends, x, y)) {} }
             @if line.len() > 1 { path.line d=(path(&line)) {} }
             @for dot in place(&series.dots) { circle.dot cx=(px(dot.0)) cy=(px(dot.1)) r="2" {} }
             @for mark in place(&series.marked) { use.mark href=(marker(series.strategy)) x=(px(mark.0)) y=(px(mark.1)) {} }
+            @for ring in place(&series.measured) { circle.measured cx=(px(ring.0)) cy=(px(ring.1)) r="8" {} }
             @if series.violated {
                 @if let Some(last) = place(&series.marked).last() { use.cross href="#crossed" x=(px(last.0)) y=(px(last.1)) {} }
             }
@@ -295,6 +315,13 @@ fn path(points: &[(f64, f64)]) -> String {
         path.push_str(&px(*y));
     }
     path
+}
+
+/// What lies between the ends of the intervals, from one point to the next.
+fn area(ends: &[Ends], x: &Spread, y: &Spread) -> String {
+    let above = ends.iter().map(|ends| (x.at(ends.at), y.at(ends.high)));
+    let below = ends.iter().rev().map(|ends| (x.at(ends.at), y.at(ends.low)));
+    path(&above.chain(below).collect::<Vec<_>>()) + "Z"
 }
 
 /// What stands under the pointer, place by place: where it is, what it is called, and each strategy's value there.
@@ -321,7 +348,12 @@ fn values(lines: &Lines, x: &Spread) -> String {
         .iter()
         .map(|series| {
             let own = points(series);
-            let at = |place: &f64| own.iter().find(|point| point.0 == *place).map(|point| shown(point.1));
+            let at = |place: &f64| {
+                let value = shown(own.iter().find(|point| point.0 == *place)?.1);
+                let ends = series.ends.iter().find(|ends| ends.at == *place);
+                let ends = ends.map(|ends| format!(" ({} to {})", shown(ends.low), shown(ends.high)));
+                Some(value + &ends.unwrap_or_default())
+            };
             json!({ "k": series.strategy, "v": places.iter().map(at).collect::<Vec<_>>() })
         })
         .collect();

@@ -43,7 +43,7 @@ fn series<'a>(cells: impl IntoIterator<Item = &'a Cell>, strategy: usize) -> Ser
         doubtful |= !cell.is_sound();
         violated |= cell.is_violated();
     }
-    Series { strategy, line: Vec::new(), marked: Vec::new(), dots: Vec::new(), doubtful, violated }
+    Series { doubtful, violated, ..Series::of(strategy) }
 }
 
 /// What a measure is called, and what it is.
@@ -125,6 +125,7 @@ pub(super) fn by_percentile(source: &Source<'_>, measure: Measure) -> Result<Cha
             series: all.into_iter().map(|(series, _)| series).collect(),
             bands: Vec::new(),
             guides: guides.into_iter().collect(),
+            upright: Vec::new(),
         }),
     })
 }
@@ -285,6 +286,7 @@ fn over_contenders(
         series: (0..view.strategies.len()).filter_map(one).collect(),
         bands: Vec::new(),
         guides: Vec::new(),
+        upright: Vec::new(),
     };
     let caption = format!("{caption} Lines: medians; dots: each repetition.");
     Ok(Chart {
@@ -425,6 +427,7 @@ pub(super) fn over_time(source: &Source<'_>) -> Result<Chart, String> {
             series: all,
             bands,
             guides: Vec::new(),
+            upright: Vec::new(),
         }),
     })
 }
@@ -492,6 +495,7 @@ pub(super) fn fairness(source: &Source<'_>) -> Result<Chart, String> {
             series: all,
             bands: Vec::new(),
             guides: vec![Guide { at: 1.0, label: "even share".to_owned() }],
+            upright: Vec::new(),
         }),
     })
 }

@@ -5,7 +5,7 @@ use crate::measure::Outcome;
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
 use crate::report::view::{Cell, Repetition, verdict};
-use crate::results::record::{Timing, Trial};
+use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
 use crate::units::{counted, number};
 use crate::verdict::Verdict;
 
@@ -14,17 +14,17 @@ fn table(caption: &str, columns: Vec<Column>, labels: usize, rows: Vec<Vec<Value
     Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
 }
 
-/// Where it was measured, and what limits the figures.
-pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
-    let run = &source.stored.run;
-    let fact = |name: &str, value: String| (name.to_owned(), Value::from(value));
-    let ensemble = &run.ensemble;
+pub(super) fn fact(name: &str, value: String) -> (String, Value) {
+    (name.to_owned(), Value::from(value))
+}
+
+/// The ensemble, and the host of the load generator.
+pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Value)> {
     let mut facts = vec![fact("Ensemble", format!("{} ({})", ensemble.kind, ensemble.connect))];
     facts.extend(ensemble.servers.iter().map(|server| {
         fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
     }));
     facts.push(fact("Data", ensemble.placement.clone()));
-    let host = &run.host;
     facts.push(fact(
         "Generator",
         format!(
@@ -37,11 +37,24 @@ pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
             host.kernel
         ),
     ));
+    facts
+}
+
+/// The program by its version and commit.
+pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
+    let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    fact("Program", format!("zklockbench {version}{commit}"))
+}
+
+/// Where it was measured, and what limits the figures.
+pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
+    let run = &source.stored.run;
+    let ensemble = &run.ensemble;
+    let mut facts = place(ensemble, &run.host);
     facts.push(fact("Threads", run.generator_threads.to_string()));
     let when = |time| humantime::format_rfc3339_seconds(time).to_string();
     facts.push(fact("Measured", format!("{} to {}", when(run.started_at), when(run.ended_at))));
-    let commit = run.tool_commit.as_deref().map_or_else(String::new, |commit| format!(", commit {commit}"));
-    facts.push(fact("Program", format!("zklockbench {}{commit}", run.tool_version)));
+    facts.push(program(&run.tool_version, run.tool_commit.as_deref()));
     let mut limits = Vec::new();
     if ensemble.shares_host {
         limits.push(

@@ -1,12 +1,15 @@
-//! The document of a run: which parts it has, and what is in them. No string is made here that a renderer could make.
+//! The documents of a run and of a plan: which parts they have, and what is in them. No string is made here that a renderer could make.
 
 mod charts;
 mod facts;
 mod faults;
+mod plan;
+
+pub use plan::of_plan;
 
 use super::View;
-use super::conclusions::conclusions;
-use super::document::{Block, Chart, Document, Section, Table, Value};
+use super::conclusions::{Certainty, Conclusion, Topic, conclusions};
+use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
 use super::table::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::table::{evidence, headline};
 use crate::measure::Measure;
@@ -46,12 +49,36 @@ pub fn document(source: &Source<'_>) -> Document {
     ];
     Document {
         title: view.title.clone(),
-        conclusions: conclusions(source.stored, view),
         verdict: Value::from(&view.judged.verdict),
-        subtitle: [Some(headline(view)), evidence(view)].into_iter().flatten().collect::<Vec<_>>().join(". "),
+        subtitle: subtitle(view),
+        comes_to: "Conclusions",
+        findings: conclusions(source.stored, view).into_iter().map(finding).collect(),
         strategies: view.strategies.clone(),
         sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
     }
+}
+
+fn subtitle(view: &View) -> String {
+    let said: Vec<String> = [Some(headline(view)), evidence(view)].into_iter().flatten().collect();
+    format!("{}.", said.join(". ").trim_end_matches('.'))
+}
+
+fn finding(one: Conclusion) -> Finding {
+    let tone = match (one.topic, one.certainty) {
+        (Topic::MustNotBeUsed, _) => Tone::Bad,
+        (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Ahead | Certainty::Tied) => Tone::Doubtful,
+        (_, Certainty::Shown | Certainty::Same) => Tone::Good,
+    };
+    let topic = match one.topic {
+        Topic::MustNotBeUsed => "Must not be used",
+        Topic::Limits => "Note",
+        Topic::Fastest => "Fastest",
+        Topic::Lightest => "Lightest",
+        Topic::Fairest => "Fairest",
+        Topic::Choice => "What to use",
+    };
+    let link = Link { section: one.evidence.anchor(), text: one.evidence.link() };
+    Finding { topic: topic.to_owned(), tone, sentence: one.sentence, shown_in: Some(link) }
 }
 
 /// The main figures of several runs below each other.

@@ -8,7 +8,7 @@ mod gates;
 pub(super) mod grids;
 mod legend;
 mod markdown;
-mod plan;
+pub(super) mod plan;
 mod sweep;
 mod terminal;
 mod trend;

@@ -1,50 +1,48 @@
 //! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
 
 use super::terminal::fitted;
-use super::{NOT_MEASURED, Style, Table, numbers, words};
-use crate::model::Interval;
-use crate::plan::{Answer, PlanFile, Verification};
-use crate::units::{capitalised, counted, format_micros, number};
+use super::{Style, Table, numbers, words};
+use crate::measure::Figure;
+use crate::model::{Fit, Interval, Part, Prediction};
+use crate::plan::{Answer, Checked, PlanFile, Sensitivity, Verification};
+use crate::report::document::{Column, Tone, Value};
+use crate::units::{capitalised, counted, number};
 use crate::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
 #[must_use]
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let mut said = vec![capitalised(&plan.question.describe()), String::new()];
-    for answer in &plan.answers {
-        said.push(format!("{}: {}.", answer.strategy, answer.sentence()));
+    said.extend(plan.answers.iter().map(|answer| format!("{}: {}.", answer.strategy, answer.sentence())));
+    let recommended = if plan.recommendation.is_some() { "Recommended: " } else { "" };
+    said.extend([String::new(), format!("{recommended}{}", recommendation(plan)), String::new()]);
+    for Explained { table, legend, .. } in [waits(plan), ensemble(plan), fits(plan)].into_iter().flatten() {
+        said.extend([fitted(table, style).0, String::new(), legend.to_owned(), String::new()]);
     }
-    said.extend([String::new(), recommendation(plan), String::new()]);
-    if plan.answers.iter().any(|answer| answer.prediction.is_some()) {
-        said.extend([fitted(waits(plan), style).0, String::new(), WAITS.to_owned(), String::new()]);
-        said.extend([fitted(ensemble(plan), style).0, String::new(), ENSEMBLE.to_owned(), String::new()]);
-    }
-    if plan.answers.iter().any(|answer| answer.fit.is_some()) {
-        said.extend([fitted(fits(plan), style).0, String::new(), FITS.to_owned(), String::new()]);
-    }
-    said.extend(
-        plan.answers
-            .iter()
-            .filter(|answer| !answer.sensitivity.is_empty())
-            .map(|answer| sensitivity(plan, answer)),
-    );
-    said.extend(missing(plan));
-    for verification in &plan.verifications {
-        said.extend(verified(verification, style));
+    said.extend(sensitivities(plan));
+    said.extend(plan.place().map(|place| format!("{place}.")));
+    let notes = plan.caveats().into_iter().chain(missing(plan)).chain(left_out(plan));
+    said.extend(notes.map(|note| format!("! {note}")));
+    for one in &plan.verifications {
+        let Explained { table, legend, .. } = checked(one);
+        said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
+        said.extend([fitted(table, style).0, String::new(), legend.to_owned()]);
+        said.extend(one.notes.iter().map(|note| format!("! {note}")));
     }
     said.join("\n") + "\n"
 }
 
-const WAITS: &str = "wait: from asking for a lock to having it, with the 90 % interval of a trial of 20,000 arrivals: what is \
-    not known of the service, and chance. lock busy: held or handed over. room: up to which rate the objective holds.";
-const ENSEMBLE: &str = "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
-    server down: the longest time without an acquisition that a failing server caused. ensemble busy: of its synced writes.";
-const FITS: &str = "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard \
-    error; -: the trials do not tell it from nothing. off: how far trials lie from it (standard deviation).";
+/// A table, what it shows in a few words, and what its columns are.
+pub(in crate::report) struct Explained {
+    pub(in crate::report) caption: &'static str,
+    pub(in crate::report) table: Table,
+    pub(in crate::report) legend: &'static str,
+}
 
-fn recommendation(plan: &PlanFile) -> String {
+/// Which to take and why, or what to do where none holds.
+pub(in crate::report) fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
-        Some(one) => format!("Recommended: {}, {}.", one.strategy, one.why),
+        Some(one) => format!("{}, {}.", one.strategy, one.why),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
             let locks =
                 plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
@@ -58,50 +56,43 @@ fn recommendation(plan: &PlanFile) -> String {
     }
 }
 
-fn word(verdict: &Verdict) -> &'static str {
+/// Whether a plan holds, in a word.
+pub(in crate::report) fn word(verdict: &Verdict) -> Value {
     match verdict {
-        Verdict::Held => "holds",
-        Verdict::Violated(_) => "NO",
-        Verdict::Unknown(_) => "unknown",
+        Verdict::Held => Value::verdict("holds", Tone::Good),
+        Verdict::Violated(_) => Value::verdict("NO", Tone::Bad),
+        Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
     }
 }
 
-/// A time with the ends of its interval.
-fn time(interval: Interval) -> String {
-    let of = |us: f64| format_micros(us.max(0.0).round() as u64);
-    format!("{} ({} to {})", of(interval.middle), of(interval.low), of(interval.high))
+/// A wait with the ends of its interval.
+fn time(Interval { low, middle, high }: Interval) -> Value {
+    Value::Duration(middle).between(Value::Duration(low), Value::Duration(high))
 }
 
-fn amount(interval: Interval, unit: &str) -> String {
-    let Interval { low, middle, high } = interval;
-    format!("{}{unit} ({} to {})", number(middle), number(low), number(high))
+/// So many a second with the ends of their interval.
+fn rate(Interval { low, middle, high }: Interval) -> Value {
+    Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 
-fn percent(share: f64) -> String {
-    format!("{} %", number(100.0 * share))
+fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
+    Table { columns, labels: 1, rows }
 }
 
-fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| NOT_MEASURED.to_owned())
-}
-
-fn waits(plan: &PlanFile) -> Table {
+/// What is expected of each strategy; `None` where nothing was predicted of any.
+pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
     let row = |answer: &Answer| {
-        let one = answer.prediction.as_ref();
-        let room = answer.headroom.map(|room| {
-            let at_least = if room.at_least { "≥ " } else { "" };
-            format!("{at_least}{}/s", number(room.rate))
-        });
+        let of = |read: fn(&Prediction) -> Value| Value::or_missing(answer.prediction.as_ref(), read);
         vec![
-            answer.strategy.clone(),
-            word(&answer.verdict).to_owned(),
-            or_dash(one.map(|one| time(one.wait_p50))),
-            or_dash(one.map(|one| time(one.wait_p99))),
-            or_dash(one.map(|one| time(one.wait_p999))),
-            or_dash(one.map(|one| amount(one.throughput, "/s"))),
-            or_dash(one.map(|one| percent(one.utilisation.middle))),
-            or_dash(room),
-            or_dash(answer.locks_needed.map(|locks| locks.to_string())),
+            answer.strategy.as_str().into(),
+            word(&answer.verdict),
+            of(|one| time(one.wait_p50)),
+            of(|one| time(one.wait_p99)),
+            of(|one| time(one.wait_p999)),
+            of(|one| rate(one.throughput)),
+            of(|one| Value::Share(one.utilisation.middle)),
+            Value::or_missing(answer.headroom, |room| Value::Rate(room.rate).at_least(room.at_least)),
+            Value::or_missing(answer.locks_needed, |locks| Value::Count(locks as u64)),
         ]
     };
     let columns = vec![
@@ -115,20 +106,34 @@ fn waits(plan: &PlanFile) -> Table {
         numbers("room", 0),
         numbers("locks needed", 3),
     ];
-    Table::of_texts(columns, 1, plan.answers.iter().map(row)).without_idle_columns()
+    is_predicted(plan).then(|| Explained {
+        caption: "What is expected of each lock",
+        table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
+        legend: "wait: from asking for a lock to having it, with the 90 % interval of a trial of 20,000 arrivals: what is \
+                 not known of the service, and chance. lock busy: held or handed over. room: up to which rate the objective \
+                 holds.",
+    })
 }
 
-fn ensemble(plan: &PlanFile) -> Table {
+fn is_predicted(plan: &PlanFile) -> bool {
+    plan.answers.iter().any(|answer| answer.prediction.is_some())
+}
+
+/// What the ensemble gets of each strategy; `None` where nothing was predicted of any.
+pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
     let row = |answer: &Answer| {
-        let one = answer.prediction.as_ref();
+        let of = |read: fn(&Prediction) -> f64| {
+            Value::or_missing(answer.prediction.as_ref(), |one| Value::Amount(read(one)))
+        };
+        let or_not = |value: Option<Value>| value.unwrap_or_else(|| "not measured".into());
         vec![
-            answer.strategy.clone(),
-            or_dash(one.map(|one| number(one.sessions.high))),
-            or_dash(one.map(|one| number(one.waiting.middle))),
-            or_dash(answer.watches.map(number)),
-            or_dash(answer.requests_per_s.map(|rate| format!("{}/s", number(rate)))),
-            answer.ensemble_utilisation.map_or_else(|| "not measured".to_owned(), percent),
-            answer.outage_us.map_or_else(|| "not measured".to_owned(), format_micros),
+            answer.strategy.as_str().into(),
+            of(|one| one.sessions.high),
+            of(|one| one.waiting.middle),
+            Value::or_missing(answer.watches, Value::Amount),
+            Value::or_missing(answer.requests_per_s, Value::Rate),
+            or_not(answer.ensemble_utilisation.map(Value::Share)),
+            or_not(answer.outage_us.map(|us| Value::Duration(us as f64))),
         ]
     };
     let columns = vec![
@@ -140,26 +145,30 @@ fn ensemble(plan: &PlanFile) -> Table {
         numbers("ensemble busy", 0),
         numbers("server down", 0),
     ];
-    Table::of_texts(columns, 1, plan.answers.iter().map(row))
+    is_predicted(plan).then(|| Explained {
+        caption: "What the ensemble gets of it",
+        table: table(columns, plan.answers.iter().map(row).collect()),
+        legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
+                 server down: the longest time without an acquisition that a failing server caused. ensemble busy: of its \
+                 synced writes.",
+    })
 }
 
-fn fits(plan: &PlanFile) -> Table {
-    let part = |part: crate::model::Part| format!("{} ± {} µs", number(part.us), number(part.error_us));
+/// What the handoffs of each strategy were fitted to; `None` where there is no fit.
+pub(in crate::report) fn fits(plan: &PlanFile) -> Option<Explained> {
     let row = |answer: &Answer| {
-        let fit = answer.fit.as_ref();
+        let of = |read: fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
         vec![
-            answer.strategy.clone(),
-            or_dash(fit.map(|fit| part(fit.first))),
-            or_dash(fit.and_then(|fit| fit.each_more).map(part)),
-            or_dash(fit.and_then(|fit| fit.by_rate).map(part)),
-            or_dash(fit.map(|fit| percent(fit.spread))),
-            or_dash(fit.map(|fit| fit.residuals.len().to_string())),
-            or_dash(
-                fit.map(|fit| format!("{} to {}/s", number(fit.range.rate_from), number(fit.range.rate_to))),
-            ),
-            or_dash(fit.map(|fit| {
-                format!("{} to {}", number(fit.range.waiting_from), number(fit.range.waiting_to))
-            })),
+            answer.strategy.as_str().into(),
+            of(|fit| part(fit.first)),
+            of(|fit| Value::or_missing(fit.each_more, part)),
+            of(|fit| Value::or_missing(fit.by_rate, part)),
+            of(|fit| Value::Share(fit.spread)),
+            of(|fit| Value::Count(fit.residuals.len() as u64)),
+            of(|fit| format!("{} to {}/s", number(fit.range.rate_from), number(fit.range.rate_to)).into()),
+            of(|fit| {
+                format!("{} to {}", number(fit.range.waiting_from), number(fit.range.waiting_to)).into()
+            }),
         ]
     };
     let columns = vec![
@@ -172,26 +181,34 @@ fn fits(plan: &PlanFile) -> Table {
         numbers("measured at", 1),
         numbers("waiting", 2),
     ];
-    Table::of_texts(columns, 1, plan.answers.iter().map(row))
+    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| Explained {
+        caption: "What it was predicted from",
+        table: table(columns, plan.answers.iter().map(row).collect()),
+        legend: "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
+                 -: the trials do not tell it from nothing. off: how far trials lie from it (standard deviation).",
+    })
 }
 
-/// What the objective's figure would be if services took longer or less.
-fn sensitivity(plan: &PlanFile, answer: &Answer) -> String {
+fn part(part: Part) -> Value {
+    format!("{} ± {} µs", number(part.us), number(part.error_us)).into()
+}
+
+/// What the objective's figure would be if services took longer or less, for each strategy.
+pub(in crate::report) fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
-    let one = |one: &crate::plan::Sensitivity| {
+    let one = |one: &Sensitivity| {
         let change = format!("{:+.0} %", 100.0 * (one.service - 1.0));
-        let value = match figure {
-            crate::measure::Figure::Ratio(_) => format!("{}/s", number(one.value)),
-            _ => format_micros(one.value.max(0.0) as u64),
-        };
-        format!("{change}: {value}{}", if one.holds { "" } else { " (breaks)" })
+        format!("{change}: {}{}", figure.unit().show(one.value), if one.holds { "" } else { " (breaks)" })
     };
-    let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
-    format!("{}: {figure} if holds and handoffs took longer or less: {}", answer.strategy, all.join(", "))
+    let of = |answer: &Answer| {
+        let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
+        format!("{}: {figure} if holds and handoffs took longer or less: {}", answer.strategy, all.join(", "))
+    };
+    plan.answers.iter().filter(|answer| !answer.sensitivity.is_empty()).map(of).collect()
 }
 
-/// What is missing, each once, with whose it is where it is not all's.
-fn missing(plan: &PlanFile) -> Vec<String> {
+/// What is not known, each once, with whose it is where it is not all's.
+pub(in crate::report) fn missing(plan: &PlanFile) -> Vec<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for answer in &plan.answers {
         for missing in &answer.missing {
@@ -201,28 +218,51 @@ fn missing(plan: &PlanFile) -> Vec<String> {
             }
         }
     }
-    let said = all.into_iter().map(|(text, of)| match of.len() == plan.answers.len() {
-        true => format!("! not known: {text}"),
-        false => format!("! not known of {}: {text}", of.join(", ")),
-    });
-    said.chain(plan.left_out.iter().map(|left| format!("! left out: {left}"))).collect()
+    let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
+        true => format!("not known: {text}"),
+        false => format!("not known of {}: {text}", of.join(", ")),
+    };
+    all.into_iter().map(said).collect()
 }
 
-fn verified(one: &Verification, style: Style) -> Vec<String> {
-    let rows = one.figures.iter().map(|figure| {
-        let is_rate = figure.figure == "throughput";
-        let show = |value: f64| {
-            if is_rate { format!("{}/s", number(value)) } else { format_micros(value.max(0.0) as u64) }
+/// Which results say nothing.
+pub(in crate::report) fn left_out(plan: &PlanFile) -> Vec<String> {
+    plan.left_out.iter().map(|left| format!("left out: {left}")).collect()
+}
+
+/// With which strategy which load was tried, and whether the objective held.
+pub(in crate::report) fn verified(one: &Verification) -> String {
+    format!(
+        "{}: {} at {}/s over {}; {}.",
+        one.strategy,
+        counted(one.arrivals, "arrival", "arrivals"),
+        number(one.rate),
+        counted(one.locks as u64, "lock", "locks"),
+        if one.held { "the objective held" } else { "the objective did not hold" },
+    )
+}
+
+/// What was predicted of it, and what was measured.
+pub(in crate::report) fn checked(one: &Verification) -> Explained {
+    let row = |figure: &Checked| {
+        let is_rate = figure.figure == Figure::THROUGHPUT.to_string();
+        let (show, predicted): (fn(f64) -> Value, Value) = match is_rate {
+            true => (Value::Rate, rate(figure.predicted)),
+            false => (Value::Duration, time(figure.predicted)),
+        };
+        let told = |is_so: bool, good: &str, bad: &str| match is_so {
+            true => Value::verdict(good, Tone::Good),
+            false => Value::verdict(bad, Tone::Bad),
         };
         vec![
-            figure.figure.clone(),
-            if is_rate { amount(figure.predicted, "/s") } else { time(figure.predicted) },
+            figure.figure.as_str().into(),
+            predicted,
             show(figure.measured),
-            if figure.inside { "inside" } else { "OUTSIDE" }.to_owned(),
+            told(figure.inside, "inside", "OUTSIDE"),
             show(figure.by_observed_service),
-            if figure.reproduced { "yes" } else { "NO" }.to_owned(),
+            told(figure.reproduced, "yes", "NO"),
         ]
-    });
+    };
     let columns = vec![
         words("figure"),
         numbers("predicted", 0),
@@ -231,22 +271,9 @@ fn verified(one: &Verification, style: Style) -> Vec<String> {
         numbers("by its own service", 0),
         words("within 15 %"),
     ];
-    let grid = Table::of_texts(columns, 1, rows);
-    let kept = if one.held { "the objective held" } else { "the objective did not hold" };
-    let mut said = vec![
-        String::new(),
-        format!(
-            "Verified with {}: {} at {}/s over {}; {kept}.",
-            one.strategy,
-            counted(one.arrivals, "arrival", "arrivals"),
-            number(one.rate),
-            counted(one.locks as u64, "lock", "locks"),
-        ),
-        String::new(),
-        fitted(grid, style).0,
-        String::new(),
-        "by its own service: the simulation with the handoffs of the verifying trial itself.".to_owned(),
-    ];
-    said.extend(one.notes.iter().map(|note| format!("! {note}")));
-    said
+    Explained {
+        caption: "Predicted and measured",
+        table: table(columns, one.figures.iter().map(row).collect()),
+        legend: "by its own service: the simulation with the handoffs of the verifying trial itself.",
+    }
 }

@@ -63,7 +63,8 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     let show = |value: f64| variable(file).show(value);
     let name = variable(file).name();
     let mut said = Vec::new();
-    if let (Some(edge), Some(objective)) = (&finding.objective, &file.objective) {
+    if let (Some(edge), Some(objective)) = (&finding.objective, file.objective.as_ref().map(|one| &one.text))
+    {
         said.push(match edge {
             Edge::Between { kept, missed, undecided } => {
                 let end = if kept < missed { "highest" } else { "lowest" };

@@ -4,10 +4,9 @@ use std::time::SystemTime;
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
-use crate::gate::shown;
 use crate::report::Trend;
 use crate::report::document::Value;
-use crate::units::{counted, shown as harmless};
+use crate::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
 #[must_use]
@@ -32,7 +31,7 @@ fn table(trend: &Trend, style: Style) -> String {
     ];
     let rows = trend.lines.iter().flat_map(|line| {
         trend.runs.iter().zip(&line.points).map(|(run, point)| {
-            let value = |value: f64| shown(value, trend.unit);
+            let value = |value: f64| trend.unit.show(value);
             let values = match point {
                 None => [const { Value::NOT_MEASURED }; 4],
                 Some(point) => [
@@ -45,9 +44,9 @@ fn table(trend: &Trend, style: Style) -> String {
             let names = [
                 line.strategy.as_str().into(),
                 Value::Count(line.contenders as u64),
-                harmless(&run.commit, 12).into(),
+                shown(&run.commit, 12).into(),
                 date(run.started_at).into(),
-                harmless(&run.host, 24).into(),
+                shown(&run.host, 24).into(),
             ];
             names.into_iter().chain(values).collect()
         })

@@ -1,0 +1,199 @@
+//! The document of a plan.
+
+use super::facts::{fact, place, program};
+use super::section;
+use crate::plan::{Answer, CurvePoint, PlanFile, wait_of};
+use crate::report::document::{
+    Axis, Block, Chart, Document, Ends, Finding, Guide, Kind, Lines, Link, Scale, Series, Tone, Unit, Value,
+};
+use crate::report::table::plan::{
+    Explained, checked, ensemble, fits, left_out, missing, recommendation, sensitivities, verified, waits,
+    word,
+};
+use crate::units::{as_a_word, capitalised, number};
+use crate::verdict::Verdict;
+
+const CURVE: Link = Link { section: "curve", text: "waits over the rate" };
+const FIGURES: Link = Link { section: "figures", text: "figures" };
+const VERIFICATION: Link = Link { section: "verification", text: "verification" };
+
+/// All that is said of a plan.
+#[must_use]
+pub fn of_plan(plan: &PlanFile) -> Document {
+    let figures = [waits(plan), ensemble(plan)].into_iter().flatten().map(table).collect();
+    let verification = plan.verifications.iter().flat_map(|one| {
+        [Block::Text(verified(one)), table(checked(one))].into_iter().chain(notes(one.notes.clone()))
+    });
+    let unknown = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
+    let basis = fits(plan).map(table).into_iter().chain(notes(sensitivities(plan)));
+    let sections = [
+        section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
+        section(FIGURES.section, "Figures", figures),
+        section(VERIFICATION.section, "Verification", verification.collect()),
+        section("unknown", "What is not known", notes(unknown.collect()).into_iter().collect()),
+        section("basis", "What it rests on", basis.collect()),
+        section("environment", "Where it was measured", environment(plan)),
+        section("reproduce", "How to reproduce this", reproduce(plan)),
+    ];
+    Document {
+        title: format!("Will it carry {} requests a second?", number(plan.question.rate)),
+        verdict: word(&plan.verdict()),
+        subtitle: capitalised(&plan.question.describe()),
+        comes_to: "Answer",
+        findings: findings(plan),
+        strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
+        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+    }
+}
+
+fn table(Explained { caption, table, legend }: Explained) -> Block {
+    Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
+}
+
+fn notes(notes: Vec<String>) -> Option<Block> {
+    (!notes.is_empty()).then_some(Block::Notes(notes))
+}
+
+/// What is recommended, what was tried, and the answer for each strategy.
+fn findings(plan: &PlanFile) -> Vec<Finding> {
+    let tone = |verdict: &Verdict| word(verdict).tone();
+    let choice = Finding {
+        topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
+        tone: tone(&plan.verdict()),
+        sentence: recommendation(plan),
+        shown_in: Some(CURVE),
+    };
+    let tried = plan.verifications.iter().map(|one| Finding {
+        topic: "Verified".to_owned(),
+        tone: if one.held { Tone::Good } else { Tone::Bad },
+        sentence: verified(one),
+        shown_in: Some(VERIFICATION),
+    });
+    let answers = plan.answers.iter().map(|answer| Finding {
+        topic: answer.strategy.clone(),
+        tone: tone(&answer.verdict),
+        sentence: format!("{}.", answer.sentence()),
+        shown_in: Some(FIGURES),
+    });
+    std::iter::once(choice).chain(tried).chain(answers).collect()
+}
+
+/// The wait of each strategy over the rate, with what is to be kept, what was asked for, and what was measured.
+fn curve(plan: &PlanFile) -> Block {
+    let question = &plan.question;
+    let figure = wait_of(&question.objective);
+    let title = format!("Predicted {figure} over the rate");
+    let series: Vec<Series> =
+        plan.answers.iter().zip(0..).filter_map(|(one, at)| line(plan, one, at)).collect();
+    if series.is_empty() {
+        let is_predicted = plan.answers.iter().any(|answer| answer.prediction.is_some());
+        let why = match is_predicted {
+            true => "the version that made this plan kept no predictions for other rates",
+            false => "nothing could be predicted",
+        };
+        return Block::NoChart { title, why: why.to_owned() };
+    }
+    let rates = || series.iter().flat_map(|one| &one.line).map(|point| point.0);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let said: Vec<String> = plan.answers.iter().filter_map(|answer| said(plan, answer)).collect();
+    let limit = (figure == question.objective.figure)
+        .then(|| Guide { at: question.objective.limit, label: question.objective.text.clone() });
+    let is_measured = series.iter().any(|one| !one.measured.is_empty());
+    let rings = if is_measured {
+        " Rings: what the verification measured, at the same rate for each lock."
+    } else {
+        ""
+    };
+    Block::Chart(Chart {
+        id: "waits-over-rate".to_owned(),
+        title,
+        said: said.join(" "),
+        caption: format!(
+            "Lines: what is predicted; shaded: its 90 % interval; markers: at the rate that was asked for.{rings} A line ends \
+             where the objective breaks, or where nothing was measured any more."
+        ),
+        kind: Kind::Lines(Lines {
+            x: Axis {
+                title: "lock requests a second".to_owned(),
+                scale: if most >= 10.0 * least { Scale::Log } else { Scale::Linear },
+                ticks: Vec::new(),
+                unit: Unit::Amount,
+            },
+            y: Axis {
+                title: figure.to_string(),
+                scale: Scale::LogOrLinear,
+                ticks: Vec::new(),
+                unit: Unit::Micros,
+            },
+            series,
+            bands: Vec::new(),
+            guides: limit.into_iter().collect(),
+            upright: vec![Guide {
+                at: question.rate,
+                label: format!("asked for: {}/s", number(question.rate)),
+            }],
+        }),
+    })
+}
+
+/// The point of what was asked for.
+fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
+    let far = |point: &CurvePoint| (point.rate - plan.question.rate).abs();
+    answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))
+}
+
+fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Series> {
+    let asked = asked(plan, answer)?;
+    let figure = wait_of(&plan.question.objective).to_string();
+    let measured =
+        plan.verifications.iter().filter(|one| one.strategy == answer.strategy).filter_map(|one| {
+            let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
+            // More locks than in the question share as many times the rate.
+            Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
+        });
+    let ends = |point: &CurvePoint| Ends { at: point.rate, low: point.wait.low, high: point.wait.high };
+    Some(Series {
+        line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
+        ends: answer.curve.iter().map(ends).collect(),
+        marked: vec![(asked.rate, asked.wait.middle)],
+        measured: measured.collect(),
+        ..Series::of(strategy)
+    })
+}
+
+/// A line in words.
+fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
+    let (asked, first, last) = (asked(plan, answer)?, answer.curve.first()?, answer.curve.last()?);
+    let wait = |us: f64| Value::Duration(us).shown();
+    let at = |point: &CurvePoint| format!("{} at {}/s", wait(point.wait.middle), number(point.rate));
+    Some(format!(
+        "{}: from {} to {}; at {}/s, which was asked for, {} (90 %: {} to {}).",
+        answer.strategy,
+        at(first),
+        at(last),
+        number(asked.rate),
+        wait(asked.wait.middle),
+        wait(asked.wait.low),
+        wait(asked.wait.high),
+    ))
+}
+
+fn environment(plan: &PlanFile) -> Vec<Block> {
+    let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
+    let facts = place.map(Block::Facts);
+    facts.into_iter().chain(notes(plan.caveats())).collect()
+}
+
+fn reproduce(plan: &PlanFile) -> Vec<Block> {
+    let words = plan.command.iter().skip(1).map(|word| as_a_word(word));
+    let command: Vec<String> = std::iter::once("zklockbench".to_owned()).chain(words).collect();
+    let sources: Vec<String> = plan.sources.iter().map(|source| source.display().to_string()).collect();
+    vec![
+        Block::Code { caption: "Ask again:".to_owned(), text: command.join(" ") },
+        Block::Facts(vec![
+            fact("Asked", humantime::format_rfc3339_seconds(plan.asked_at).to_string()),
+            fact("Answered from", sources.join(", ")),
+            program(&plan.tool_version, plan.tool_commit.as_deref()),
+        ]),
+    ]
+}
