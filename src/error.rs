@@ -26,7 +26,6 @@ impl Error {
     }
 
     /// The exit code that this error means.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,

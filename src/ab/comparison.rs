@@ -127,7 +127,6 @@ pub enum Conclusion {
 
 impl Conclusion {
     /// Of these comparisons; of none, nothing is known.
-    #[must_use]
     pub fn of(comparisons: &[Comparison]) -> Self {
         let any = |regression| comparisons.iter().any(|one| one.regression == regression);
         let is = |verdict| move |one: &Comparison| one.verdict == verdict;
@@ -147,7 +146,6 @@ impl Conclusion {
 
 /// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
 /// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
-#[must_use]
 pub fn compare(
     questions: &[Question],
     blocks: &[(u32, Vec<Answers>)],

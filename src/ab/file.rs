@@ -152,7 +152,6 @@ pub struct AbFile {
 
 impl AbFile {
     /// Whether the locks held, on both sides.
-    #[must_use]
     pub fn judged(&self) -> Verdict {
         let of =
             |side: &SideRecord, name: &str| side.judged.clone().with_reasons(|why| format!("{name}: {why}"));
@@ -175,7 +174,6 @@ impl AbFile {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(AbFile)
 }

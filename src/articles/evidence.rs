@@ -24,32 +24,27 @@ pub struct Evidence {
 
 impl Evidence {
     /// The newest run of that scenario.
-    #[must_use]
     pub fn run(&self, scenario: &str) -> Option<&Named<StoredRun>> {
         let of_it = self.runs.iter().filter(|run| run.what.run.scenario == scenario);
         of_it.max_by_key(|run| run.what.run.started_at)
     }
 
     /// All its trials, also those that did not end as planned.
-    #[must_use]
     pub fn all(&self, scenario: &str) -> Trials<'_> {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
 
     /// Its trials that ran to their end. Their counts are right even where the generator was slow.
-    #[must_use]
     pub fn counted(&self, scenario: &str) -> Trials<'_> {
         self.all(scenario).keep(|trial| trial.cut_short.is_none())
     }
 
     /// Its trials whose times are right as well.
-    #[must_use]
     pub fn timed(&self, scenario: &str) -> Trials<'_> {
         self.all(scenario).keep(|trial| trial.unsound().is_none())
     }
 
     /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
-    #[must_use]
     pub fn measured_on(&self) -> Vec<String> {
         let mut places: Vec<(String, Vec<f64>)> = Vec::new();
         for run in &self.runs {
@@ -81,14 +76,12 @@ impl Evidence {
     }
 
     /// The newest calibration for which ZooKeeper's own behaviour was tried.
-    #[must_use]
     pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {
         let tried = self.calibrations.iter().filter_map(|one| Some((one, one.what.behaviour.as_ref()?)));
         tried.max_by_key(|(one, _)| one.what.started_at)
     }
 
     /// The newest calibration of so many servers.
-    #[must_use]
     pub fn calibration(&self, servers: usize) -> Option<&Named<Calibration>> {
         let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
         of_it.max_by_key(|one| one.what.started_at)
@@ -106,26 +99,22 @@ impl<'a> Trials<'a> {
     }
 
     /// Those of that strategy.
-    #[must_use]
     pub fn of(&self, strategy: &str) -> Self {
         self.clone().keep(|trial| trial.spec.strategy.name == strategy)
     }
 
     /// Those whose strategy has that word for a parameter.
-    #[must_use]
     pub fn with(&self, param: &str, word: &str) -> Self {
         let has = |trial: &Trial| matches!(trial.spec.strategy.params.get(param), Some(ParamValue::Word(value)) if value == word);
         self.clone().keep(has)
     }
 
     /// Those of so many contenders.
-    #[must_use]
     pub fn at(&self, contenders: usize) -> Self {
         self.clone().keep(|trial| trial.spec.contenders == contenders)
     }
 
     /// Numbers of contenders, each once, the smallest first.
-    #[must_use]
     pub fn sizes(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.0.iter().map(|trial| trial.spec.contenders).collect();
         sizes.sort_unstable();
@@ -134,39 +123,33 @@ impl<'a> Trials<'a> {
     }
 
     /// The mean of a figure over them; `None` where there are none, or one of them lacks it.
-    #[must_use]
     pub fn mean(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.0.iter().map(|trial| figure(trial)).collect::<Option<_>>()?;
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// The sum of a count over them; `None` where there are none.
-    #[must_use]
     pub fn sum(&self, count: impl Fn(&Trial) -> u64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|trial| count(trial)).sum())
     }
 
     /// Whether all of them are so; `None` where there are none.
-    #[must_use]
     pub fn all(&self, is_so: impl Fn(&Trial) -> bool) -> Option<bool> {
         (!self.0.is_empty()).then(|| self.0.iter().all(|trial| is_so(trial)))
     }
 }
 
 /// Requests per acquisition of a whole trial, queueing included.
-#[must_use]
 pub fn requests(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.requests.total())
 }
 
 /// Bytes per acquisition of a whole trial.
-#[must_use]
 pub fn bytes(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.bytes_sent + trial.whole.bytes_received)
 }
 
 /// Notifications per acquisition of a whole trial.
-#[must_use]
 pub fn notifications(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.notifications.total())
 }
@@ -177,7 +160,6 @@ fn per_acquisition(trial: &Trial, amount: u64) -> Option<f64> {
 }
 
 /// Notifications of a whole trial that releases sent to waiters.
-#[must_use]
 pub fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
 }

@@ -39,7 +39,6 @@ const SAMPLES: u64 = 500;
 
 impl Plan {
     /// All that fits into that time on so many servers.
-    #[must_use]
     pub fn within(budget: Duration, servers: usize) -> Self {
         // A short one has no time for rounds that would each be a handful of samples.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };

@@ -24,7 +24,6 @@ const LABEL: usize = 200;
 
 impl CellKey {
     /// Of a trial.
-    #[must_use]
     pub fn of(trial: &Trial) -> Self {
         Self {
             strategy: shown(&trial.spec.strategy.label, LABEL),
@@ -35,7 +34,6 @@ impl CellKey {
     }
 
     /// As sentences call it.
-    #[must_use]
     pub fn name(&self) -> String {
         let locks = if self.locks == 1 { String::new() } else { format!(", {} locks", self.locks) };
         format!("{}, {}, {} load{locks}", self.strategy, contenders(self.contenders), self.load)

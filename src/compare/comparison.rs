@@ -134,7 +134,6 @@ pub struct LeftOut {
 }
 
 /// The JSON Schema of the document.
-#[must_use]
 pub fn comparison_schema() -> Schema {
     schema_for!(Comparison)
 }
@@ -193,7 +192,6 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
 
 /// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for whoever asks for no more,
 /// such as a gate. Trials that are not sound do not count.
-#[must_use]
 pub fn figure_of_cell(
     base: &[&Trial],
     new: &[&Trial],
@@ -452,7 +450,6 @@ impl Conclusion {
     }
 
     /// The exit code that it means.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         exit(self.regression)
     }

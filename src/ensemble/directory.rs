@@ -59,7 +59,6 @@ impl EnsembleDir {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -136,7 +135,6 @@ fn is_stale(directory: &Path) -> bool {
 }
 
 /// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
-#[must_use]
 pub fn describe_placement(directory: &Path) -> String {
     let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

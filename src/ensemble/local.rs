@@ -163,44 +163,37 @@ impl Local {
     }
 
     /// The servers' client addresses.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
     }
 
     /// The connect string.
-    #[must_use]
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
 
     /// The ids of the servers' processes, without those of servers that are down.
-    #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
 
     /// The directory of the servers' data.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Where each server keeps its data.
-    #[must_use]
     pub fn data(&self) -> Vec<PathBuf> {
         let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
         (1..=self.servers.len()).map(of).collect()
     }
 
     /// On what the data lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> &str {
         &self.placement
     }
 
     /// The configuration that every server has, and where its ZooKeeper came from.
-    #[must_use]
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), config::HEAP.to_owned());
@@ -210,7 +203,6 @@ impl Local {
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
-    #[must_use]
     pub fn ended(&self) -> Option<String> {
         self.each().find_map(|mut server| server.ended())
     }

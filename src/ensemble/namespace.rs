@@ -30,7 +30,6 @@ impl Namespace {
     }
 
     /// By which this process and its children can open it, as long as it is held.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }

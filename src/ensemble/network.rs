@@ -74,7 +74,6 @@ impl Network {
     }
 
     /// Where each server listens.
-    #[must_use]
     pub fn ports(&self) -> Vec<ServerPorts> {
         let (client, quorum, election) = PORTS;
         (1..=self.servers.len())
@@ -83,19 +82,16 @@ impl Network {
     }
 
     /// A server's address.
-    #[must_use]
     pub fn address(&self, server: usize) -> Ipv4Addr {
         self.subnet.address(host(server))
     }
 
     /// The suite's own address.
-    #[must_use]
     pub fn suite(&self) -> Ipv4Addr {
         self.subnet.address(SUITE)
     }
 
     /// A server's namespace, to be entered.
-    #[must_use]
     pub fn namespace(&self, server: usize) -> PathBuf {
         self.servers.get(server - 1).cloned().unwrap_or_default()
     }

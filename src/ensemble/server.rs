@@ -131,19 +131,16 @@ impl Server {
     }
 
     /// `host:port` for clients.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.ports.host, self.ports.client)
     }
 
     /// The directory of its data.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.own.join("data")
     }
 
     /// Its process id; `None` once it has ended or been let go.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }

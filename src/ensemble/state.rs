@@ -80,7 +80,6 @@ impl Role {
     }
 
     /// The state, or `not known (why)`.
-    #[must_use]
     pub fn describe(&self) -> String {
         self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
     }
@@ -92,7 +91,6 @@ pub async fn roles(addresses: &[String]) -> Vec<Role> {
 }
 
 /// Whether these are the roles of an ensemble that is whole.
-#[must_use]
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
         return alone.is("standalone");

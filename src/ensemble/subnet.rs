@@ -22,13 +22,11 @@ pub struct Subnet {
 
 impl Subnet {
     /// An address of it; servers have their numbers.
-    #[must_use]
     pub fn address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
 
     /// What the suite's interface is called. Whoever has made it owns the number.
-    #[must_use]
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
@@ -45,7 +43,6 @@ pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
 
 /// The first address of a range that collides with no route of this machine. It is claimed by nobody, and drawn at
 /// random, so that two who ask at once hardly get the same.
-#[must_use]
 pub fn any_free() -> Option<Ipv4Addr> {
     // Where routes cannot be read, whoever makes a network there says whether its addresses collide.
     let routes = routes().unwrap_or_default();

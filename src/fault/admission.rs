@@ -46,7 +46,6 @@ impl Admission {
     }
 
     /// Whether its contender has come in and not gone out yet.
-    #[must_use]
     pub fn is_in(&self) -> bool {
         self.is_in.load(Ordering::SeqCst)
     }
@@ -72,14 +71,12 @@ pub struct KeptAway(Vec<Arc<Admission>>);
 
 impl KeptAway {
     /// Closes these.
-    #[must_use]
     pub fn behind(admissions: Vec<Arc<Admission>>) -> Self {
         admissions.iter().for_each(|admission| admission.close());
         Self(admissions)
     }
 
     /// Whether all have gone out.
-    #[must_use]
     pub fn are_out(&self) -> bool {
         !self.0.iter().any(|admission| admission.is_in())
     }

@@ -92,7 +92,6 @@ pub async fn leader(processes: &dyn Processes) -> Result<usize, String> {
 }
 
 /// How outputs call these servers, of which that one led.
-#[must_use]
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -107,7 +106,6 @@ pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) ->
 }
 
 /// How outputs call them.
-#[must_use]
 pub fn name(contenders: &[usize], target: &Target) -> String {
     let role = match target {
         Target::Word(word @ ("holder" | "waiter")) => format!(" ({word})"),

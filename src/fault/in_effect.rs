@@ -74,25 +74,21 @@ impl InEffect {
     }
 
     /// Whether any fault does this.
-    #[must_use]
     pub fn has(&self, effect: Effect) -> bool {
         self.counts().contains_key(&effect)
     }
 
     /// Whether any fault does anything to servers, so that they need not be whole.
-    #[must_use]
     pub fn is_any(&self) -> bool {
         !self.counts().is_empty()
     }
 
     /// Whether the links between servers are as they should be, as far as faults go.
-    #[must_use]
     pub fn links_are_whole(&self) -> bool {
         !self.counts().keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
     }
 
     /// Whether so many servers are enough to decide anything, as far as faults go.
-    #[must_use]
     pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
         let mut lost = BTreeSet::new();
         for effect in self.counts().keys() {

@@ -14,7 +14,6 @@ use crate::ensemble::eventually;
 const SETTLES: Duration = Duration::from_millis(20);
 
 /// What was seen, or why it was not.
-#[must_use]
 pub fn proof(seen: Result<String, String>) -> Proof {
     match seen {
         Ok(how) => Proof::Proved(how),

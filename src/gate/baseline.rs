@@ -119,7 +119,6 @@ impl Outcome {
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
     /// What that gate came to: as the comparison concluded, or unknown where there can be none.
-    #[must_use]
     pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {

@@ -23,7 +23,6 @@ const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 /// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
 /// successes are put beside theirs. Nothing where faults were injected: servers that are broken forget their counts,
 /// and delete what belonged to sessions that have ended.
-#[must_use]
 pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {
     if shared.has_faults() {
         return Vec::new();
@@ -233,7 +232,6 @@ fn work(reading: &Reading) -> Vec<i64> {
 }
 
 /// Puts the readings before and after a trial side by side.
-#[must_use]
 pub fn pair(before: Vec<Reading>, after: Vec<Reading>) -> Vec<ServerCounters> {
     before
         .into_iter()

@@ -51,7 +51,6 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Arrivals that have not begun.
-    #[must_use]
     pub fn new(all: Vec<Arrival>, late: Late) -> Self {
         let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
         let lateness_us = all.iter().map(|_| AtomicU32::new(0)).collect();
@@ -92,7 +91,6 @@ impl Arrivals {
     }
 
     /// Whether an arrival that somebody has taken ahead of its time will not come any more.
-    #[must_use]
     pub fn is_cancelled(&self, number: usize) -> bool {
         number >= self.end.load(Ordering::Acquire)
     }
@@ -118,7 +116,6 @@ impl Arrivals {
     }
 
     /// Whether all have ended, one way or another. To be asked once the end is known.
-    #[must_use]
     pub fn have_all_ended(&self) -> bool {
         self.outcomes[..self.end.load(Ordering::Acquire)]
             .iter()
@@ -128,7 +125,6 @@ impl Arrivals {
 
     /// What has become of those that were due within that time, and the waits of those that nobody has taken, in
     /// microseconds up to now.
-    #[must_use]
     pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
         let range = self.due_before(from)..self.due_before(to);
         let taken = self.next.load(Ordering::Acquire);
@@ -155,7 +151,6 @@ impl Arrivals {
 
     /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
     /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
-    #[must_use]
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let begin = self.begin.load(Ordering::Acquire);
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
@@ -186,7 +181,6 @@ impl Arrivals {
     }
 
     /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
-    #[must_use]
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
         let begin = self.begin.load(Ordering::Acquire);
         let of = |width_us: u64| {

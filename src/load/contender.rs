@@ -48,7 +48,6 @@ pub struct Contender {
 
 impl Contender {
     /// A contender that has not joined yet.
-    #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         let control = Arc::clone(&shared.controls[id]);
         let strategy = (shared.entry.build)(&shared.lock_config(id, control.lock()));

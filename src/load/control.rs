@@ -34,13 +34,11 @@ pub struct Control {
 
 impl Control {
     /// One whose contender uses that lock.
-    #[must_use]
     pub fn at(lock: usize) -> Self {
         Self { lock: AtomicUsize::new(lock), ..Self::default() }
     }
 
     /// The lock that it uses now.
-    #[must_use]
     pub fn lock(&self) -> usize {
         self.lock.load(Ordering::Acquire)
     }
@@ -65,7 +63,6 @@ impl Control {
     }
 
     /// Whether it is to die in its next hold.
-    #[must_use]
     pub fn dies_holding(&self) -> bool {
         *self.dies.lock().unwrap_or_else(PoisonError::into_inner) == Some(Doing::Holding)
     }
@@ -83,7 +80,6 @@ impl Control {
     }
 
     /// How often it has died.
-    #[must_use]
     pub fn times_died(&self) -> u64 {
         self.died.load(Ordering::SeqCst)
     }
@@ -94,7 +90,6 @@ impl Control {
     }
 
     /// Its session.
-    #[must_use]
     pub fn session(&self) -> Option<SessionKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -105,7 +100,6 @@ impl Control {
     }
 
     /// Whether that session was closed by somebody else.
-    #[must_use]
     pub fn was_expired(&self, session: i64) -> bool {
         self.expired.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
     }
@@ -121,7 +115,6 @@ impl Control {
     }
 
     /// Since when it has been waiting, if it is.
-    #[must_use]
     pub fn waiting_since(&self) -> Option<Stamp> {
         Some(self.waits_since.load(Ordering::Acquire)).filter(|since| *since > 0)
     }
@@ -163,7 +156,6 @@ impl Connection {
     }
 
     /// When the connection was lost, if that was after a time or if it had been lost before and was not back then.
-    #[must_use]
     pub fn lost_since(&self, entered: Stamp) -> Option<Stamp> {
         let at = self.lost_at.get();
         (at > 0 && (at >= entered || self.is_lost.get())).then_some(at)

@@ -93,7 +93,6 @@ impl Elections {
 
     /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
     /// none was.
-    #[must_use]
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)
@@ -101,7 +100,6 @@ impl Elections {
 
     /// All of them, told by when the measured phase began, each with the fault that may have caused it; `None` where no
     /// server ever told who leads.
-    #[must_use]
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
         if self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return None;

@@ -37,7 +37,6 @@ struct HostTimes {
 
 impl Vitals {
     /// Takes them now.
-    #[must_use]
     pub fn now() -> Self {
         Self {
             at: clock::now(),
@@ -84,7 +83,6 @@ fn host_times() -> Option<HostTimes> {
 }
 
 /// Judges the generator over the span between the two.
-#[must_use]
 pub fn judge(
     begin: &Vitals,
     sheet: &Sheet,

@@ -59,7 +59,6 @@ pub struct Observation {
 
 impl Observation {
     /// An empty one with room for that many seconds.
-    #[must_use]
     pub fn new(shared: &Shared, seconds: usize) -> Self {
         let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
         let changes =
@@ -87,7 +86,6 @@ pub struct ThreadRecord {
 }
 
 /// All threads' sheets as one; an empty one when no thread gave a record.
-#[must_use]
 pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
     let mut sheets = threads.iter().map(|thread| &thread.sheet);
     let mut merged = sheets.next().cloned().unwrap_or_else(|| Sheet::new(1));
@@ -98,7 +96,6 @@ pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
 }
 
 /// All threads' logs as one.
-#[must_use]
 pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
     let mut merged = Log::default();
     for log in threads.into_iter().map(|thread| thread.log) {
@@ -123,7 +120,6 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
 }
 
 /// The histograms that have samples.
-#[must_use]
 pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
     Measure::all()
         .into_iter()
@@ -134,7 +130,6 @@ pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
 }
 
 /// The tallies in the contenders' order.
-#[must_use]
 pub fn tallies(log: &Log, contenders: usize) -> Vec<Tally> {
     (0..contenders).map(|id| log.tallies.get(&id).copied().unwrap_or_default()).collect()
 }

@@ -49,7 +49,6 @@ const READS: u64 = 1 << 63;
 
 impl Pace {
     /// The pace of one contender.
-    #[must_use]
     pub fn new(spec: &TrialSpec, contender: usize) -> Self {
         // One stream for each contender: adding a contender does not change the draws of the others.
         let stream = |number| {

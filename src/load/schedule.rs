@@ -48,7 +48,6 @@ enum Purpose {
 ///
 /// A process that is the same at all times goes on from the warm-up into the measured phase. Any other begins when the
 /// spec's warm-up is over, and before that arrivals come at its first rate; a replay has none there.
-#[must_use]
 pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     let Some(open) = spec.load.open() else { return Vec::new() };
     let wanted = wanted(spec, open, lasts);

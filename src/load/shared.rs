@@ -95,7 +95,6 @@ pub struct Board {
 
 impl Board {
     /// Reads a counter.
-    #[must_use]
     pub fn read(counter: &AtomicUsize) -> usize {
         counter.load(Ordering::Acquire)
     }
@@ -147,7 +146,6 @@ pub struct Shared {
 const OPENING_AT_ONCE: usize = 64;
 
 /// What a lock with these parameters promises.
-#[must_use]
 pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
         Holders::One => LockKind::Mutex,
@@ -171,7 +169,6 @@ fn lasts_at_most(spec: &TrialSpec) -> Duration {
 
 impl Shared {
     /// The shared state of a trial that has not begun.
-    #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
@@ -225,59 +222,50 @@ impl Shared {
     }
 
     /// Whether anything is to be broken on purpose.
-    #[must_use]
     pub fn has_faults(&self) -> bool {
         !self.spec.faults.is_empty()
     }
 
     /// Whether more is to be known of each hold than how long it took: its session, its writes, as of which transaction it
     /// was found.
-    #[must_use]
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 
     /// The lock that a contender uses now: always the same, unless arrivals say which.
-    #[must_use]
     pub fn lock_of(&self, contender: usize) -> usize {
         self.controls[contender].lock()
     }
 
     /// The lock on whose behalf a node is there.
-    #[must_use]
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         let below = path.strip_prefix(self.root())?.strip_prefix(LOCK)?;
         below.split('/').next()?.parse().ok().filter(|lock| *lock < self.scenes.len())
     }
 
     /// Where a contender opens its sessions.
-    #[must_use]
     pub fn target_of(&self, contender: usize) -> &Target {
         &self.targets[contender % self.targets.len()]
     }
 
     /// What a contender's lock object is built from.
-    #[must_use]
     pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
         let path = self.scenes[lock].path.clone();
         LockConfig { path, params: self.spec.strategy.params.clone(), contender }
     }
 
     /// The path that all lock paths are below, with a slash at its end.
-    #[must_use]
     pub fn root(&self) -> &str {
         let first = self.scenes.first().map_or("", |scene| scene.path.as_str());
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
     /// The most contenders that were inside any one lock together.
-    #[must_use]
     pub fn most_inside(&self) -> u64 {
         self.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
     }
 
     /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
-    #[must_use]
     pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
@@ -290,13 +278,11 @@ impl Shared {
     }
 
     /// What the resources behind the locks saw.
-    #[must_use]
     pub fn fencing(&self) -> FencingCounts {
         self.scenes.iter().fold(FencingCounts::default(), |sum, scene| sum.and(scene.fence.counts()))
     }
 
     /// How long opening a session may take.
-    #[must_use]
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
     }
@@ -329,7 +315,6 @@ impl Gaps {
     }
 
     /// The longest gap that was open at any time between these two; `None` when all were shorter than 5 ms.
-    #[must_use]
     pub fn longest_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         long.iter().filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
@@ -337,7 +322,6 @@ impl Gaps {
 
     /// How long after that time the next lock was acquired; 0 when no gap of 5 ms was open then. `None` when none
     /// was acquired any more.
-    #[must_use]
     pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         let open = long.iter().find(|(begin, end)| *begin <= at && *end >= at);

@@ -90,7 +90,6 @@ pub struct MarkedName {
 
 impl MarkedName {
     /// The pattern that Curator has introduced: `_c_<identifier>-<rest>`.
-    #[must_use]
     pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
         let mark = format!("_c_{identifier}-");
         let prefix = format!("{mark}{rest}");

@@ -39,7 +39,6 @@ pub struct CuratorQueue {
 
 impl CuratorQueue {
     /// The way into the queue below that path.
-    #[must_use]
     pub fn new(lock: String, retry: Retry) -> Self {
         Self { lock, retry, revocation: None, events: AnyEvent::default(), object: None }
     }

@@ -263,7 +263,6 @@ struct Known {
 
 impl SharedCount {
     /// The number on the node `count` below that path, begun with a seed.
-    #[must_use]
     pub fn new(lock: &str, seed: u64, retry: Retry) -> Self {
         Self { path: format!("{lock}/count"), seed, retry, known: None }
     }

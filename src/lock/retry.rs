@@ -101,7 +101,6 @@ impl Retry {
     pub const USUAL: Self = Self::Backoff { base: SLEEP, most: UNBOUNDED, times: TIMES };
 
     /// The policy that a scenario chose.
-    #[must_use]
     pub fn of(config: &LockConfig) -> Self {
         let pause = config.duration("retry_sleep", SLEEP);
         let times = u32::try_from(config.count("retry_times", u64::from(TIMES))).unwrap_or(u32::MAX);
@@ -119,13 +118,11 @@ impl Retry {
     }
 
     /// Whether that failure is worth another try at all.
-    #[must_use]
     pub fn is_retryable(failure: &Failure) -> bool {
         matches!(failure, Failure::ConnectionLoss)
     }
 
     /// The pause before the n-th new try, counted from 0, so long after the first; `None` when there are no more.
-    #[must_use]
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -136,7 +133,6 @@ impl Retry {
     }
 
     /// Begins to count tries; the first one is made now.
-    #[must_use]
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }

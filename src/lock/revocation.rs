@@ -54,7 +54,6 @@ pub struct Revocation {
 
 impl Revocation {
     /// What a scenario chose; `None` when that is none.
-    #[must_use]
     pub fn of(config: &LockConfig, retry: Retry) -> Option<Self> {
         let ask_after = match config.word("revocation") {
             Some(ASKED) => Some(config.duration("revoke_after", ASK_AFTER)),

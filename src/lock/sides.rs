@@ -39,7 +39,6 @@ pub const BARE: Sides = Sides { read: "R-", write: "W-" };
 
 impl Sides {
     /// The end of the prefix of that side.
-    #[must_use]
     pub fn of(self, mode: Mode) -> &'static str {
         match mode {
             Mode::Read => self.read,

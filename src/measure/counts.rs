@@ -41,7 +41,6 @@ impl Outcome {
     ];
 
     /// The name in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
@@ -76,7 +75,6 @@ impl From<BTreeMap<Outcome, u64>> for OutcomeCounts {
 
 impl OutcomeCounts {
     /// The number of one outcome.
-    #[must_use]
     pub fn get(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
     }
@@ -121,13 +119,11 @@ pub struct Notifications {
 
 impl Notifications {
     /// All notifications delivered.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
 
     /// All that a release caused: the fan-out's numerator.
-    #[must_use]
     pub fn by_release(&self) -> u64 {
         self.by_release_useful + self.by_release_spurious
     }
@@ -268,7 +264,6 @@ impl From<CountsInFile> for Counts {
 
 impl Counts {
     /// Locks acquired.
-    #[must_use]
     pub fn acquired(&self) -> u64 {
         self.outcomes.get(Outcome::Acquired)
     }

@@ -77,7 +77,6 @@ macro_rules! named {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// The name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -163,13 +162,11 @@ impl Statistic {
     ];
 
     /// A whole percentile.
-    #[must_use]
     pub const fn percent(percent: u32) -> Self {
         Self::Percentile(percent * 1_000)
     }
 
     /// How many samples it takes for the statistic to say something: ten beyond a percentile.
-    #[must_use]
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Percentile(at) => 1_000_000_u64.div_ceil(u64::from(100_000_u32.saturating_sub(at).max(1))),
@@ -218,7 +215,6 @@ impl Figure {
     pub const THROUGHPUT: Self = Self::Ratio(Ratio::Throughput);
 
     /// Every figure of which there is one name: the measures with their usual statistics, ratios and counts.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         let latencies = Measure::all()
             .into_iter()
@@ -229,7 +225,6 @@ impl Figure {
     }
 
     /// Its unit.
-    #[must_use]
     pub fn unit(self) -> Unit {
         match self {
             Self::Latency(..) => Unit::Micros,
@@ -239,7 +234,6 @@ impl Figure {
     }
 
     /// Which way it is better.
-    #[must_use]
     pub fn better(self) -> Better {
         match self {
             // How long a lock was held is the load's.

@@ -40,7 +40,6 @@ impl Who {
     }
 
     /// Whether a connection of that owner is meant.
-    #[must_use]
     pub fn covers(self, owner: Owner) -> bool {
         match self {
             Self::All => true,

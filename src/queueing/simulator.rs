@@ -31,7 +31,6 @@ pub struct Handoff {
 
 impl Handoff {
     /// One whose length does not depend on how many wait.
-    #[must_use]
     pub fn of(times: &Empirical) -> Self {
         let mean = times.mean();
         let shape = if mean > 0.0 { times.scaled(1.0 / mean) } else { Empirical::fixed(0.0) };
@@ -39,7 +38,6 @@ impl Handoff {
     }
 
     /// The mean where so many wait.
-    #[must_use]
     pub fn mean(&self, waiting: f64) -> f64 {
         (self.first + self.each_more * (waiting - 1.0).max(0.0)).max(0.0)
     }
@@ -130,7 +128,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The quantile of the waits; `None` where nobody came.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
@@ -138,26 +135,22 @@ impl Outcome {
     }
 
     /// The mean wait; `None` where nobody came.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
 
     /// Entries in a unit of time.
-    #[must_use]
     pub fn throughput(&self) -> f64 {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
 
     /// How many wait at a time, on average: Little's law.
-    #[must_use]
     pub fn waiting(&self) -> f64 {
         self.throughput() * self.mean().unwrap_or(0.0)
     }
 }
 
 /// Simulates arrivals until the last of them has been served.
-#[must_use]
 pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
     let mut world = World::new(locks, load.sessions, seed);
     world.window = (load.from, load.to);
@@ -183,7 +176,6 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
 }
 
 /// Simulates clients that come back.
-#[must_use]
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
     let mut world = World::new(locks, load.clients, seed);
     let mut thinking = BinaryHeap::new();

@@ -153,7 +153,6 @@ pub struct LatencySummary {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(Summary)
 }
@@ -182,7 +181,6 @@ impl Summary {
     }
 
     /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
-    #[must_use]
     pub fn of(stored: &StoredRun, view: &View) -> Self {
         let trials: BTreeMap<usize, &Trial> =
             stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
@@ -224,7 +222,6 @@ fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSu
 
 impl Repetitions {
     /// Of a cell.
-    #[must_use]
     pub fn of(cell: &Cell) -> Self {
         let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
         Self { ran: cell.repetitions.len(), sound }
@@ -233,7 +230,6 @@ impl Repetitions {
 
 impl Totals {
     /// Of a cell.
-    #[must_use]
     pub fn of(cell: &Cell) -> Self {
         let arrivals = cell.repetitions.iter().filter_map(|one| Some(one.open.as_ref()?.arrived));
         Self {
@@ -292,7 +288,6 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
 
 impl Aggregate {
     /// Of the values that repetitions gave; `None` when none gave a number.
-    #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;

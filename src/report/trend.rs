@@ -99,7 +99,6 @@ fn or_unknown(text: &str) -> &str {
 
 impl Trend {
     /// Of a figure in those cells, over no run yet.
-    #[must_use]
     pub fn new(figure: Figure, scope: Scope) -> Self {
         Self {
             figure: figure.to_string(),
@@ -176,7 +175,6 @@ impl Trend {
 
 impl TrendLine {
     /// As a chart calls it.
-    #[must_use]
     pub fn label(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }

@@ -163,7 +163,6 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
 }
 
 /// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
-#[must_use]
 pub fn is_store(dir: &Path) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| path.join(FILE).is_file())
@@ -190,7 +189,6 @@ pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>),
 }
 
 /// The directories of the newest commit that has runs of that scenario; none where no commit has.
-#[must_use]
 pub fn newest(baselines: &[Baseline], scenario: &str) -> Vec<PathBuf> {
     let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
     let Some(newest) = of_scenario().next_back() else { return Vec::new() };

@@ -13,7 +13,6 @@ use super::layout;
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The digest of some bytes, in hexadecimal digits.
-#[must_use]
 pub fn of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }

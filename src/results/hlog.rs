@@ -32,7 +32,6 @@ pub struct Span {
 
 impl Span {
     /// The measured phase of a trial.
-    #[must_use]
     pub fn measured(trial: &Trial) -> Self {
         Self {
             began: trial.started_at,

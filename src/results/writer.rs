@@ -60,13 +60,11 @@ impl RunWriter {
     }
 
     /// Where the files are written now.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
 
     /// Where the logs of servers belong. The folder is not created before somebody has logs.
-    #[must_use]
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(layout::SERVER_LOGS)
     }
@@ -119,13 +117,11 @@ pub struct SealedRun {
 
 impl SealedRun {
     /// Where the files lie now; [`super::read()`] reads it.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
 
     /// The name that its directory will have.
-    #[must_use]
     pub fn name(&self) -> String {
         self.staging.name().to_owned()
     }

@@ -54,7 +54,6 @@ pub struct Ran {
 
 impl Ran {
     /// Judges the run by its trials.
-    #[must_use]
     pub fn judge(&self) -> Judged {
         check::of_run(&self.trials, self.planned)
     }

@@ -287,7 +287,6 @@ pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<St
 pub(super) type Given = BTreeMap<&'static str, ParamValue>;
 
 /// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
-#[must_use]
 pub fn default_value(param: &Param) -> Option<ParamValue> {
     match param.kind {
         ParamKind::Duration => parse_duration(param.default).ok().map(ParamValue::Duration),

@@ -196,7 +196,6 @@ fn contradiction(file: &SweepFile) -> Option<String> {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(SweepFile)
 }

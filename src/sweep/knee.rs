@@ -28,7 +28,6 @@ pub enum KneeFigure {
 
 impl KneeFigure {
     /// As sentences call it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -38,7 +37,6 @@ impl KneeFigure {
     }
 
     /// The curve of a series: its points that count, on logarithmic axes.
-    #[must_use]
     pub fn curve(self, series: &Series) -> Vec<Dot> {
         let dot = |point: &super::series::Point| {
             let found = match self {
@@ -74,7 +72,6 @@ impl Dot {
 
 /// The point farthest from the chord, and how far, where the curve fills a square of 1 by 1; `None` where the curve is no more
 /// than noise.
-#[must_use]
 pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
     let (first, last) = (curve.first()?, curve.last()?);
     let (low, high) = ends(curve.iter().map(|dot| dot.y));
@@ -134,7 +131,6 @@ const SHARE: f64 = 0.95;
 const STEPS: usize = 60;
 
 /// Where a curve bends.
-#[must_use]
 pub fn knee(curve: &[Dot], seed: u64) -> Knee {
     let up_to = curve.last().map(|dot| dot.x.exp());
     let none = |why: String| Knee::NotFound { up_to, why };

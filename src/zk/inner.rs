@@ -351,7 +351,6 @@ impl Watch {
     }
 
     /// Whether its notification is still to come.
-    #[must_use]
     pub fn is_armed(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }

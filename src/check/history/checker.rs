@@ -36,7 +36,6 @@ pub struct Checker {
 
 impl Checker {
     /// For the history that begins with that header.
-    #[must_use]
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,

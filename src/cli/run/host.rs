@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::record::HostInfo;
 
 /// Describes it; what the system does not tell stays empty.
-#[must_use]
 pub fn describe() -> HostInfo {
     let what = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing())
@@ -24,7 +23,6 @@ pub fn describe() -> HostInfo {
 }
 
 /// Processors that this process may use.
-#[must_use]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -132,13 +132,11 @@ pub struct Asked {
 
 impl Container {
     /// The service of the Compose file that it is.
-    #[must_use]
     pub fn service(&self) -> &str {
         self.config.labels.get(SERVICE).map_or("", String::as_str)
     }
 
     /// A variable of its environment.
-    #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {
         let variables = self.config.env.iter().flatten();
         variables
@@ -148,20 +146,17 @@ impl Container {
     }
 
     /// Whether a path of it lies in memory, which is lost when it ends.
-    #[must_use]
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
     }
 
     /// What is mounted where that path is, if anything is.
-    #[must_use]
     pub fn mount_of(&self, path: &str) -> Option<&Mount> {
         self.mounts.iter().find(|mount| contains(&mount.destination, path))
     }
 
     /// Where its client port was asked to be on the host.
-    #[must_use]
     pub fn asked_binding(&self) -> Option<&Binding> {
         self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
     }
@@ -169,7 +164,6 @@ impl Container {
 
 impl Mount {
     /// Where it lies on the host; of a volume, where all volumes do: its own name tells nobody anything.
-    #[must_use]
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
         let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
@@ -179,7 +173,6 @@ impl Mount {
 
 impl Binding {
     /// `host:port`, from this host.
-    #[must_use]
     pub fn address(&self) -> String {
         let host = match self.host_ip.as_str() {
             "" | "0.0.0.0" | "::" => "127.0.0.1",
@@ -189,7 +182,6 @@ impl Binding {
     }
 
     /// Whether it is the same after the container was started again.
-    #[must_use]
     pub fn stays(&self) -> bool {
         !matches!(self.host_port.as_str(), "" | "0")
     }

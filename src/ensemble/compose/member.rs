@@ -54,31 +54,26 @@ impl Member {
     }
 
     /// The container.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.made.id
     }
 
     /// `server 2 (zoo2)`.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("server {} ({})", self.number, self.made.service())
     }
 
     /// Where it keeps its transaction logs, in the container.
-    #[must_use]
     pub fn log_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog")
     }
 
     /// Where it keeps its snapshots and its number, in the container.
-    #[must_use]
     pub fn data_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_DIR").unwrap_or("/data")
     }
 
     /// On what its transaction logs lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> String {
         let directory = self.log_dir();
         if self.made.is_in_memory(directory) {
@@ -166,7 +161,6 @@ impl Member {
     }
 
     /// How it ended, if it has ended by itself, as that look at it tells.
-    #[must_use]
     pub fn ended(&self, now: &Container) -> Option<String> {
         if now.state.running || self.meant_down.load(Ordering::Acquire) {
             return None;

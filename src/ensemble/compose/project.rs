@@ -61,13 +61,11 @@ impl Project {
     }
 
     /// The name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// What puts the project's label on a container that Compose does not make.
-    #[must_use]
     pub fn label(&self) -> String {
         format!("{LABEL}={}", self.name)
     }
@@ -94,7 +92,6 @@ impl Drop for Project {
 }
 
 /// All projects that have not been removed, by name.
-#[must_use]
 pub fn left_projects() -> Vec<LeftProject> {
     // Looking fails only where there is nothing of ours.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()

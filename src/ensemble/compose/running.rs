@@ -141,19 +141,16 @@ impl Compose {
     }
 
     /// The servers' client addresses.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| self.address(member)).collect()
     }
 
     /// The connect string.
-    #[must_use]
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
 
     /// The name of its Compose project, as `docker ps` shows it before the names of the containers.
-    #[must_use]
     pub fn project(&self) -> &str {
         self.project.name()
     }
@@ -175,7 +172,6 @@ impl Compose {
     }
 
     /// On what the data lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> String {
         self.members.first().map(Member::placement).unwrap_or_default()
     }
@@ -199,7 +195,6 @@ impl Compose {
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
-    #[must_use]
     pub fn ended(&self) -> Option<String> {
         let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
         now.ok().and_then(|now| self.ended_in(&now))

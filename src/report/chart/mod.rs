@@ -70,7 +70,6 @@ fn draw_each(
 
 /// Every chart of a run as SVG text, by the name of its file, or why it is not drawn: for pages that hold
 /// their charts themselves.
-#[must_use]
 pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
     let text = |picture: Picture| paint::svg_text(&picture).map_err(|error| error.to_string());
     charts(view).into_iter().map(|(name, chart)| (name, chart.and_then(text))).collect()

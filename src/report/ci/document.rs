@@ -60,7 +60,6 @@ impl CheckKind {
     pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
 
     /// One word for it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -88,7 +87,6 @@ pub struct Check {
 
 impl Check {
     /// `passed`, `failed` or `no evidence`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self.verdict {
             Verdict::Held => "passed",
@@ -98,7 +96,6 @@ impl Check {
     }
 
     /// How bad it is: the larger, the worse.
-    #[must_use]
     pub fn severity(&self) -> u8 {
         match self.verdict {
             Verdict::Held => 0,
@@ -152,7 +149,6 @@ pub const TRACKED: [Figure; 12] = [
 
 impl Document {
     /// Of a stored run, and of the view of it.
-    #[must_use]
     pub fn of_run(stored: &StoredRun, view: &View) -> Self {
         let run = &stored.run.run;
         let trials: BTreeMap<usize, &Trial> =
@@ -172,7 +168,6 @@ impl Document {
     }
 
     /// Of a comparison by itself. What was measured on either side is its own run's.
-    #[must_use]
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let sides = [("base", &comparison.base), ("new", &comparison.new)];
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
@@ -205,7 +200,6 @@ impl Document {
     }
 
     /// Of something that broke off before anything was measured, and why.
-    #[must_use]
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
         Self {
             title: clean(title),
@@ -247,7 +241,6 @@ impl Document {
     }
 
     /// The checks that did not pass, the worst first.
-    #[must_use]
     pub fn troubles(&self) -> Vec<&Check> {
         let mut troubles: Vec<&Check> =
             self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
@@ -256,7 +249,6 @@ impl Document {
     }
 
     /// How many failed, had no evidence and passed, in words: `1 failed, 2 without evidence, 9 passed`.
-    #[must_use]
     pub fn counts(&self) -> String {
         let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
         let [passed, unknown, failed] = [0, 1, 2].map(count);
@@ -268,7 +260,6 @@ impl Document {
 
 impl CellFigures {
     /// How it is called: strategy and contenders.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }
@@ -284,7 +275,6 @@ impl CellFigures {
 
 impl Value {
     /// The median and between which values it lies, as people read them.
-    #[must_use]
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| shown(self.figure.unit(), value);

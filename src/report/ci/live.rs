@@ -42,7 +42,6 @@ struct SoFar {
 
 impl Live {
     /// A run of that scenario of which no trial has begun.
-    #[must_use]
     pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
@@ -87,7 +86,6 @@ impl Live {
     }
 
     /// As OpenMetrics text, at that time.
-    #[must_use]
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
         let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];

@@ -21,7 +21,6 @@ use crate::results::record::{Figure, Unit};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The file at the end of a run.
-#[must_use]
 pub fn render(document: &Document) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));

@@ -24,7 +24,6 @@ pub struct Source<'a> {
 }
 
 /// All that is said of a run.
-#[must_use]
 pub fn document(source: &Source<'_>) -> Document {
     let view = source.view;
     let sections = [
@@ -55,7 +54,6 @@ pub fn document(source: &Source<'_>) -> Document {
 }
 
 /// The main figures of several runs below each other.
-#[must_use]
 pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     let (first, others) = sources.split_first()?;
     let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {

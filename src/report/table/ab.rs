@@ -12,7 +12,6 @@ use crate::units::{counted, format_micros, number};
 use crate::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
-#[must_use]
 pub fn ab(file: &AbFile, style: Style) -> String {
     let mut said = vec![ab_headline(file)];
     said.extend([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]);
@@ -31,7 +30,6 @@ pub fn ab(file: &AbFile, style: Style) -> String {
 }
 
 /// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
-#[must_use]
 pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
     said.push(bullets([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]));
@@ -54,14 +52,12 @@ fn bullets(lines: impl IntoIterator<Item = String>) -> String {
 }
 
 /// What one side is, in a line.
-#[must_use]
 pub fn sides(turn: Turn, differs: &[String]) -> String {
     let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
     format!("{}: {differs}", turn.title())
 }
 
 /// What it came to, in a sentence.
-#[must_use]
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts = compare::Verdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));

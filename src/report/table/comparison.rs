@@ -9,7 +9,6 @@ use crate::results::record::Unit;
 use crate::units::{counted, format_micros, number};
 
 /// For a terminal.
-#[must_use]
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
     said.extend(sides(compared));
@@ -25,7 +24,6 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
 }
 
 /// For a pull request: what calls for a person at first sight, the rest folded away.
-#[must_use]
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));

@@ -6,7 +6,6 @@ use crate::report::conclusions::Conclusion;
 use crate::units::harmless;
 
 /// A line for each; nothing where there is none.
-#[must_use]
 pub fn said(conclusions: &[Conclusion], style: Style) -> String {
     if conclusions.is_empty() {
         return String::new();
@@ -37,7 +36,6 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 /// The same as Markdown.
-#[must_use]
 pub fn conclusions_markdown(conclusions: &[Conclusion]) -> String {
     if conclusions.is_empty() {
         return String::new();

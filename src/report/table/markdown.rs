@@ -6,7 +6,6 @@ use crate::report::View;
 use crate::report::view::Cell;
 
 /// The main table, what must be said of it, and the three-way check folded away.
-#[must_use]
 pub fn markdown(view: &View) -> String {
     let mut said = vec![format!("### {}", escaped(&headline(view)))];
     said.extend(evidence(view).as_deref().map(escaped));

@@ -8,7 +8,6 @@ use crate::units::{capitalised, counted, format_micros, number};
 use crate::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
-#[must_use]
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let mut said = vec![capitalised(&plan.question.describe()), String::new()];
     for answer in &plan.answers {

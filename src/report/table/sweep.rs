@@ -9,7 +9,6 @@ use crate::sweep::{
 use crate::units::{counted, format_micros, number, shown};
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
-#[must_use]
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let mut said = vec![headline(file), String::new()];
     for finding in &file.findings {

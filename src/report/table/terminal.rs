@@ -25,7 +25,6 @@ pub struct Style {
 }
 
 /// The main table with what must be said around it.
-#[must_use]
 pub fn terminal(view: &View, style: Style) -> String {
     let mut said = vec![headline(view)];
     said.extend(evidence(view));
@@ -70,7 +69,6 @@ fn cross_check(view: &View, style: Style) -> String {
 }
 
 /// Client, cost model and servers side by side; empty when nothing was counted.
-#[must_use]
 pub fn accounting_table(view: &View, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }

@@ -21,7 +21,6 @@ const BINS_AT_LEAST: usize = 2;
 
 impl Cell {
     /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
-    #[must_use]
     pub fn over_time(&self) -> Option<Course> {
         let all: Vec<&Bins> = self.counting().filter_map(Repetition::bins).collect();
         let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;

@@ -17,7 +17,6 @@ pub struct FaultSet {
 
 impl FaultSet {
     /// What it is called in outputs. More than two labels are not repeated where they are all that there are.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.labels.len() {
             many @ 3.. if self.all => format!("all {many} together"),
@@ -26,7 +25,6 @@ impl FaultSet {
     }
 
     /// The label; `None` of several.
-    #[must_use]
     pub fn single(&self) -> Option<&str> {
         match self.labels.as_slice() {
             [one] => Some(one),
@@ -43,7 +41,6 @@ impl FaultSet {
 
 impl View {
     /// Whether anything was broken on purpose.
-    #[must_use]
     pub fn has_faults(&self) -> bool {
         self.broken().next().is_some()
     }
@@ -60,7 +57,6 @@ impl View {
     }
 
     /// Each label by itself, then the combinations of several that trials had.
-    #[must_use]
     pub fn fault_sets(&self) -> Vec<FaultSet> {
         let labels = self.fault_labels();
         let set = |chosen: &dyn Fn(&str) -> bool| {
@@ -156,7 +152,6 @@ pub struct TrialFigures {
 
 impl View {
     /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
-    #[must_use]
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
@@ -235,7 +230,6 @@ const SHORT: &str = "< 5 ms";
 
 /// A time until the lock was acquired again, in microseconds: 0 when there was no gap that is noted, infinite when
 /// it was not acquired any more.
-#[must_use]
 pub fn recovery_word(us: f64) -> String {
     match us {
         us if us.is_infinite() => "never".to_owned(),
@@ -245,7 +239,6 @@ pub fn recovery_word(us: f64) -> String {
 }
 
 /// The longest gap around a fault; `None` when no effect of the fault was seen.
-#[must_use]
 pub fn gap_word(figures: &FaultFigures) -> Option<String> {
     let recovery = figures.recovery?;
     Some(match figures.longest_gap_us {

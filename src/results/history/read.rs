@@ -70,7 +70,6 @@ impl HistoryReader {
     }
 
     /// What the history says of itself.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -97,13 +96,11 @@ impl HistoryReader {
     }
 
     /// The number of the last line, if it breaks off in its middle: whoever wrote it was killed.
-    #[must_use]
     pub fn cut_off_at(&self) -> Option<u64> {
         self.cut
     }
 
     /// The error for an event that is sound by itself but makes no sense where it stands.
-    #[must_use]
     pub fn mistake(&self, line: u64, what: &str) -> Error {
         broken(&self.path, line, what)
     }
