@@ -61,9 +61,6 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Opens so many sessions on each server. A server that grants none is left out.
-    ///
-    /// # Errors
-    /// When no server grants any.
     pub(super) async fn open(site: &Site, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let posts = join_all(used.iter().map(|address| post(site, address, each, within))).await;

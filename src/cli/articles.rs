@@ -10,9 +10,6 @@ use crate::error::{Error, Exit};
 use crate::results::{self, layout};
 
 /// Decides each claim from the runs and calibrations given.
-///
-/// # Errors
-/// [`Error::Usage`] when one of them is neither, or is damaged; [`Error::Environment`] when a file cannot be read or written.
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut evidence = Evidence::default();
     for given in &args.runs {

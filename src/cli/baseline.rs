@@ -17,10 +17,6 @@ use crate::results::{self, Baseline};
 use crate::units::{as_utc, counted, shown};
 
 /// Does it.
-///
-/// # Errors
-/// A usage error when the run or the store is not what it should be; an environment error when a file can't be read or
-/// written.
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {
         BaselineCommand::Add(args) => add(&args),

@@ -26,9 +26,6 @@ const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 
 /// Calibrates.
-///
-/// # Errors
-/// A usage error when the options don't fit, an environment error when the ensemble cannot be started or does not serve.
 #[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
 pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let access = args.opening.access.access()?;

@@ -13,10 +13,6 @@ use crate::report::ci::Document;
 use crate::report::{self, Style};
 
 /// Compares two runs, or two sets of them.
-///
-/// # Errors
-/// A usage error when a directory is no run, is damaged or of another version, and when the two cannot be compared; an
-/// environment error when a file cannot be read or written.
 #[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
 pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
     let outputs =

@@ -37,9 +37,6 @@ trait Listed: Sized {
 }
 
 /// Prints the list, or the one that was named.
-///
-/// # Errors
-/// Usage, with the nearest name and all names, for one that there is not.
 fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
@@ -109,9 +106,6 @@ fn table<const COLUMNS: usize>(
 }
 
 /// Prints the list of strategies, or the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
     print(lock::cards(), args.name.as_deref(), args.json)
 }
@@ -170,9 +164,6 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
 }
 
 /// Prints the list of faults, or the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
     print(fault::cards(), args.kind.as_deref(), args.json)
 }
@@ -230,9 +221,6 @@ impl Listed for FaultCard {
 }
 
 /// Prints the list of built-in scenarios, or the file of the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
     print(SHIPPED.to_vec(), args.name.as_deref(), args.json)
 }

@@ -11,9 +11,6 @@ use crate::scenario::MachineDiagnostic;
 use crate::units;
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
-///
-/// # Errors
-/// When stdout cannot be written to for another reason.
 pub fn data(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
@@ -26,9 +23,6 @@ pub fn data(text: &str) -> Result<(), Error> {
 }
 
 /// Writes text for people to stdout; lines that are wider than the terminal are broken between words.
-///
-/// # Errors
-/// As [`data`].
 pub fn text(text: &str) -> Result<(), Error> {
     data(&wrapped(text, width()))
 }
@@ -107,9 +101,6 @@ enum Kind {
 }
 
 /// Prints what a command found as JSON. It is to be an object, none of whose fields is one that every answer has.
-///
-/// # Errors
-/// As [`data`].
 pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
     let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
     let envelope = Envelope { schema_version, command, exit_code, error: None };
@@ -118,9 +109,6 @@ pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), E
 
 /// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
 /// all the same. [`complain`] tells it to people.
-///
-/// # Errors
-/// As [`data`].
 pub fn answer_error(
     command: &str,
     error: &Error,
@@ -139,18 +127,12 @@ pub fn answer_error(
 }
 
 /// Writes data to stdout as JSON, as it is.
-///
-/// # Errors
-/// As [`data`].
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
     data(&text)
 }
 
 /// Writes a text into a file that the user named.
-///
-/// # Errors
-/// An error of the environment that names the file.
 pub fn file(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text)
         .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))

@@ -12,9 +12,6 @@ use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
 
 /// Makes the page.
-///
-/// # Errors
-/// A usage error when a directory is no run; an error of the environment when the page cannot be written.
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     let runs: Vec<(String, StoredRun, View)> =
         args.runs.iter().map(|run| read(run)).collect::<Result<_, _>>()?;
@@ -44,9 +41,6 @@ fn read(run: &Path) -> Result<(String, StoredRun, View), Error> {
 }
 
 /// Writes the page of these runs beside where it is to be and moves it there, so that nobody opens half of it.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn write(sources: &[Source<'_>], path: &Path) -> Result<(), Error> {
     let documents: Vec<_> = sources.iter().map(document).collect();
     let page = html::page(&documents, side_by_side(sources).as_ref());

@@ -54,9 +54,6 @@ pub struct Source {
 
 impl Source {
     /// Reads standard input for `-`, else the file, else the built-in scenario of that name.
-    ///
-    /// # Errors
-    /// A usage error where there is neither.
     pub fn read(named: &Path) -> Result<Self, Error> {
         if named == Path::new(STDIN) {
             let (name, directory) = ("standard input".to_owned(), PathBuf::new());

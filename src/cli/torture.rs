@@ -17,9 +17,6 @@ use crate::error::{Error, Exit};
 use crate::lock;
 
 /// Draws a scenario by the seed and runs it.
-///
-/// # Errors
-/// As `run`.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     output::note(&format!("seed {seed}; to repeat: {}", again(seed, &args)));

@@ -25,9 +25,6 @@ pub struct TraceFile {
 }
 
 /// The arrivals of a file that a scenario in `directory` names.
-///
-/// # Errors
-/// What is wrong with it: its name, the line and, after `; `, what to do.
 pub fn read(directory: &Path, file: &Path) -> Result<TraceFile, String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());

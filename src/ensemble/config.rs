@@ -45,9 +45,6 @@ pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
 }
 
 /// Writes all that a server reads into its directory.
-///
-/// # Errors
-/// When the directory cannot be written to.
 pub fn write(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
     let data = directory.join("data");
     std::fs::create_dir_all(&data)?;

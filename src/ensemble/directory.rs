@@ -30,9 +30,6 @@ pub struct EnsembleDir {
 impl EnsembleDir {
     /// Makes a directory below the given one (by default the system's directory for temporary files), after
     /// having removed those whose owners are gone. The given one has to be there: nobody would remove it again.
-    ///
-    /// # Errors
-    /// When it cannot be made; says where and why.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -69,9 +66,6 @@ impl EnsembleDir {
     }
 
     /// Leaves the directory to servers that outlive this process.
-    ///
-    /// # Errors
-    /// When the mark cannot be written.
     pub fn leave(mut self) -> io::Result<PathBuf> {
         std::fs::write(self.path.join(KEPT), "")?;
         self.keep = true;
@@ -97,9 +91,6 @@ impl Drop for EnsembleDir {
 }
 
 /// Whether a directory is one that [`EnsembleDir::leave`] has left: whoever deletes it deletes nothing else.
-///
-/// # Errors
-/// Says what it lacks. A directory that is gone lacks nothing but its mark.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {

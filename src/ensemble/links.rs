@@ -175,9 +175,6 @@ struct End {
 ///
 /// A datagram needs no answer, so one direction can be looked at alone. A connection cannot: it fails as well
 /// when only the way back is cut.
-///
-/// # Errors
-/// When one of the ends cannot be opened or listened to: nothing is known then.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;

@@ -135,9 +135,6 @@ impl Local {
     }
 
     /// The server of that number, from 1. It is nobody else's as long as it is held: not across a wait.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
@@ -155,9 +152,6 @@ impl Local {
     }
 
     /// The network of servers that live apart.
-    ///
-    /// # Errors
-    /// When they do not.
     pub(super) fn network(&self) -> Result<&Network, String> {
         self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
     }

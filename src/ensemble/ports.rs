@@ -45,9 +45,6 @@ const POOL: RangeInclusive<u16> = 21_000..=31_990;
 impl Claim {
     /// Claims a block of ports that are free now and that no other run has claimed. `skip` blocks are passed
     /// over first: those whose ports turned out to be taken.
-    ///
-    /// # Errors
-    /// When every block is taken, or claims cannot be written down.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
         let directory = claims()
             .map_err(|error| Error::environment(format!("cannot claim ports for servers: {error}")))?;

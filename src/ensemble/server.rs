@@ -64,9 +64,6 @@ pub struct Server {
 
 impl Server {
     /// Starts it, after having written its configuration and emptied its log.
-    ///
-    /// # Errors
-    /// When a file cannot be written or Java cannot be started.
     pub fn start(
         installation: &Installation,
         number: usize,
@@ -98,9 +95,6 @@ impl Server {
 
     /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
     /// end is the business of whoever starts it.
-    ///
-    /// # Errors
-    /// When it runs already, has been ended for good, or Java cannot be started.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble is closed"));
@@ -171,9 +165,6 @@ impl Server {
 
     /// Asks for its end with a signal: `KILL`, which works on a process that is held still, too, or `TERM`, for
     /// which such a process is woken.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn end(&mut self, signal: Signal) -> io::Result<()> {
         let was = self.meant;
         self.send(signal)?;
@@ -187,9 +178,6 @@ impl Server {
     }
 
     /// Holds it still.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn pause(&mut self) -> io::Result<()> {
         self.send(Signal::STOP)?;
         self.meant = Meant::StandStill;
@@ -197,9 +185,6 @@ impl Server {
     }
 
     /// Lets it go on.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn resume(&mut self) -> io::Result<()> {
         self.send(Signal::CONT)?;
         if self.meant == Meant::StandStill {
@@ -240,9 +225,6 @@ impl Drop for Server {
 }
 
 /// Starts a child that outlives this process, in a process group of its own.
-///
-/// # Errors
-/// As [`Command::spawn`].
 fn spawn_lasting(mut command: Command) -> io::Result<Child> {
     command.process_group(0).spawn()
 }

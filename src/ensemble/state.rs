@@ -103,9 +103,6 @@ pub fn is_whole(roles: &[Role]) -> bool {
 }
 
 /// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
-///
-/// # Errors
-/// What `broken` said, or which server was not ready at the deadline, and why.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,

@@ -33,9 +33,6 @@ impl Subnet {
 }
 
 /// Every number, with addresses that collide with no route of this machine.
-///
-/// # Errors
-/// When the routes cannot be read.
 pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
     let routes = routes()?;
     Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))

@@ -18,9 +18,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The contenders that a target names at this moment.
-///
-/// # Errors
-/// When nobody was what the word says for 30 s.
 pub async fn contenders(
     target: &Target,
     site: &Site<'_>,
@@ -49,9 +46,6 @@ pub async fn contenders(
 }
 
 /// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
-///
-/// # Errors
-/// When it had none for 30 s.
 pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, String> {
     let look = || async {
         let key = site.contenders.session(contender);
@@ -61,9 +55,6 @@ pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, St
 }
 
 /// The servers that a target names at this moment.
-///
-/// # Errors
-/// When nobody is what the word says.
 pub async fn servers(
     target: &Target,
     processes: &dyn Processes,
@@ -84,9 +75,6 @@ pub async fn servers(
 }
 
 /// The server that leads. While servers elect, the next one that does.
-///
-/// # Errors
-/// When none did for 30 s.
 pub async fn leader(processes: &dyn Processes) -> Result<usize, String> {
     eventually(PATIENCE, || processes.leader()).await
 }

@@ -496,9 +496,6 @@ impl<'a> Conductor<'a> {
     }
 
     /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
-    ///
-    /// # Errors
-    /// The wall clock was set since the trial began.
     async fn told(&self, wall: WallClock, log: &Log) -> Result<Told, String> {
         if !self.shared.reads_logs {
             return Ok(Told::default());

@@ -36,9 +36,6 @@ pub struct Share {
 }
 
 /// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
-///
-/// # Errors
-/// When the system refuses a thread.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,

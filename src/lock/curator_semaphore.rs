@@ -268,9 +268,6 @@ impl SharedCount {
     }
 
     /// The number. The first time the node is made unless it is there; read again only after a change.
-    ///
-    /// # Errors
-    /// A request's failure.
     pub async fn get(&mut self, session: &Session) -> Result<u64, Failure> {
         if self.known.is_none() {
             self.start(session).await?;

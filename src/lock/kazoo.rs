@@ -220,9 +220,6 @@ impl Kazoo {
 /// Deletes the own node, again and again as long as connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
-///
-/// # Errors
-/// A failure of another kind: the end of the session, after which the node goes by itself.
 pub(super) async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     let mut pause = FIRST_PAUSE;
     loop {

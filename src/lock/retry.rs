@@ -138,9 +138,6 @@ impl Retry {
     }
 
     /// Sends a request, and again after each failure that is worth it.
-    ///
-    /// # Errors
-    /// The last failure.
     pub async fn around<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,
@@ -179,9 +176,6 @@ impl Tries {
     }
 
     /// The pause before a request is sent again that has failed like that.
-    ///
-    /// # Errors
-    /// The failure, when it is not worth another try or there are no more.
     pub fn pause_after(&mut self, failure: Failure) -> Result<Duration, Failure> {
         if Retry::is_retryable(&failure) { self.next_pause().ok_or(failure) } else { Err(failure) }
     }

@@ -64,9 +64,6 @@ impl Revocation {
     }
 
     /// Makes the own node, just created, one that can be asked for.
-    ///
-    /// # Errors
-    /// The request's failure; when the node is not there, [`Failure::OwnNodeMissing`].
     pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
@@ -81,9 +78,6 @@ impl Revocation {
     }
 
     /// Asks whoever is first in the queue to let go. One that has gone meanwhile need not be asked.
-    ///
-    /// # Errors
-    /// A request's failure.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;

@@ -47,9 +47,6 @@ impl Sides {
     }
 
     /// Whom a node waits for: the node that it has to watch, or `None` when it is in.
-    ///
-    /// # Errors
-    /// [`Failure::OwnNodeMissing`] when the own node is not in the list.
     pub fn awaited(
         self,
         node: &QueueNode,

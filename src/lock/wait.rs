@@ -196,9 +196,6 @@ impl Flag {
     }
 
     /// The flag is set: returns at the next look at it.
-    ///
-    /// # Errors
-    /// [`Ended`] when the deadline or a cancellation came first.
     pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
         match self.0 {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,

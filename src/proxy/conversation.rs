@@ -59,9 +59,6 @@ impl<'a> Conversation<'a> {
     }
 
     /// Writes a piece of data and counts what went; see [`Traffic::write`].
-    ///
-    /// # Errors
-    /// Those of the writing.
     pub fn write(
         &self,
         direction: Direction,

@@ -86,9 +86,6 @@ impl<'a> Pump<'a> {
     }
 
     /// Pumps until nothing more comes.
-    ///
-    /// # Errors
-    /// How the connection as a whole is to end.
     pub async fn run(mut self) -> Result<(), Ending> {
         loop {
             self.obey()?;

@@ -56,9 +56,6 @@ impl Traffic {
 
     /// Writes a piece of data from its byte `from` on and counts what went. Whoever asks meanwhile waits, so that
     /// nothing has arrived that is not counted.
-    ///
-    /// # Errors
-    /// Those of the writing.
     pub fn write(
         &self,
         direction: Direction,

@@ -33,9 +33,6 @@ pub fn of_file(path: &Path) -> io::Result<String> {
 }
 
 /// The digests of all files below a directory but `run.json`, by their paths in it, with `/` on every system.
-///
-/// # Errors
-/// When one cannot be read.
 pub fn of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut digests = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];

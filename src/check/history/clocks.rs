@@ -47,9 +47,6 @@ pub struct Clocks {
 
 impl Clocks {
     /// The process's number and the moment of an event.
-    ///
-    /// # Errors
-    /// When the clock goes backwards, or the process changes clocks.
     pub fn read(&mut self, event: &Event<'_>, place: Place) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);

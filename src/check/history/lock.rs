@@ -77,9 +77,6 @@ impl Lock {
     }
 
     /// Whether that can be had.
-    ///
-    /// # Errors
-    /// When it is more leases than the semaphore has, or none.
     pub fn check(&self, claim: Claim) -> Result<(), String> {
         match self.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {

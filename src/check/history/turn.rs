@@ -44,9 +44,6 @@ pub enum Turn {
 }
 
 /// Where a contender stands after an event of acquire, and what that means.
-///
-/// # Errors
-/// When it cannot be: what was done before is said.
 pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -62,9 +59,6 @@ pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
 }
 
 /// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
-///
-/// # Errors
-/// When it cannot be: what was done before is said.
 pub fn release(at: At, step: Step, last: bool) -> Result<(At, Turn), String> {
     use At::*;
     Ok(match (at, step) {

@@ -52,9 +52,6 @@ const WARM_UP: Duration = Duration::from_secs(8);
 const FLOOR: Duration = Duration::from_millis(1_500);
 
 /// Compares.
-///
-/// # Errors
-/// A usage error when the sides cannot be compared, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when it began is a label")]
 pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let access = args.opening.access.access()?;
@@ -339,9 +336,6 @@ impl Session {
     }
 
     /// Runs a block.
-    ///
-    /// # Errors
-    /// When the user stops, or a run leaves no results.
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         self.directory.is_kept = true;
         let mut done = Vec::new();
@@ -531,9 +525,6 @@ impl Session {
     }
 
     /// Ends the ensembles, writes what came out of it and prints it.
-    ///
-    /// # Errors
-    /// What cut the comparison short; or when it cannot be written or printed.
     fn conclude(self, end: End) -> Result<Exit, Error> {
         let file = self.file(&end);
         let written = file.write(&self.directory.path);

@@ -66,9 +66,6 @@ pub struct Errand<'a> {
 
 impl Side {
     /// Reads what one side is.
-    ///
-    /// # Errors
-    /// Usage, naming the option and what to write instead; every mistake of the changed scenario.
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
         let file = ScenarioFile::read(&args.scenario, &overrides)

@@ -24,10 +24,6 @@ use shown::Shown;
 const NAME: &str = "check";
 
 /// Judges it and says why.
-///
-/// # Errors
-/// A usage error when the file or directory is not what it should be; an error of the environment when it cannot be
-/// read.
 pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let stop = stop.clone();
     // A history may have gigabytes: meanwhile this thread listens for Ctrl-C.
@@ -57,9 +53,6 @@ fn conclusion(verdict: &Verdict) -> String {
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 /// Judges a history and prints what was found.
-///
-/// # Errors
-/// As [`execute`].
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
     // Its lines are looked up again, which standard input cannot do.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
@@ -108,9 +101,6 @@ fn read_through(
 }
 
 /// Judges a run by what was recorded of it, and prints what came of that.
-///
-/// # Errors
-/// As [`execute`]; and when what was recorded as the verdict is not what follows from the rest.
 fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     let StoredRun { run, mut trials } = results::read(&args.path)?;
     let mut changed = Vec::new();

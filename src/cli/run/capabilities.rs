@@ -32,9 +32,6 @@ impl Needs {
     }
 
     /// Refuses what cannot be done to these containers, before any of them is started.
-    ///
-    /// # Errors
-    /// Usage, with what to change.
     pub fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
@@ -51,9 +48,6 @@ impl Needs {
     }
 
     /// What stands before those servers from the start, if a fault is to set something there.
-    ///
-    /// # Errors
-    /// When the system has no port left for it.
     pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
         if !self.0.contains(&Capability::Proxies) {
             return Ok(None);
@@ -69,9 +63,6 @@ impl Needs {
     }
 
     /// Refuses what cannot be done here, before anything is started.
-    ///
-    /// # Errors
-    /// Environment, when this machine cannot do it; usage, with what to do instead.
     pub fn check(&self, scenario: &Scenario, allow_faults: bool, wants_tls: bool) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));

@@ -31,9 +31,6 @@ enum Which {
 
 impl Baseline {
     /// Looks for it before anything is started, and reads it, so that one that is damaged is told at once.
-    ///
-    /// # Errors
-    /// A usage error when there is no such run or none of that scenario, or when a gate needs one and none was given.
     pub fn find(dir: Option<&Path>, scenario: &Scenario) -> Result<Option<Self>, Error> {
         let Some(dir) = dir else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {

@@ -32,9 +32,6 @@ const OTHERS: u64 = 100;
 
 /// Makes sure that so many sessions, each of which takes so many open files, can be open at once, raising the limit as far
 /// as the system allows.
-///
-/// # Errors
-/// When it does not allow enough; says how to change that.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -41,9 +41,6 @@ use progress::Progress;
 use world::World;
 
 /// Runs the scenario.
-///
-/// # Errors
-/// A usage error when the scenario can't be run, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
@@ -239,9 +236,6 @@ impl Session {
     }
 
     /// Ends the ensemble, if it is ours, and turns what was measured into results.
-    ///
-    /// # Errors
-    /// What cut the run short, when the environment did; or when the results can't be written.
     fn conclude(self, measured: Measured, outputs: &Prepared) -> Result<Exit, Error> {
         let (run, judged) = (self.record(&measured), measured.ran.judge());
         let strict = if self.args.strict { check::zombies(&measured.ran.trials) } else { Verdict::Held };

@@ -31,9 +31,6 @@ pub struct Ended {
 }
 
 /// A process of this very program, yet without arguments.
-///
-/// # Errors
-/// When the system does not tell where the program lies.
 pub fn of_this_program() -> Result<Command, Error> {
     let own = std::env::current_exe();
     own.map(Command::new)
@@ -41,9 +38,6 @@ pub fn of_this_program() -> Result<Command, Error> {
 }
 
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
-///
-/// # Errors
-/// When it cannot be started or waited for.
 pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<Ended, Error> {
     let program = command.get_program().to_owned();
     let cannot =

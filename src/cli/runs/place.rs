@@ -28,9 +28,6 @@ pub struct Place {
 
 impl Place {
     /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
-    ///
-    /// # Errors
-    /// As of a run: ZooKeeper is not found or does not start, or the ensemble cannot be reached.
     pub async fn open(
         scenario: &Scenario,
         needs: &Needs,

@@ -49,9 +49,6 @@ const PRECISE: f64 = 0.1;
 const UNDER_WAY: &str = ".under-way";
 
 /// Sweeps.
-///
-/// # Errors
-/// Usage when the question cannot be asked of the scenario, an environment error when nothing could be measured.
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
     let (question, file, directory) = match args.resume.clone().or(named) {

@@ -32,9 +32,6 @@ pub struct Question {
 
 impl Question {
     /// Reads the scenario and what is asked.
-    ///
-    /// # Errors
-    /// Usage: what cannot be swept, and what to change.
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
         let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
         refuse(&args.overrides, &args.over)?;
@@ -58,9 +55,6 @@ impl Question {
     }
 
     /// Of a scenario's text.
-    ///
-    /// # Errors
-    /// Usage: what cannot be swept, and what to change.
     pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {
         let mut base: Table = text.parse().map_err(Error::usage)?;
         for key in DROPPED {
@@ -95,9 +89,6 @@ impl Question {
     }
 
     /// The scenario of a step, as text and as read.
-    ///
-    /// # Errors
-    /// Usage, where that value cannot be.
     pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
         let mut table = table_at(&self.base, &self.over, step.at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {

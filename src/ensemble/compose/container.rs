@@ -192,17 +192,11 @@ fn contains(directory: &str, path: &str) -> bool {
 }
 
 /// Looks at these containers.
-///
-/// # Errors
-/// What Docker said; or when it is not understood.
 pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
 }
 
 /// The same, waiting for it.
-///
-/// # Errors
-/// As [`inspect`].
 pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker_now(&[&["container", "inspect"], ids].concat())?)
 }

@@ -33,9 +33,6 @@ pub struct Place {
 
 impl Member {
     /// Servers in the order of their numbers (`ZOO_MY_ID`).
-    ///
-    /// # Errors
-    /// Names a service that is no ZooKeeper, or publishes no port for clients.
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
@@ -86,9 +83,6 @@ impl Member {
     }
 
     /// Whether it can be ended and is itself again when it is started.
-    ///
-    /// # Errors
-    /// Why not, and what to change.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
@@ -110,9 +104,6 @@ impl Member {
     }
 
     /// Whether it can be taken off its network and put back where it was.
-    ///
-    /// # Errors
-    /// Why not, and what to change.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.place()?;
         self.keeps_its_port()
@@ -130,9 +121,6 @@ impl Member {
     }
 
     /// Its place on its only network.
-    ///
-    /// # Errors
-    /// When it is in none or in several, or its address is not its own.
     pub fn place(&self) -> Result<Place, String> {
         let service = self.made.service();
         let networks: Vec<_> = self.made.network_settings.networks.iter().collect();

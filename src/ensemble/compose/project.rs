@@ -42,9 +42,6 @@ pub struct LeftProject {
 
 impl Project {
     /// A name that nobody has.
-    ///
-    /// # Errors
-    /// When its lock cannot be made.
     pub fn create() -> io::Result<Self> {
         Self::create_in(&locks())
     }
@@ -71,9 +68,6 @@ impl Project {
     }
 
     /// Removes all that bears the name. Doing it twice does no harm.
-    ///
-    /// # Errors
-    /// What Docker said; the next run tries again then.
     pub fn remove(&self) -> Result<(), String> {
         remove(&self.name)?;
         let _ = std::fs::remove_file(&self.lock);

@@ -110,18 +110,12 @@ impl Compose {
     }
 
     /// The server of that number, from 1.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
         member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
     }
 
     /// What the container of that server is now.
-    ///
-    /// # Errors
-    /// When there is no such server, or Docker does not tell.
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
         let mut told = inspect(&[self.member(number)?.id()]).await?;
         told.pop().ok_or_else(|| format!("Docker tells nothing of server {number}"))

@@ -171,9 +171,6 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line that is not empty; `None` after the last.
-    ///
-    /// # Errors
-    /// What reading failed with; `InvalidData` for a line longer than [`LONGEST`].
     fn next_line(&mut self) -> io::Result<Option<Found<'_>>> {
         loop {
             let place = self.next;
