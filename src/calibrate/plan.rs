@@ -32,7 +32,6 @@ const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
 /// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
 const ALONE: u32 = 13;
-/// What is saturated on each server.
 const SATURATED: u32 = 10;
 /// More samples of a kind of request tell nothing more.
 const SAMPLES: u64 = 500;

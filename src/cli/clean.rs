@@ -15,7 +15,6 @@ use crate::load::{Alive, Leftover, leftovers, remove};
 use crate::units::counted;
 use crate::zk::Target;
 
-/// Does it.
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     stop.run_until_cancelled(clean(args)).await.unwrap_or(Err(Error::Interrupted))
 }

@@ -9,7 +9,6 @@ use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
 use crate::error::{Error, Exit};
 use crate::units::counted;
 
-/// Does what was asked.
 pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     match args.command {
         EnsembleCommand::Up(args) => {

@@ -70,7 +70,6 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Does what was asked.
 fn obey(cli: Cli) -> Result<Exit, Error> {
     // It is to be reached from this machine's own network.
     let port = match &cli.command {

@@ -71,7 +71,6 @@ impl Outputs {
     }
 }
 
-/// Outputs that can be written.
 #[derive(Debug)]
 pub struct Prepared {
     outputs: Outputs,

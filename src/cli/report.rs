@@ -11,7 +11,6 @@ use crate::report::page::{Source, document, side_by_side};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
 
-/// Makes the page.
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     let runs: Vec<(String, StoredRun, View)> =
         args.runs.iter().map(|run| read(run)).collect::<Result<_, _>>()?;

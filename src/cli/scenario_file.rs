@@ -28,9 +28,7 @@ use crate::{fault, lock};
 pub struct ScenarioFile {
     /// What it says, and advice.
     pub parsed: Parsed,
-    /// The text as run.
     pub text: String,
-    /// The changes in words.
     pub overrides: Vec<String>,
     /// What the changes left without meaning, and so out of the text; a sentence each.
     pub left_out: Vec<String>,
@@ -40,7 +38,6 @@ pub struct ScenarioFile {
 
 /// Why a scenario cannot be run.
 pub enum Unusable {
-    /// The file's mistakes.
     Mistakes(Diagnostics),
     /// Something else: no such file, a change that was not understood.
     Other(Error),
@@ -177,12 +174,10 @@ impl Changed {
         }
     }
 
-    /// Whether a change sets that key.
     fn sets(&self, key: &str) -> bool {
         self.changes.iter().any(|change| change.option.key.iter().any(|part| part == key))
     }
 
-    /// The changes in words.
     fn told(&self) -> impl Iterator<Item = String> {
         let told =
             self.changes.iter().map(|Change { option, value }| format!("{}={value}", option.key.join(".")));
@@ -228,7 +223,6 @@ pub struct Overrides {
 
 /// One change.
 struct Change {
-    /// The option that asked for it.
     option: Written,
     /// The key's new value.
     value: Value,
@@ -243,7 +237,6 @@ impl Overrides {
         }
     }
 
-    /// Whether there is any change.
     pub fn change_anything(&self) -> Result<bool, Error> {
         Ok(self.apply("")?.is_some())
     }

@@ -98,7 +98,6 @@ const LASTING: [&str; 6] = [
     "kind = \"delay\"\nlatency = \"5ms\"\nextra = \"20ms\"",
     "kind = \"slow-consumer\"\ntarget = \"any\"\nlag = \"10ms\"",
 ];
-/// And without.
 const AT_ONCE: [&str; 6] = [
     "kind = \"crash\"\ntarget = \"holder\"",
     "kind = \"crash\"\ntarget = \"any\"",

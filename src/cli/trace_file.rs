@@ -15,10 +15,8 @@ use crate::scenario::{TraceArrival, TraceBuilder, trace_from_csv};
 /// The largest CSV file that is read: five million lines of a hundred bytes.
 const LARGEST: u64 = 512 << 20;
 
-/// A file of arrivals.
 #[derive(Debug)]
 pub struct TraceFile {
-    /// What it says.
     pub arrivals: Vec<TraceArrival>,
     /// The SHA-256 of its bytes.
     pub sha256: String,
@@ -68,11 +66,9 @@ type Who = (String, u64, String);
 
 /// What a contender has of a lock.
 struct Turn {
-    /// The number of its arrival.
     arrival: usize,
     /// When it got the lock; `None` while it waits.
     entered_us: Option<u64>,
-    /// How often it has it.
     depth: u32,
 }
 

@@ -53,7 +53,6 @@ pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
 /// Why a side has no readings of a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
-    /// It has no sound repetition.
     NothingSound(String),
     /// In no sound repetition did anything of the kind happen, or it does not apply.
     NotApplicable,
@@ -64,7 +63,6 @@ pub(super) enum NoReadings {
 }
 
 impl NoReadings {
-    /// In words.
     pub(super) fn why(&self) -> String {
         match self {
             Self::NothingSound(why) | Self::TooFew(why) | Self::Gaps(why) => why.clone(),

@@ -229,7 +229,6 @@ fn find<'a>(cells: &[(CellKey, Vec<&'a Trial>)], key: &CellKey) -> Vec<&'a Trial
 enum Planned {
     /// Its verdict needs no test.
     Done(Box<Compared>),
-    /// Its test.
     Tested(Test),
 }
 
@@ -321,7 +320,6 @@ struct Family {
 }
 
 impl Family {
-    /// Takes a cell that the base has.
     fn take(&mut self, key: &CellKey, base: &[&Trial], new: &[&Trial], ask: &Ask) {
         let is_chosen = !ask.figures.is_empty();
         let figures = if is_chosen { ask.figures.clone() } else { usual(key, base, new) };

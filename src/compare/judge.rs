@@ -253,7 +253,6 @@ pub struct Test {
     found: Result<Found, String>,
 }
 
-/// What a test found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Found {
     p: f64,
@@ -365,7 +364,6 @@ impl Test {
     }
 }
 
-/// What one test gives.
 #[derive(Debug, Clone, Copy)]
 struct Outcome {
     p: f64,

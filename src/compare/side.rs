@@ -45,7 +45,6 @@ impl Side {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
 
-    /// The sound trials of a cell.
     fn sound(&self, cell: &CellKey) -> impl Iterator<Item = &Trial> {
         self.trials().filter(move |trial| is_sound(trial) && CellKey::of(trial) == *cell)
     }

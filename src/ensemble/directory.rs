@@ -55,12 +55,10 @@ impl EnsembleDir {
         })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it with all that is in it.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }

@@ -164,7 +164,6 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// From one datagram to the next.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// One end of a way.
 struct End {
     /// `None` is the suite's own.
     namespace: Option<PathBuf>,

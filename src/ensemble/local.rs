@@ -17,7 +17,6 @@ use crate::error::Error;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many blocks of ports are tried when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
-/// What Java says then.
 pub(super) const TAKEN: &str = "Address already in use";
 /// How much of a log an error shows.
 const LOG_LINES: usize = 8;

@@ -14,7 +14,6 @@ use std::process::Command;
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Makes an empty one.
     pub fn create() -> io::Result<Self> {
         // A namespace belongs to a thread. This one ends, and leaves the open file.
         let made = std::thread::spawn(|| {

@@ -34,7 +34,6 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a network for so many servers.
     pub fn create(servers: usize) -> Result<Self, String> {
         let held: Vec<Namespace> = (0..=servers)
             .map(|_| Namespace::create())
@@ -70,7 +69,6 @@ impl Network {
             .map_err(|error| format!("cannot switch rp_filter off for server {server}: {error}"))
     }
 
-    /// Where each server listens.
     pub fn ports(&self) -> Vec<ServerPorts> {
         let (client, quorum, election) = PORTS;
         (1..=self.servers.len())
@@ -78,12 +76,10 @@ impl Network {
             .collect()
     }
 
-    /// A server's address.
     pub fn address(&self, server: usize) -> Ipv4Addr {
         self.subnet.address(host(server))
     }
 
-    /// The suite's own address.
     pub fn suite(&self) -> Ipv4Addr {
         self.subnet.address(SUITE)
     }

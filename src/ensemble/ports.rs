@@ -16,23 +16,17 @@ use rustix::fs::{FlockOperation, flock};
 use super::private;
 use crate::error::Error;
 
-/// Where one server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerPorts {
-    /// The address of all its ports.
     pub host: Ipv4Addr,
-    /// For clients.
     pub client: u16,
-    /// For followers.
     pub quorum: u16,
-    /// For elections.
     pub election: u16,
 }
 
 /// Ports for each server of an ensemble, claimed until dropped.
 #[derive(Debug)]
 pub struct Claim {
-    /// The ports, server by server.
     pub servers: Vec<ServerPorts>,
     _claimed: File,
 }

@@ -16,7 +16,6 @@ use rustix::fs::OFlags;
 const NAME: &str = "zklockbench";
 /// Everything to the user, nothing to anybody else.
 const OWN: u32 = 0o700;
-/// Others can write.
 const WRITABLE: u32 = 0o022;
 
 /// The user's directory for what matters while processes live: below `XDG_RUNTIME_DIR`, else `XDG_CACHE_HOME` or

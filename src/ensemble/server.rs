@@ -39,7 +39,6 @@ enum Meant {
     Run,
     StandStill,
     BeDown,
-    /// For ever.
     BeGone,
 }
 
@@ -48,9 +47,7 @@ enum Meant {
 pub struct Server {
     /// From 1.
     pub number: usize,
-    /// Where it listens.
     pub ports: ServerPorts,
-    /// Where its output goes.
     pub log: PathBuf,
     /// The network namespace that it lives in; `None` for that of this process.
     pub namespace: Option<PathBuf>,
@@ -129,7 +126,6 @@ impl Server {
         format!("{}:{}", self.ports.host, self.ports.client)
     }
 
-    /// The directory of its data.
     pub fn data(&self) -> PathBuf {
         self.own.join("data")
     }
@@ -177,14 +173,12 @@ impl Server {
         Ok(())
     }
 
-    /// Holds it still.
     pub fn pause(&mut self) -> io::Result<()> {
         self.send(Signal::STOP)?;
         self.meant = Meant::StandStill;
         Ok(())
     }
 
-    /// Lets it go on.
     pub fn resume(&mut self) -> io::Result<()> {
         self.send(Signal::CONT)?;
         if self.meant == Meant::StandStill {

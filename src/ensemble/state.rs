@@ -90,7 +90,6 @@ pub async fn roles(addresses: &[String]) -> Vec<Role> {
     join_all(addresses.iter().map(|address| Role::ask(address))).await
 }
 
-/// Whether these are the roles of an ensemble that is whole.
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
         return alone.is("standalone");
@@ -169,7 +168,6 @@ pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     Ok(seen.join("; "))
 }
 
-/// The whole ensemble serves.
 pub async fn whole(addresses: &[String]) -> Fact {
     let roles = roles(addresses).await;
     let states: Vec<String> =

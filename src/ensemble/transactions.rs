@@ -103,7 +103,6 @@ pub enum Happened {
     Deleted,
 }
 
-/// What one transaction did to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     Created(String),

@@ -93,7 +93,6 @@ pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) ->
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// How outputs call them.
 pub fn name(contenders: &[usize], target: &Target) -> String {
     let role = match target {
         Target::Word(word @ ("holder" | "waiter")) => format!(" ({word})"),

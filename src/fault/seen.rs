@@ -13,7 +13,6 @@ use crate::ensemble::eventually;
 /// What was running or passing when something was stopped is through within this.
 const SETTLES: Duration = Duration::from_millis(20);
 
-/// What was seen, or why it was not.
 pub fn proof(seen: Result<String, String>) -> Proof {
     match seen {
         Ok(how) => Proof::Proved(how),

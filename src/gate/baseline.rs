@@ -43,7 +43,6 @@ pub struct Found {
 }
 
 impl<'a> Family<'a> {
-    /// Of so many comparisons of these.
     pub fn of(sides: Sides<'a>, size: usize) -> Self {
         let differences = differences(sides.base, sides.new);
         let meaningless =

@@ -145,7 +145,6 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
 
 /// Counters have come to rest when two looks this far apart agree.
 const REST: Duration = Duration::from_millis(50);
-/// How many looks to wait for that.
 const LOOKS_AT_MOST: usize = 40;
 
 /// The counters that are kept of `mntr`; `{ns}` stands for the top-level node that the suite works under.
@@ -177,9 +176,7 @@ const KEYS: &[&str] = &[
 pub struct Reading {
     /// `host:port`.
     pub address: String,
-    /// Its role.
     pub role: String,
-    /// Its version.
     pub version: Option<String>,
     /// Why it could not be asked.
     pub silent: Option<String>,
@@ -187,7 +184,6 @@ pub struct Reading {
     pub counters: BTreeMap<String, i64>,
 }
 
-/// Reads all servers' counters.
 pub async fn read(addresses: &[String], namespace: &str) -> Vec<Reading> {
     join_all(addresses.iter().map(|address| read_one(address, namespace))).await
 }

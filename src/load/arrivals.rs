@@ -21,14 +21,11 @@ const UNSERVED: u32 = u32::MAX - 1;
 /// The longest wait that can be told from the others.
 const LONGEST_US: u32 = u32::MAX - 2;
 
-/// One arrival that a contender has taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
     /// Its place in the order of arrival.
     pub number: usize,
-    /// When it is due.
     pub due: Stamp,
-    /// What it asks for.
     pub arrival: Arrival,
 }
 
@@ -37,7 +34,6 @@ pub struct Taken {
 pub struct Arrivals {
     all: Vec<Arrival>,
     late: Late,
-    /// When the load began.
     begin: AtomicU64,
     /// The first that nobody has taken yet.
     next: AtomicUsize,
@@ -50,7 +46,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Arrivals that have not begun.
     pub fn new(all: Vec<Arrival>, late: Late) -> Self {
         let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
         let lateness_us = all.iter().map(|_| AtomicU32::new(0)).collect();
@@ -58,7 +53,6 @@ impl Arrivals {
         Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes, lateness_us }
     }
 
-    /// The load begins at that time.
     pub fn begin_at(&self, start: Stamp) {
         self.begin.store(start, Ordering::Release);
     }

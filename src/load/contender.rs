@@ -30,7 +30,6 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// How long a session may take to close.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// One contender's state.
 pub struct Contender {
     id: usize,
     shared: Arc<Shared>,

@@ -21,7 +21,6 @@ pub struct Control {
     pub gate: Arc<Gate>,
     /// By which it is let in to ask for the lock.
     pub admission: Arc<Admission>,
-    /// By which it keeps its deadlines.
     pub clock: DeadlineClock,
     dies: Mutex<Option<Doing>>,
     dying: Notify,
@@ -43,7 +42,6 @@ impl Control {
         self.lock.load(Ordering::Acquire)
     }
 
-    /// It uses that lock from now on.
     pub fn uses(&self, lock: usize) {
         self.lock.store(lock, Ordering::Release);
     }
@@ -73,13 +71,11 @@ impl Control {
         dies.take_if(|asked| *asked == Doing::Anything || *asked == doing).is_some()
     }
 
-    /// It has died.
     pub fn has_died(&self) {
         self.set_session(None);
         self.died.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often it has died.
     pub fn times_died(&self) -> u64 {
         self.died.load(Ordering::SeqCst)
     }
@@ -89,7 +85,6 @@ impl Control {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
-    /// Its session.
     pub fn session(&self) -> Option<SessionKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -109,7 +104,6 @@ impl Control {
         self.waits_since.store(since.max(1), Ordering::Release);
     }
 
-    /// It waits no longer.
     pub fn waits_no_longer(&self) {
         self.waits_since.store(0, Ordering::Release);
     }
@@ -125,7 +119,6 @@ impl Control {
 pub struct Connection {
     /// When it was lost last; 0 for never.
     lost_at: Rc<Cell<Stamp>>,
-    /// Whether it is lost now.
     is_lost: Rc<Cell<bool>>,
 }
 

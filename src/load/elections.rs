@@ -19,7 +19,6 @@ use crate::scenario::TrialSpec;
 /// How often each server is asked where a fault hits servers: an election is seen that much late at most, while its new
 /// leader answers at once.
 const OFTEN: Duration = Duration::from_millis(40);
-/// How often otherwise.
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -65,7 +64,6 @@ impl Elections {
         std::future::pending().await
     }
 
-    /// Asks each server once.
     pub async fn look_once(&self) {
         join_all((0..self.servers.len()).map(|server| self.look(server))).await;
     }

@@ -68,7 +68,6 @@ impl Environment {
         join_all(attempts).await.into_iter().any(|reached| reached)
     }
 
-    /// Each server by itself.
     pub(super) fn single_servers(&self) -> impl Iterator<Item = Target> {
         let access = &self.target.access;
         self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })

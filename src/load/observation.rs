@@ -14,9 +14,7 @@ use crate::zk::Observed;
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// Each contender's tally.
     pub tallies: BTreeMap<usize, Tally>,
-    /// Errors by kind.
     pub errors: BTreeMap<String, u64>,
     /// Two inside at once, and what was the matter with their holds.
     pub overlaps: Overlaps,
@@ -34,7 +32,6 @@ pub struct Log {
     pub given_up_early: u64,
     /// Sessions opened before the start.
     pub opened: u64,
-    /// Sessions that expired.
     pub expired: u64,
     /// Sessions opened anew.
     pub rejoined: u64,
@@ -49,11 +46,8 @@ pub struct Log {
 /// What the contenders of one thread share.
 #[derive(Clone)]
 pub struct Observation {
-    /// The thread's sheet.
     pub sheet: Rc<RefCell<Sheet>>,
-    /// The thread's log.
     pub log: Rc<RefCell<Log>>,
-    /// What sessions write to.
     pub observed: Observed,
 }
 
@@ -77,9 +71,7 @@ impl Observation {
 
 /// Everything that one thread yields.
 pub struct ThreadRecord {
-    /// Histograms and counts.
     pub sheet: Sheet,
-    /// The rest.
     pub log: Log,
     /// Lateness of the probe timer.
     pub timer_lag: Histogram,
@@ -95,7 +87,6 @@ pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
     merged
 }
 
-/// All threads' logs as one.
 pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
     let mut merged = Log::default();
     for log in threads.into_iter().map(|thread| thread.log) {
@@ -119,7 +110,6 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
     merged
 }
 
-/// The histograms that have samples.
 pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
     Measure::all()
         .into_iter()
@@ -129,7 +119,6 @@ pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
         .collect()
 }
 
-/// The tallies in the contenders' order.
 pub fn tallies(log: &Log, contenders: usize) -> Vec<Tally> {
     (0..contenders).map(|id| log.tallies.get(&id).copied().unwrap_or_default()).collect()
 }

@@ -55,11 +55,9 @@ impl Shut {
 /// How a contender leaves its critical section.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
-    /// What it had asked for.
     pub claim: Claim,
     /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
     pub was_open: bool,
-    /// When it leaves.
     pub at: Stamp,
 }
 
@@ -90,7 +88,6 @@ pub struct Scene {
     wanted: usize,
     /// Leases of those who are inside, as many as each has taken.
     taken: AtomicUsize,
-    /// Of those, the ones of writers.
     taken_by_writers: AtomicUsize,
     inside: AtomicUsize,
     /// The most that have been inside at the same time.
@@ -107,7 +104,6 @@ pub struct Scene {
     writer_left: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
-    /// What the lock guards.
     pub fence: Fence,
     released: Box<[(AtomicI64, AtomicU64)]>,
     latest: Box<[(AtomicI64, AtomicU64)]>,
@@ -267,12 +263,10 @@ impl Scene {
         self.busy_us.fetch_add(for_us, Ordering::Relaxed);
     }
 
-    /// For how long it was, in all.
     pub fn busy_us(&self) -> u64 {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    /// How many are inside now.
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::Acquire)
     }
@@ -364,7 +358,6 @@ impl Scene {
         (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
     }
 
-    /// How many releases there have been.
     pub fn releases(&self) -> usize {
         self.releases.load(Ordering::Acquire)
     }

@@ -175,7 +175,6 @@ fn candidates(from: f64, to: f64, rate: f64, gaps: &mut ChaCha8Rng, mut arrives:
 struct Stretch {
     from: f64,
     to: f64,
-    /// No moment has a higher one.
     highest: f64,
     rate: Rate,
 }
@@ -266,11 +265,9 @@ fn of_steps(steps: &[Step], begin: f64, end: f64) -> Vec<Stretch> {
     stretches
 }
 
-/// Which lock is asked for.
 struct Locks {
     /// For each rank the share of arrivals that ask for a lock of this or a lower rank; empty where all are alike.
     shares: Vec<f64>,
-    /// The lock of each rank.
     ranked: Vec<usize>,
     count: usize,
 }

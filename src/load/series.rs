@@ -7,7 +7,6 @@ use crate::clock::{self, Stamp};
 use crate::measure::{Truncation, truncation};
 use crate::scenario::{Stop, TrialSpec};
 
-/// The shortest slot.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// How many slots make the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
@@ -18,10 +17,8 @@ const SLOTS: u32 = 2_000;
 /// Fewer acquisitions in a batch of five slots, on average, say little of a rate.
 const ACQUISITIONS_PER_BATCH: u64 = 2;
 
-/// Whether a load has become steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steadiness {
-    /// It has.
     Steady,
     /// It has not, or not for long enough.
     NotYet,
@@ -44,7 +41,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// An empty one for a trial.
     pub fn of(spec: &TrialSpec) -> Self {
         let measured = match spec.stop {
             Stop::After(duration) => duration,
@@ -59,7 +55,6 @@ impl Series {
         Self { begin: AtomicU64::new(0), slot_us, slots }
     }
 
-    /// The load begins at that time.
     pub fn begin_at(&self, start: Stamp) {
         self.begin.store(start, Ordering::Release);
     }

@@ -29,7 +29,6 @@ use crate::zk::Target;
 pub struct Signals {
     /// When contenders may start, in process time; `None` before.
     pub start: watch::Sender<Option<Stamp>>,
-    /// Which samples count.
     pub window: watch::Sender<Window>,
     /// Batch: contenders with a lower number may arrive.
     pub arrivals: watch::Sender<usize>,
@@ -60,9 +59,7 @@ impl Default for Signals {
 /// The first contender that has acquired as often as it should.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
-    /// When it had.
     pub at: Stamp,
-    /// Locks acquired by all of them by then.
     pub acquired: u64,
 }
 
@@ -75,7 +72,6 @@ pub struct Board {
     pub unconnected: AtomicUsize,
     /// Contenders that have ended their loop.
     pub finished: AtomicUsize,
-    /// Locks acquired in all.
     pub acquired: AtomicU64,
     /// Locks whose release has returned.
     pub released: AtomicU64,
@@ -87,14 +83,12 @@ pub struct Board {
     pub first_done: std::sync::OnceLock<FirstDone>,
     /// The longest time so far that the lock was free and somebody waited for it.
     pub standstill_us: AtomicU64,
-    /// When that began.
     pub standstill_began: AtomicU64,
     /// What was seen in standstills that lasted.
     pub signs: Mutex<BTreeSet<String>>,
 }
 
 impl Board {
-    /// Reads a counter.
     pub fn read(counter: &AtomicUsize) -> usize {
         counter.load(Ordering::Acquire)
     }
@@ -103,35 +97,25 @@ impl Board {
 /// Everything that a trial's contenders share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The trial.
     pub spec: TrialSpec,
-    /// Its strategy.
     pub entry: Entry,
     /// Where sessions are opened: by each contender at its own, or by all at the only one.
     targets: Vec<Target>,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
-    /// What each lock promises.
     pub kind: LockKind,
     /// How many leases each contender asks for.
     pub leases: u32,
-    /// The lock paths.
     pub scenes: Vec<Scene>,
-    /// Who waits.
     pub gauge: WaitGauge,
     /// Moves with everything sent or received.
     pub pulse: Arc<AtomicU64>,
     /// When the ensemble last answered.
     pub last_reply: Arc<AtomicU64>,
-    /// Signals to the contenders.
     pub signals: Signals,
-    /// What they tell.
     pub board: Board,
-    /// What can be done to each of them.
     pub controls: Vec<Arc<Control>>,
-    /// The course of the load.
     pub series: Series,
-    /// The arrivals of an open load.
     pub open: Option<Arrivals>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
@@ -208,7 +192,6 @@ impl Shared {
         }
     }
 
-    /// The same, with a history or without.
     #[must_use]
     pub fn with_history(self, keeps_history: bool) -> Self {
         Self { keeps_history, ..self }
@@ -290,7 +273,6 @@ impl Shared {
 
 /// A shorter gap is no interruption that anybody would notice, and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
-/// How many gaps are kept.
 const GAPS_KEPT: usize = 100_000;
 
 /// Times in which nobody got a lock, as the contenders see them: from one acquisition to the next, of any contender
@@ -303,7 +285,6 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// A lock was acquired.
     pub fn acquired(&self, at: Stamp) {
         let last = self.last.swap(at, Ordering::AcqRel);
         if last > 0 && at.saturating_sub(last) >= SHORTEST_GAP_US {

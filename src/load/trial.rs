@@ -90,12 +90,10 @@ struct Conductor<'a> {
     stuck: Vec<Stuck>,
 }
 
-/// What the load came to.
 struct Loaded {
     window: Window,
     /// When the measured phase began.
     begin: Vitals,
-    /// When it ended.
     end: Vitals,
     backlog_us: u64,
     steady: Steady,

@@ -24,10 +24,8 @@ use crate::zk::{Target, reactor};
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// What one thread does.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// Its contenders.
     pub contenders: Vec<usize>,
     /// The servers that it keeps awake.
     pub awake: Vec<Target>,

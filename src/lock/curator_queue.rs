@@ -27,7 +27,6 @@ pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String
 
 /// One owner's way into a lock's queue.
 pub struct CuratorQueue {
-    /// The lock's directory.
     pub lock: String,
     /// When its requests are sent again.
     pub retry: Retry,

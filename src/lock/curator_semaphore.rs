@@ -17,7 +17,6 @@ use crate::zk::{Failure, NodeKind, Session, Watch};
 /// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-semaphore",
@@ -100,11 +99,9 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost
 }
 
-/// One owner's semaphore.
 pub(super) struct CuratorSemaphore {
     mutex: CuratorMutex,
     retry: Retry,
-    /// The directory of the leases.
     directory: String,
     leases: u64,
     /// Where the number of leases stands, unless each contender says it.

@@ -65,36 +65,30 @@ pub const PARAMS: [Param; 5] = [
 pub enum Retry {
     /// `ExponentialBackoffRetry` and `BoundedExponentialBackoffRetry`: the base times a random number.
     Backoff {
-        /// Unit of the pauses.
         base: Duration,
-        /// The longest pause.
         most: Duration,
         /// How many times to try again.
         times: u32,
     },
     /// `RetryNTimes`, and with one time `RetryOneTime`.
     Times {
-        /// Each pause.
         pause: Duration,
         /// How many times to try again.
         times: u32,
     },
     /// `RetryUntilElapsed`.
     UntilElapsed {
-        /// Each pause.
         pause: Duration,
         /// How long since the first try.
         limit: Duration,
     },
     /// `RetryForever`.
     Forever {
-        /// Each pause.
         pause: Duration,
     },
 }
 
 impl Retry {
-    /// Not once.
     pub const NEVER: Self = Self::Times { pause: Duration::ZERO, times: 0 };
 
     /// What holds unless a scenario says otherwise.
@@ -158,7 +152,6 @@ fn factor(n: u32) -> u32 {
     rand::rng().random_range(0..1_u32 << (n + 1).min(BACKOFF_TIMES)).max(1)
 }
 
-/// The tries of one thing.
 #[derive(Debug)]
 pub struct Tries {
     policy: Retry,

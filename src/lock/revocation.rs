@@ -41,14 +41,11 @@ pub const PARAMS: [Param; 2] = [
 
 /// One owner's part in it.
 pub struct Revocation {
-    /// The lock's directory.
     lock: String,
     retry: Retry,
     /// How long it waits before it asks; `None` if it never does.
     ask_after: Option<Duration>,
-    /// When it will ask.
     pub ask_at: Option<Stamp>,
-    /// The own node and the watch on it.
     own: Option<(String, Watch)>,
 }
 

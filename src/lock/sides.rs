@@ -19,9 +19,7 @@ pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWr
 /// Which of the writers before it a reader watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// The first of the queue.
     First,
-    /// The last before itself.
     Last,
 }
 

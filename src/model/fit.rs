@@ -69,7 +69,6 @@ pub enum Unfit {
     Bad(u32),
 }
 
-/// Which parts a fit has.
 #[derive(Clone, Copy)]
 struct Shape {
     waiting: bool,

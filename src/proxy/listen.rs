@@ -39,7 +39,6 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Listens before each of these servers.
     pub fn start(servers: &[String], table: &Arc<Table>) -> Result<Self, Error> {
         servers.iter().try_for_each(|server| check(server))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
@@ -67,7 +66,6 @@ impl Listening {
         Ok(addresses)
     }
 
-    /// Everything that is listened on.
     pub fn all_addresses(&self) -> Vec<String> {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         self.addresses.iter().chain(own.values().flatten()).cloned().collect()

@@ -24,9 +24,7 @@ pub struct Mark {
 /// What has passed on the connections of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Bytes to servers.
     pub to_server: u64,
-    /// Bytes to the client.
     pub to_client: u64,
     /// The highest zxid in a reply's header; 0 before the first.
     pub zxid: i64,

@@ -216,7 +216,6 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
     outcome
 }
 
-/// Somebody who has come.
 #[derive(Debug, Clone, Copy)]
 struct Client {
     due: f64,
@@ -229,9 +228,7 @@ struct Client {
 enum What {
     /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
     Enters { client: usize, number: u32 },
-    /// It calls release.
     Releases(usize),
-    /// Its session is free.
     Frees(usize),
 }
 
@@ -264,7 +261,6 @@ impl Ord for Event {
 /// What a lock is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
-    /// Nobody has it or is about to.
     Idle,
     /// Somebody has it, or is about to enter a lock that was idle.
     Taken,

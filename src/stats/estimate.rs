@@ -63,7 +63,6 @@ pub(super) fn half_way(one: f64, other: f64) -> f64 {
     if mean.is_nan() { 1.0 } else { mean }
 }
 
-/// The middle of sorted ratios.
 fn middle(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(half_way(sorted[last / 2], sorted[sorted.len() / 2]))

@@ -123,7 +123,6 @@ pub enum Knee {
 const POINTS: usize = 5;
 /// How often the curve is drawn anew.
 const DRAWS: usize = 400;
-/// How much slopes must differ.
 const SLOPES: f64 = 0.2;
 /// In how many of the draws it must bend.
 const SHARE: f64 = 0.95;
@@ -182,11 +181,9 @@ pub(super) fn share_of(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().or_else(|| median(values)).unwrap_or(f64::NAN)
 }
 
-/// Two lines that meet.
 struct Lines {
     /// Where, on the logarithmic axis.
     at: f64,
-    /// The slope of the first.
     slope: f64,
     /// By how much the second is steeper.
     change: f64,

@@ -20,7 +20,6 @@ use crate::clock::{self, Stamp};
 /// A gate, as whoever shuts and opens it sees it.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// How many keep it shut.
     shut: AtomicUsize,
     shut_at: AtomicU64,
     opened_at: AtomicU64,

@@ -311,7 +311,6 @@ impl News {
         }
     }
 
-    /// Whether nothing was learned.
     pub(super) fn is_none(&self) -> bool {
         matches!(*self.last.borrow(), Last::Nothing)
     }

@@ -15,7 +15,6 @@ use crate::units::counted;
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
-    /// Of that scenario.
     pub fn of(scenario: &Scenario) -> Self {
         let need = |kind: &String| fault::find(kind).map(|entry| entry.card.needs);
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())

@@ -11,9 +11,7 @@ use crate::scenario::Scenario;
 use crate::units::shown;
 use crate::verdict::Verdict;
 
-/// The runs that a run is compared with.
 pub struct Baseline {
-    /// What was named.
     path: PathBuf,
     /// Their directories, of which there is one at least.
     dirs: Vec<PathBuf>,
@@ -23,7 +21,6 @@ pub struct Baseline {
 /// Which of the runs of a baseline count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// All of them, together.
     All,
     /// The first that can be compared with: they lie in a directory of runs, the newest first.
     NewestThatFits,

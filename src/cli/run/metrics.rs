@@ -104,7 +104,6 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// Where it is.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }

@@ -19,7 +19,6 @@ use crate::zk::{Access, Target, keep_awake, reactor};
 /// An ensemble, ready for runs.
 pub struct Place {
     world: World,
-    /// What it is.
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
@@ -51,7 +50,6 @@ impl Place {
         Ok(Self { world, ensemble, floor, _awake: awake })
     }
 
-    /// How to reach it.
     pub fn connect(&self) -> String {
         self.world.connect()
     }

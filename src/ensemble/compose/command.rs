@@ -35,7 +35,6 @@ pub async fn run(command: Command) -> Result<String, String> {
     said(command.as_std(), output)
 }
 
-/// How Compose is called here.
 pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
         Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))

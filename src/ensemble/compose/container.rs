@@ -9,7 +9,6 @@ use super::command::{docker, docker_now};
 
 /// The port on which a server in a container listens for clients.
 pub const CLIENT_PORT: &str = "2181/tcp";
-/// Which service of the Compose file it is.
 const SERVICE: &str = "com.docker.compose.service";
 
 /// A container, as far as it matters here.
@@ -125,7 +124,6 @@ pub struct Endpoint {
 /// An address that was asked for.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Asked {
-    /// It.
     #[serde(rename = "IPv4Address")]
     pub address: Option<String>,
 }
@@ -136,7 +134,6 @@ impl Container {
         self.config.labels.get(SERVICE).map_or("", String::as_str)
     }
 
-    /// A variable of its environment.
     pub fn variable(&self, name: &str) -> Option<&str> {
         let variables = self.config.env.iter().flatten();
         variables
@@ -191,7 +188,6 @@ fn contains(directory: &str, path: &str) -> bool {
     Path::new(path).starts_with(directory)
 }
 
-/// Looks at these containers.
 pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
 }

@@ -14,7 +14,6 @@ const LOG_LINES: &str = "8";
 pub struct Member {
     /// From 1.
     pub number: usize,
-    /// The container as it was made.
     pub made: Container,
     /// It is meant to be down: that it is so is no news.
     pub meant_down: AtomicBool,
@@ -23,9 +22,7 @@ pub struct Member {
 /// A container's place on its network, to be given back to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The network's name.
     pub network: String,
-    /// Its address there.
     pub address: Ipv4Addr,
     /// The names by which others find it.
     pub aliases: Vec<String>,
@@ -50,7 +47,6 @@ impl Member {
             .collect())
     }
 
-    /// The container.
     pub fn id(&self) -> &str {
         &self.made.id
     }
@@ -120,7 +116,6 @@ impl Member {
         ))
     }
 
-    /// Its place on its only network.
     pub fn place(&self) -> Result<Place, String> {
         let service = self.made.service();
         let networks: Vec<_> = self.made.network_settings.networks.iter().collect();

@@ -57,7 +57,6 @@ impl Project {
         Ok(Self { name, lock, removed: AtomicBool::new(false), _held: held })
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -155,7 +154,6 @@ fn remove(project: &str) -> Result<(), String> {
     failed.and_then(|()| Err(format!("the project {project} comes back again and again")))
 }
 
-/// Whether there was any.
 fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {
     let filter = format!("label={LABEL}={project}");
     let told = docker_now(&[list, &["--filter", &filter]].concat())?;

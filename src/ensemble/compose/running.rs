@@ -26,7 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MOST: usize = 5;
 /// How many ranges of addresses are tried when one turns out to be taken.
 const ATTEMPTS: usize = 5;
-/// What Docker says then.
 const TAKEN: &str = "Pool overlaps";
 
 /// An ensemble of containers. Closed or dropped, all of it is gone, its data included.
@@ -221,7 +220,6 @@ impl Compose {
     }
 }
 
-/// Ports of this host for so many servers.
 fn ports_for(servers: usize, file: &Path) -> Result<Claim, Error> {
     if servers > MOST {
         let file = file.display();
@@ -273,7 +271,6 @@ fn variables(ports: &Claim) -> Vec<(String, String)> {
     ports.servers.iter().enumerate().flat_map(of).chain(network).collect()
 }
 
-/// The containers of a project.
 async fn containers(project: &Project) -> Result<Vec<Container>, String> {
     let filter = format!("label={}", project.label());
     let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;

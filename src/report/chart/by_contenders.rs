@@ -13,9 +13,7 @@ use crate::units::{contenders, number};
 /// A figure, and the fewest contenders with which it says anything.
 #[derive(Clone, Copy)]
 struct Figure {
-    /// The figure of one repetition.
     of: fn(&Repetition) -> Option<f64>,
-    /// The fewest contenders.
     from: usize,
 }
 
@@ -146,13 +144,9 @@ fn least_and_most(picture: &mut Picture, plot: &Plot, low: f64, high: f64) {
 const LABEL: f64 = 230.0;
 const LINE: f64 = 17.0;
 
-/// What the bars show.
 struct Bars<'a> {
-    /// The title.
     title: String,
-    /// The figure with its unit.
     unit: &'a str,
-    /// The contender count.
     contenders: usize,
     /// Values to compare with, and their names.
     references: Vec<(f64, String)>,
@@ -195,7 +189,6 @@ fn draw_bars(
     sheet.picture
 }
 
-/// Where the bars lie.
 struct Field {
     left: f64,
     right: f64,

@@ -39,7 +39,6 @@ struct Row<'a> {
     tiles: Vec<Option<(Tile, Vec<String>)>>,
 }
 
-/// What all panels share.
 struct Field<'a> {
     view: &'a View,
     under: Vec<UnderFault<'a>>,
@@ -228,7 +227,6 @@ struct Names {
 }
 
 impl Names {
-    /// The names in columns of that width.
     fn new(names: &[String], width: f64) -> Self {
         let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, SMALL, width - 8.0)).collect();
         if wrapped
@@ -243,7 +241,6 @@ impl Names {
         Self { list: flow(entries), headings: numbers.iter().map(|number| vec![number.clone()]).collect() }
     }
 
-    /// The height that the list takes.
     fn list_height(&self) -> f64 {
         self.list.last().map_or(0.0, |(_, (_, below))| below + NAME_LINE + 10.0)
     }
@@ -255,7 +252,6 @@ impl Names {
         }
     }
 
-    /// The height of the headings of these columns.
     fn height(&self, columns: &Range<usize>) -> f64 {
         let most = self.headings[columns.clone()].iter().map(Vec::len).max().unwrap_or(0);
         float(most) * NAME_LINE + 6.0

@@ -16,7 +16,6 @@ const RAMP: [Colour; 4] = [(226, 238, 248), (140, 190, 222), (28, 100, 168), (6,
 /// Shorter times are not told apart: trials note no shorter gap.
 const SHORTEST_US: f64 = 5_000.0;
 
-/// One tile.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tile {
     /// What is written on it, part by part.
@@ -38,7 +37,6 @@ fn median(under: &UnderFault) -> Option<f64> {
     Some(under.faults?.recovery?.median_us)
 }
 
-/// The colour of a time.
 fn colour(scale: &Axis, us: f64) -> Colour {
     let along = scale.share(us.max(SHORTEST_US)).clamp(0.0, 1.0) * 3.0;
     let (from, to, part) = match along {
@@ -65,7 +63,6 @@ impl Tile {
         }
     }
 
-    /// What fills it, and what its border is.
     pub fn fill(&self) -> (Colour, Colour) {
         match (self.colour, self.hollow) {
             (Some(colour), true) => (PAPER, colour),
@@ -98,7 +95,6 @@ fn verdict(trials: TrialFigures) -> String {
 const BAR: f64 = 300.0;
 const STEPS: u32 = 60;
 const TILE: f64 = 18.0;
-/// The height that the key takes.
 pub(super) const KEY_HEIGHT: f64 = 50.0;
 
 /// Draws what the colours mean, the scale of times and the tiles with words, from that row on.

@@ -85,7 +85,6 @@ struct Span {
 
 /// The faults of all locks of a chart, each as its first sound repetition met them.
 struct Shade {
-    /// One list of spans for each lock.
     locks: Vec<Vec<Span>>,
     labels: Vec<String>,
 }
@@ -123,7 +122,6 @@ impl Shade {
         ))
     }
 
-    /// Draws it.
     fn draw(&self, picture: &mut Picture, plot: &Plot) {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);
@@ -185,7 +183,6 @@ fn spans(broken: &Broken, end: f64) -> Vec<Span> {
 
 /// Dashes of the line at which an election was seen.
 const ELECTION_DASHES: [f64; 2] = [5.0, 4.0];
-/// What is written at it.
 const ELECTION: &str = "election";
 /// How many elections a caption tells of one by one.
 const ELECTIONS_TOLD: usize = 4;
@@ -231,7 +228,6 @@ impl Elections {
         })
     }
 
-    /// Draws the lines.
     fn draw(&self, picture: &mut Picture, plot: &Plot) {
         for (at, _) in &self.seen {
             let across = plot.at(*at, 0.0).0;
@@ -241,7 +237,6 @@ impl Elections {
         }
     }
 
-    /// What is written at each.
     fn labels(&self) -> Vec<(f64, String)> {
         self.seen.iter().map(|(at, _)| (*at, ELECTION.to_owned())).collect()
     }

@@ -162,7 +162,6 @@ impl Kinds {
         Self(kinds)
     }
 
-    /// The height of the legend.
     fn height(&self) -> f64 {
         self.places().last().map_or(0.0, |(_, (_, row))| row + LEGEND_LINE)
     }

@@ -44,7 +44,6 @@ pub fn draw_sweep(file: &SweepFile, directory: &Path) -> Result<Vec<PathBuf>, Er
     Ok(files)
 }
 
-/// What one chart shows.
 struct Drawn {
     name: &'static str,
     axis: &'static str,
@@ -147,7 +146,6 @@ fn knee_of(file: &SweepFile) -> KneeFigure {
     if file.load == "closed" { KneeFigure::Throughput } else { KneeFigure::WaitP99 }
 }
 
-/// The axis of what was swept.
 fn across(variable: Variable, values: &[f64]) -> Axis {
     let (low, high) = (plot_low(values), plot_high(values));
     match variable {

@@ -284,7 +284,6 @@ impl Value {
     }
 }
 
-/// A value with its unit.
 fn shown(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Micros => format_micros(value.max(0.0).round() as u64),

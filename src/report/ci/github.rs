@@ -92,7 +92,6 @@ fn trouble(check: &Check) -> String {
     format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
 }
 
-/// The figures that any cell has.
 fn columns(document: &Document) -> Vec<Figure> {
     let measured = |figure: &&Figure| {
         document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == **figure))

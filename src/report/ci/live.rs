@@ -15,11 +15,9 @@ pub struct Live {
     began: SystemTime,
     planned: usize,
     under_way: Option<UnderWay>,
-    /// By strategy and contenders.
     cells: BTreeMap<(String, usize), SoFar>,
 }
 
-/// The trial under way.
 #[derive(Debug, Clone, PartialEq)]
 struct UnderWay {
     strategy: String,

@@ -22,7 +22,6 @@ pub(super) enum Speed {
     Wait,
 }
 
-/// What can be ranked in a run.
 pub(super) struct Field<'a> {
     view: &'a View,
     trials: &'a [Trial],
@@ -130,7 +129,6 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-/// The words of a respect.
 struct Words {
     topic: Topic,
     evidence: Evidence,

@@ -9,7 +9,6 @@ use crate::results::record::RunEnding;
 use crate::units::{contenders, counted};
 use crate::verdict::Verdict;
 
-/// They all.
 pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
     let limits = [cut_short(stored), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];

@@ -80,7 +80,6 @@ fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id, title: title.to_owned(), blocks }
 }
 
-/// A chart, or why there is none.
 fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
     chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::Chart)
 }

@@ -65,7 +65,6 @@ fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A time with the ends of its interval.
 fn time(interval: Interval) -> String {
     let of = |us: f64| format_micros(us.max(0.0).round() as u64);
     format!("{} ({} to {})", of(interval.middle), of(interval.low), of(interval.high))

@@ -16,7 +16,6 @@ pub struct Course {
 const PER_BIN: f64 = 8.0;
 /// More bins than this cannot be told apart.
 const BINS_AT_MOST: u64 = 150;
-/// Fewer bins than this are no course.
 const BINS_AT_LEAST: usize = 2;
 
 impl Cell {

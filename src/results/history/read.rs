@@ -145,10 +145,8 @@ fn broken(path: &Path, line: u64, what: &str) -> Error {
 /// The longest line that is read, in bytes. A header with thousands of locks fits.
 const LONGEST: u64 = 4 << 20;
 
-/// One line as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found<'a> {
-    /// Where it lies.
     place: Place,
     /// Its bytes, without the end of the line.
     text: &'a [u8],
@@ -165,7 +163,6 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// From the beginning of that input.
     fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), next: Place { line: 1, offset: 0 } }
     }

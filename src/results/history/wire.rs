@@ -18,7 +18,6 @@ pub const FORMAT: &str = "zklockbench-history";
 /// The version of the lines that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HeaderLine {
     format: String,
