@@ -1,5 +1,7 @@
 //! The failure of a command, and the exit code that it means.
 
+use std::path::Path;
+
 /// Why a command could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +25,11 @@ impl Error {
     /// An environment error from anything that prints.
     pub fn environment(message: impl std::fmt::Display) -> Self {
         Self::Environment(message.to_string())
+    }
+
+    /// For `map_err`: an environment error such as `cannot create results/quick: permission denied`.
+    pub fn cannot<E: std::fmt::Display>(what: &str, path: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
     }
 
     /// The exit code that this error means.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Exit};
+use crate::report::Style;
 use crate::scenario::MachineDiagnostic;
 use crate::units;
 
@@ -126,6 +127,20 @@ pub fn answer_error(
     json(&Answer { envelope, found })
 }
 
+/// Prints what a command found as JSON, whether or not something cut it short: such an error stands beside it, and is told
+/// to people, too. Gives the exit code.
+pub fn conclude(
+    command: &str,
+    exit: Exit,
+    cut_short: Option<Error>,
+    found: &impl Serialize,
+) -> Result<Exit, Error> {
+    let Some(error) = cut_short else { return answer(command, exit, found).map(|()| exit) };
+    complain(&error);
+    answer_error(command, &error, Vec::new(), Some(found))?;
+    Ok(error.exit())
+}
+
 /// Writes data to stdout as JSON, as it is.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
@@ -134,8 +149,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Error> {
 
 /// Writes a text into a file that the user named.
 pub fn file(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, text).map_err(Error::cannot("write", path))
 }
 
 /// Writes a line for the person who watches to stderr, broken between words where the terminal is too narrow.
@@ -168,6 +182,11 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stream.is_terminal() && !forbidden && !dumb
+}
+
+/// How a table is drawn that goes to stdout.
+pub fn style() -> Style {
+    Style { colour: may_colour(&io::stdout()), width: width() }
 }
 
 /// How many columns of characters stdout shows; `None` when it is no terminal.

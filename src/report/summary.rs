@@ -173,7 +173,7 @@ impl Summary {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::environment(format!("cannot read {}: {error}", path.display()))),
+            Err(error) => return Err(Error::cannot("read", &path)(error)),
         };
         let read: Gates = serde_json::from_slice(&bytes)
             .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))?;

@@ -179,6 +179,25 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
     })
 }
 
+/// Writes a file that may be there already, so that whoever reads it meanwhile or kills this finds the old one or the new.
+///
+/// # Errors
+/// [`Error::Environment`] naming the file.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.new"));
+    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(Error::cannot("write", path))
+}
+
+/// The same with a value as JSON.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(Error::cannot("write", path))?;
+    replace(path, (text + "\n").as_bytes())
+}
+
 fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {
     let written = File::options().create(true).append(true).open(path).and_then(|file| {
         let mut out = BufWriter::new(file);

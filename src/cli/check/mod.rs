@@ -116,6 +116,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
+    let (exit, error) = (exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
     if args.json {
         let found = json!({
             "run": args.path.display().to_string(),
@@ -127,27 +128,16 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
         });
-        if !changed.is_empty() {
-            let error = does_not_follow(&args.path);
-            output::complain(&error);
-            output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
-            return Ok(error.exit());
-        }
-        output::answer(NAME, exit(&verdict), &found)?;
-    } else {
-        let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
-        let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
-        let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
-        let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
-        let least = check::least_evidence(&trials)
-            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
-        output::text(&format!(
-            "{}: {counts}\n{changed}{least}{}",
-            args.path.display(),
-            conclusion(&verdict)
-        ))?;
+        return output::conclude(NAME, exit, error, &found);
     }
-    if changed.is_empty() { Ok(exit(&verdict)) } else { Err(does_not_follow(&args.path)) }
+    let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
+    let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
+    let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
+    let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
+    let least = check::least_evidence(&trials)
+        .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
+    output::text(&format!("{}: {counts}\n{changed}{least}{}", args.path.display(), conclusion(&verdict)))?;
+    error.map_or(Ok(exit), Err)
 }
 
 fn does_not_follow(path: &Path) -> Error {

@@ -26,7 +26,7 @@ use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
 use crate::report::ci::{Document, Live};
 use crate::report::page::Source;
-use crate::report::{self, Style, Summary, View};
+use crate::report::{self, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
@@ -40,7 +40,6 @@ use metrics::{Endpoint, Port};
 use progress::Progress;
 use world::World;
 
-/// Runs the scenario.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
@@ -137,7 +136,6 @@ fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
 
-/// A run under way.
 struct Session {
     args: RunArgs,
     /// Read once, so that its files are the same for all that follows.
@@ -358,14 +356,11 @@ fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
     }
 }
 
-/// What is printed of a run.
 struct Outcome<'a> {
     stored: &'a StoredRun,
     view: &'a View,
     summary: &'a Summary,
-    /// With what it was compared.
     comparison: Option<Comparison>,
-    /// Where it lies.
     path: &'a Path,
     exit: Exit,
 }
@@ -381,16 +376,9 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
             "comparison": comparison,
             "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
         });
-        let Some(error) = error else {
-            output::answer(NAME, exit, &found)?;
-            return Ok(exit);
-        };
-        output::complain(&error);
-        output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
-        return Ok(error.exit());
+        return output::conclude(NAME, exit, error, &found);
     }
-    let colour = output::may_colour(&std::io::stdout());
-    let style = Style { colour, width: output::width() };
+    let style = output::style();
     let table = report::terminal(view, style);
     let compared =
         comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));

@@ -22,12 +22,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a run may take to end in order once it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How a run ended.
 pub struct Ended {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
-    /// How long it took.
     pub took: Duration,
+}
+
+impl Ended {
+    pub fn how(&self) -> String {
+        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
+    }
+
+    /// The error of a run that left no results, with which of the servers has ended and with the end of what the run said.
+    pub fn without_results(&self, run: &str, server: Option<String>, said: &Path) -> Error {
+        let server = server.map_or_else(String::new, |server| format!("; {server}"));
+        let (how, file, last) = (self.how(), said.display(), last_words(said));
+        Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
+    }
 }
 
 /// A process of this very program, yet without arguments.
@@ -42,8 +53,7 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
-    let said = File::create(said)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", said.display())))?;
+    let said = File::create(said).map_err(Error::cannot("write", said))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();
     let mut running = Running(spawn_mortal(command).map_err(cannot)?);

@@ -57,9 +57,7 @@ fn draw_each(
         match chart {
             Ok(picture) => {
                 // Not before there is something to put into it.
-                std::fs::create_dir_all(dir).map_err(|error| {
-                    Error::environment(format!("cannot create {}: {error}", dir.display()))
-                })?;
+                std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
                 drawn.files.extend(write(&picture, dir, &name)?);
             }
             Err(why) => drawn.left_out.push((name, why)),
