@@ -7,7 +7,7 @@ use super::answers::{Answer, Answers, Question, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::compare::{self, Compared, Limits, Regression, Test, Verdict, judge_family};
-use crate::results::record::{Better, Reading, Unit};
+use crate::results::record::{Better, Reading};
 use crate::units::counted;
 
 /// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
@@ -211,8 +211,8 @@ impl Measured {
         Comparison {
             cells: question.cells.clone(),
             figure: question.figure.to_string(),
-            unit: unit(question.figure.unit()).into(),
-            better: direction(better).into(),
+            unit: question.figure.unit().name().into(),
+            better: better.name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),
             a_at_least: compared.base.at_least,
@@ -278,24 +278,5 @@ impl Measured {
             counted(self.values.len(), "pair is", "pairs are"),
             turn.title()
         ))
-    }
-}
-
-fn direction(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "lower",
-        Better::Higher => "higher",
-        Better::Neither => "neither",
-    }
-}
-
-/// How files call a unit.
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Micros => "us",
-        Unit::PerSecond => "per_s",
-        Unit::Amount => "amount",
-        Unit::Bytes => "bytes",
-        Unit::Share => "share",
     }
 }

@@ -3,6 +3,7 @@
 use crate::catalog::ParamValue;
 use crate::results::StoredRun;
 use crate::results::record::{Behaviour, Calibration, Trial};
+use crate::units::grouped;
 
 /// A stored thing and the name of its directory.
 #[derive(Debug, Clone)]
@@ -46,8 +47,7 @@ impl Evidence {
 
     /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
     pub fn measured_on(&self) -> Vec<String> {
-        let mut places: Vec<(String, Vec<f64>)> = Vec::new();
-        for run in &self.runs {
+        let places = grouped(self.runs.iter().map(|run| {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
             let version = ensemble.servers.first().map_or("unknown", |server| server.version.as_str());
             let place = format!(
@@ -59,13 +59,10 @@ impl Evidence {
                 if ensemble.shares_host { "on the generator's host" } else { "on other hosts" },
                 ensemble.placement,
             );
-            let idle = run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share);
-            match places.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, shares)) => shares.extend(idle),
-                None => places.push((place, idle.collect())),
-            }
-        }
-        let told = places.into_iter().map(|(place, mut shares)| {
+            (place, run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share))
+        }));
+        let told = places.into_iter().map(|(place, shares)| {
+            let mut shares: Vec<f64> = shares.into_iter().flatten().collect();
             shares.sort_by(f64::total_cmp);
             let idle = shares.get(shares.len() / 2).map_or_else(String::new, |share| {
                 format!(" In the median trial the host was idle for {:.0} % of its time.", 100.0 * share)

@@ -15,7 +15,7 @@ use super::verdict::{Regression, Verdict};
 use crate::error::{Error, Exit};
 use crate::results::record::{Better, Figure, Reading, Trial, Unit};
 use crate::stats::holm;
-use crate::units::{counted, shown};
+use crate::units::{counted, grouped, shown};
 
 /// The version of the document that this program writes.
 pub const COMPARISON_SCHEMA_VERSION: u32 = 1;
@@ -207,14 +207,7 @@ pub fn figure_of_cell(
 
 /// The trials of each cell, in the order in which the scenario names strategies, then by contenders.
 fn cells(side: &Side) -> Vec<(CellKey, Vec<&Trial>)> {
-    let mut cells: Vec<(CellKey, Vec<&Trial>)> = Vec::new();
-    for trial in side.trials() {
-        let key = CellKey::of(trial);
-        match cells.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, trials)) => trials.push(trial),
-            None => cells.push((key, vec![trial])),
-        }
-    }
+    let mut cells = grouped(side.trials().map(|trial| (CellKey::of(trial), trial)));
     let labels: Vec<&String> = side.runs.iter().flat_map(|run| &run.stored.run.strategies).collect();
     let position = |key: &CellKey| labels.iter().position(|label| **label == key.strategy);
     cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
@@ -358,8 +351,8 @@ impl Family {
             Row {
                 cell,
                 figure: figure.to_string(),
-                unit: unit(figure.unit()),
-                better: better(figure.better()),
+                unit: figure.unit().name(),
+                better: figure.better().name(),
                 compared,
                 measured_in: Some(figure.unit()),
             }
@@ -377,24 +370,6 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
         _ => None,
-    }
-}
-
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Micros => "us",
-        Unit::PerSecond => "per_s",
-        Unit::Amount => "amount",
-        Unit::Bytes => "bytes",
-        Unit::Share => "share",
-    }
-}
-
-fn better(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "lower",
-        Better::Higher => "higher",
-        Better::Neither => "neither",
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::observe::shown;
 use super::{Cell, Check, Outcome};
 use crate::catalog::gate::Scope;
 use crate::compare::{
@@ -78,7 +77,7 @@ fn found(figure: Figure, compared: &Compared, limits: Limits) -> Found {
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + limits.margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
-    let was = base.map(|median| format!("{} in the baseline", shown(median, figure.unit())));
+    let was = base.map(|median| format!("{} in the baseline", figure.unit().shown(median)));
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
     Found { regression: verdict(regression, &sentence), ratio: times, sentence }

@@ -1,7 +1,7 @@
 //! From the gates of a scenario and the records of its run to what each gate came to.
 
 use super::baseline::{Family, Found, Sides};
-use super::observe::{Seen, Worst, shown};
+use super::observe::{Seen, Worst};
 use super::{Cell, Check, Limit, Observed, Outcome, rank};
 use crate::catalog::gate::{Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject};
 use crate::measure::{Figure, Measure};
@@ -142,7 +142,7 @@ impl Evaluation<'_> {
         }
         match floor_of(floor, figure) {
             Some(us @ 1..) => {
-                let told = format!("{} times the floor of {}", factor, shown(us as f64, figure.unit()));
+                let told = format!("{} times the floor of {}", factor, figure.unit().shown(us as f64));
                 Bound { told: Some(told), ..Bound::of(factor * us as f64) }
             }
             _ => Bound::missing("the floor was not measured"),

@@ -9,7 +9,6 @@ mod outcome;
 
 pub use baseline::Sides;
 pub use evaluate::Evaluation;
-pub use observe::shown;
 pub use outcome::{Check, Limit, Observed, Outcome, overall};
 
 use crate::results::record::Trial;

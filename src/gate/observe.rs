@@ -4,7 +4,7 @@ use crate::catalog::gate::Relation;
 use crate::measure::{Count, Figure, Unit};
 use crate::results::StoredRun;
 use crate::results::record::{Reading, Trial};
-use crate::units::{counted, format_micros, number};
+use crate::units::counted;
 
 use super::{Cell, Observed};
 
@@ -127,28 +127,18 @@ impl Observed {
         let spread = if self.min == self.max {
             String::new()
         } else {
-            let (min, max) = (shown(self.min, self.unit), shown(self.max, self.unit));
+            let [min, max] = [self.min, self.max].map(|value| self.unit.shown(value));
             format!(" ({min} to {max} in {} repetitions)", self.repetitions)
         };
         format!("{at_least}{value}{spread}")
     }
 }
 
-/// A value in its unit, for people.
-pub fn shown(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Micros => format_micros(value.round() as u64),
-        Unit::PerSecond => format!("{}/s", number(value)),
-        Unit::Amount | Unit::Share => number(value),
-        Unit::Bytes => format!("{} B", number(value)),
-    }
-}
-
-/// The same with more digits where it would look like the limit but is not.
+/// A value in its unit, with more digits where it would look like the limit but is not.
 fn apart(value: f64, limit: Option<f64>, unit: Unit) -> String {
-    let usual = shown(value, unit);
+    let usual = unit.shown(value);
     #[expect(clippy::float_cmp, reason = "what is the very limit is shown as such")]
-    let looks_like = |limit: f64| limit != value && shown(limit, unit) == usual;
+    let looks_like = |limit: f64| limit != value && unit.shown(limit) == usual;
     if !limit.is_some_and(looks_like) {
         return usual;
     }

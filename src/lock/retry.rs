@@ -83,9 +83,7 @@ pub enum Retry {
         limit: Duration,
     },
     /// `RetryForever`.
-    Forever {
-        pause: Duration,
-    },
+    Forever { pause: Duration },
 }
 
 impl Retry {

@@ -366,20 +366,13 @@ mod tests {
         }
         assert_eq!(counts(1).acquired(), 5);
         assert_eq!(requests(1).iter().map(|(_, count)| count).collect::<Vec<_>>(), Vec::from_iter(1..=12));
+        assert_eq!(requests(1).total(), (1..=12).sum::<u64>());
     }
 
     #[test]
     fn notifications_are_added_up_by_what_the_server_said_and_by_what_a_release_caused() {
         assert_eq!(notifications(1).total(), 1 + 2 + 3 + 4);
         assert_eq!(notifications(1).by_release(), 5 + 6);
-    }
-
-    #[test]
-    fn writes_are_what_goes_through_the_leader_and_everything_else_is_a_read() {
-        let written = requests(1).total_where(RequestKind::is_write);
-        assert_eq!(written, 1 + 2 + 9 + 10, "create, delete, setData, multi");
-        assert_eq!(requests(1).total(), (1..=12).sum::<u64>());
-        assert_eq!(written + requests(1).total_where(|kind| !kind.is_write()), requests(1).total());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Measure;
-use crate::units::counted;
+use crate::units::{counted, format_micros, number};
 
 /// A number of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,29 @@ pub enum Unit {
     Share,
 }
 
+impl Unit {
+    /// What files call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Micros => "us",
+            Self::PerSecond => "per_s",
+            Self::Amount => "amount",
+            Self::Bytes => "bytes",
+            Self::Share => "share",
+        }
+    }
+
+    /// A value in it, for people.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Micros => format_micros(value.round() as u64),
+            Self::PerSecond => format!("{}/s", number(value)),
+            Self::Bytes => format!("{} B", number(value)),
+            Self::Amount | Self::Share => number(value),
+        }
+    }
+}
+
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
@@ -61,6 +84,17 @@ pub enum Better {
     Higher,
     /// It belongs to the load: neither is better.
     Neither,
+}
+
+impl Better {
+    /// What files call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+            Self::Neither => "neither",
+        }
+    }
 }
 
 /// Makes an enum of figures without a parameter, with the name, unit and direction of each.

@@ -70,11 +70,6 @@ impl RequestKind {
             Self::RemoveWatches => "remove_watches",
         }
     }
-
-    /// Whether the request goes through the leader and a quorum.
-    pub fn is_write(self) -> bool {
-        matches!(self, Self::Create | Self::Delete | Self::SetData | Self::Multi)
-    }
 }
 
 /// One number for each kind of request. In files every kind is there by its name, also with 0: it was counted.
@@ -96,11 +91,6 @@ impl PerRequest {
     /// The sum over all kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
-    }
-
-    /// The sum over the writes, or over the reads.
-    pub fn total_where(&self, holds: impl Fn(RequestKind) -> bool) -> u64 {
-        self.iter().filter(|(kind, _)| holds(*kind)).map(|(_, count)| count).sum()
     }
 
     /// Kind and number, in the order of [`RequestKind::ALL`].

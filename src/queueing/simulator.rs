@@ -227,7 +227,10 @@ struct Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
-    Enters { client: usize, number: u32 },
+    Enters {
+        client: usize,
+        number: u32,
+    },
     Releases(usize),
     Frees(usize),
 }
@@ -265,7 +268,10 @@ enum State {
     /// Somebody has it, or is about to enter a lock that was idle.
     Taken,
     /// It was released, and this waiter will enter at that time.
-    HandedTo { client: usize, enters: f64 },
+    HandedTo {
+        client: usize,
+        enters: f64,
+    },
 }
 
 struct Lock {

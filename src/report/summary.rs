@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use super::conclusions::{Conclusion, conclusions};
-use super::view::{Cell, Repetition, Spread, verdict};
+use super::view::{Cell, Repetition, Spread};
 use crate::error::Error;
 use crate::gate::Outcome;
 use crate::measure::{Latency, Measure};
@@ -182,8 +182,6 @@ impl Summary {
 
     /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
     pub fn of(stored: &StoredRun, view: &View) -> Self {
-        let trials: BTreeMap<usize, &Trial> =
-            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
         Self {
             schema_version: VERSION,
             scenario: view.title.clone(),
@@ -192,16 +190,16 @@ impl Summary {
             notes: view.notes(),
             gates: Vec::new(),
             conclusions: conclusions(stored, view),
-            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &trials)).collect(),
+            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &stored.trials)).collect(),
         }
     }
 }
 
-fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSummary {
-    let of = |one: &Repetition| trials.get(&one.trial).copied();
-    let counting: Vec<&Trial> = cell.counting().filter_map(of).collect();
-    let verdict = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
-    let load = cell.repetitions.iter().find_map(of).map(|trial| trial.spec.load.name());
+fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
+    let counting: Vec<&Trial> = cell.trials(trials).collect();
+    let verdict = cell.verdict();
+    let first = cell.repetitions.iter().find_map(|one| one.recorded(trials));
+    let load = first.map(|trial| trial.spec.load.name());
     CellSummary {
         strategy: label.to_owned(),
         contenders: cell.contenders,

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
-use super::runs::whole_seconds;
 use super::runs::place::Place;
+use super::runs::whole_seconds;
 use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,

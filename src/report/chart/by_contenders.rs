@@ -80,7 +80,7 @@ pub(super) fn throughput(view: &View) -> Result<Picture, String> {
 
 fn throughput_over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, "Throughput by number of contenders", said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), "Throughput by number of contenders", said, &keys);
     let y = Axis::amounts(THROUGHPUT, all.iter().flat_map(Series::heights));
     let plot = sheet.plot(Axis::contenders(counts), y, &keys);
     draw_series(&mut sheet.picture, &plot, all);
@@ -118,7 +118,7 @@ fn fan_out_bars(count: usize) -> Bars<'static> {
 
 fn fan_out_over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, "Fan-out by number of contenders", said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), "Fan-out by number of contenders", said, &keys);
     let (fewest, most) = (float(counts[0]), float(counts[counts.len() - 1]));
     let highest = all.iter().flat_map(Series::heights).fold(most - 1.0, f64::max);
     let plot = sheet.plot(Axis::contenders(counts), Axis::zero_and_log(FAN_OUT, highest), &keys);
@@ -132,9 +132,7 @@ fn least_and_most(picture: &mut Picture, plot: &Plot, low: f64, high: f64) {
     let least = [plot.at(low, 1.0), plot.at(high, 1.0)];
     let most: Vec<_> = (0..=60).map(|step| plot.at(along(step), along(step) - 1.0)).collect();
     for line in [least.as_slice(), most.as_slice()] {
-        for stroke in dashed(line, &[2.0, 3.0]) {
-            picture.line(stroke, RULE, 1.0);
-        }
+        dashed(picture, line, &[2.0, 3.0], RULE, 1.0);
     }
     picture.text((plot.right - 4.0, least[1].1 - 18.0), LEAST, SMALL, FAINT_INK, Anchor::End);
     let (across, row) = most[48];
@@ -173,7 +171,7 @@ fn draw_bars(
         Some(Row { cell, label: label_lines(view.label(cell), LABEL), median, furthest })
     };
     let rows: Vec<Row> = view.cells_at(bars.contenders).filter_map(row).collect();
-    let mut sheet = Sheet::new(view, &bars.title, said, HEIGHT);
+    let mut sheet = Sheet::new(&view.place_line(), &bars.title, said, HEIGHT);
     let field = Field::new(&mut sheet, &rows, bars);
     for (at, row) in rows.iter().enumerate() {
         let middle = field.middle(at);

@@ -64,7 +64,8 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let panels: Vec<Panel> = starts.map(|from| field.panel(from..names.len().min(from + each))).collect();
     let heights = panels.iter().map(|panel| BETWEEN + panel.height(&field.names));
     let inner = KEY_HEIGHT + field.names.list_height() + heights.sum::<f64>();
-    let mut sheet = Sheet::holding(view, "Recovery from faults", &field.caption(names.len() > 1), inner);
+    let caption = field.caption(names.len() > 1);
+    let mut sheet = Sheet::holding(&view.place_line(), "Recovery from faults", &caption, inner);
     heat::draw_key(&mut sheet.picture, sheet.top, field.scale.as_ref());
     let mut at = sheet.top + KEY_HEIGHT;
     field.names.list(&mut sheet.picture, at);

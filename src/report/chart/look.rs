@@ -177,8 +177,15 @@ pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
+/// Draws a line in a dash pattern: lengths of strokes and gaps in turn, in pixels; empty for a solid line.
+pub(super) fn dashed(picture: &mut Picture, points: &[Point], pattern: &[f64], colour: Colour, width: f64) {
+    for stroke in strokes(points, pattern) {
+        picture.line(stroke, colour, width);
+    }
+}
+
 /// Cuts a line into the strokes of a dash pattern.
-pub(super) fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+fn strokes(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     if pattern.iter().sum::<f64>() <= 0.0 {
         return vec![points.to_vec()];
     }

@@ -39,7 +39,7 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let said = caption_of(view, said, |cell| cell.contenders == contenders && lasted(cell));
     let title = format!("Throughput over time, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
     let plot = sheet.plot_on(x, y, &keys, |picture, plot| {
         shade.draw(picture, plot);
@@ -231,9 +231,8 @@ impl Elections {
     fn draw(&self, picture: &mut Picture, plot: &Plot) {
         for (at, _) in &self.seen {
             let across = plot.at(*at, 0.0).0;
-            for stroke in dashed(&[(across, plot.top), (across, plot.bottom)], &ELECTION_DASHES) {
-                picture.line(stroke, FAINT_INK, 1.5);
-            }
+            let down = [(across, plot.top), (across, plot.bottom)];
+            dashed(picture, &down, &ELECTION_DASHES, FAINT_INK, 1.5);
         }
     }
 

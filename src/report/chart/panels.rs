@@ -43,7 +43,7 @@ impl Panels {
         let across = if self.panels.len() > 1 { 2 } else { 1 };
         let height = HEADING + ABOVE_PLOT + INNER + BELOW_PLOT + BETWEEN;
         let rows = self.panels.len().div_ceil(across) as f64;
-        let mut sheet = Sheet::placed_holding(&self.place, &self.title, &self.caption, KEYS + rows * height);
+        let mut sheet = Sheet::holding(&self.place, &self.title, &self.caption, KEYS + rows * height);
         let (mut top, picture) = (sheet.top, &mut sheet.picture);
         draw_keys_across(picture, (MARGIN, top + KEYS / 2.0), &self.keys);
         top += KEYS;
@@ -76,9 +76,7 @@ impl Panel {
         draw_axes(picture, &plot, left);
         for rule in &self.rules {
             let row = plot.bottom - plot.y.share(*rule) * (plot.bottom - plot.top);
-            for stroke in dashed(&[(plot.left, row), (plot.right, row)], &[4.0, 4.0]) {
-                picture.line(stroke, RULE, 1.0);
-            }
+            dashed(picture, &[(plot.left, row), (plot.right, row)], &[4.0, 4.0], RULE, 1.0);
         }
         draw_series(picture, &plot, &self.series);
     }

@@ -63,9 +63,7 @@ pub(super) fn draw_series(picture: &mut Picture, plot: &Plot, all: &[Series]) {
     for series in all {
         let look = Look::of(series.strategy);
         let points: Vec<Point> = series.line.iter().map(|(x, y)| plot.at(*x, *y)).collect();
-        for stroke in dashed(&points, look.dash) {
-            picture.line(stroke, look.colour, 2.5);
-        }
+        dashed(picture, &points, look.dash, look.colour, 2.5);
     }
     markers(picture, plot, all);
 }
@@ -154,9 +152,7 @@ fn leader(picture: &mut Picture, plot: &Plot, key: &Key, row: f64, at: f64) {
 }
 
 fn one(picture: &mut Picture, left: f64, at: f64, key: &Key, lines: &[String]) {
-    for stroke in dashed(&[(left, at), (left + SAMPLE, at)], key.look.dash) {
-        picture.line(stroke, key.look.colour, 2.5);
-    }
+    dashed(picture, &[(left, at), (left + SAMPLE, at)], key.look.dash, key.look.colour, 2.5);
     key.look.marker(picture, (left + SAMPLE / 2.0, at), Mark::default());
     let first = at - (height(lines) - BETWEEN - ROW) / 2.0;
     let mut row = first;

@@ -1,6 +1,5 @@
 //! The document: what was checked, what was measured, and where.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::compare::{Compared, Comparison, Method, Regression, Row};
@@ -8,9 +7,9 @@ use crate::gate::Outcome;
 use crate::measure::Measure;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
-use crate::report::view::{Cell, Repetition, verdict};
+use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
-use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial, Unit};
+use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial};
 use crate::units::{contenders, counted, format_micros, harmless, number};
 use crate::verdict::Verdict;
 
@@ -151,10 +150,8 @@ impl Document {
     /// Of a stored run, and of the view of it.
     pub fn of_run(stored: &StoredRun, view: &View) -> Self {
         let run = &stored.run.run;
-        let trials: BTreeMap<usize, &Trial> =
-            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
         let cells: Vec<CellFigures> =
-            view.cells.iter().map(|cell| figures(view.label(cell), cell, &trials)).collect();
+            view.cells.iter().map(|cell| figures(view.label(cell), cell, &stored.trials)).collect();
         let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
         Self {
             title: clean(&view.title),
@@ -277,19 +274,10 @@ impl Value {
     /// The median and between which values it lies, as people read them.
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
-        let show = |value| shown(self.figure.unit(), value);
+        let show = |value| self.figure.unit().shown(value);
         let bound = if at_least { "≥ " } else { "" };
         let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
         format!("{bound}{}{range}", show(median))
-    }
-}
-
-fn shown(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::Micros => format_micros(value.max(0.0).round() as u64),
-        Unit::PerSecond => format!("{}/s", number(value)),
-        Unit::Bytes => format!("{} B", number(value)),
-        Unit::Amount | Unit::Share => number(value),
     }
 }
 
@@ -400,14 +388,13 @@ fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
     }
 }
 
-fn figures(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellFigures {
-    let counting: Vec<&Trial> = cell.counting().filter_map(|one| trials.get(&one.trial).copied()).collect();
-    let judged = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+fn figures(label: &str, cell: &Cell, trials: &[Trial]) -> CellFigures {
+    let counting: Vec<&Trial> = cell.trials(trials).collect();
     CellFigures {
         strategy: clean(label),
         contenders: cell.contenders,
         repetitions: Repetitions::of(cell),
-        verdict: judged.map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
+        verdict: cell.verdict().map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
         totals: Totals::of(cell),
         values: TRACKED.iter().filter_map(|figure| value(*figure, &counting)).collect(),
     }

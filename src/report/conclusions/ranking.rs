@@ -82,8 +82,7 @@ impl<'a> Field<'a> {
     }
 
     fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<Entry> {
-        let find = |index: usize| self.trials.iter().find(|trial| trial.spec.index == index);
-        let sound = || cell.counting().filter_map(|one| Some((one.number, find(one.trial)?)));
+        let sound = || cell.counting().filter_map(|one| Some((one.number, one.recorded(self.trials)?)));
         let readings: Option<Vec<(u32, Reading)>> =
             sound().map(|(number, trial)| Some((number, self.reading(aspect, trial)?))).collect();
         let determined = aspect == Aspect::Load && sound().all(|(_, trial)| is_determined(trial));

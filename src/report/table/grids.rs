@@ -5,7 +5,7 @@ use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
     AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Percentile, Repetition, Spread, TrialFigures,
-    UnderFault, gap_word, recovery_word, verdict as judged,
+    UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
@@ -174,8 +174,7 @@ fn micros(us: u64) -> Value {
 }
 
 fn verdict(cell: &Cell) -> Value {
-    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
-    Value::or_missing(judged(&trials, cell.contenders), |verdict| Value::from(&verdict))
+    Value::or_missing(cell.verdict(), |verdict| Value::from(&verdict))
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.

@@ -1,6 +1,6 @@
 //! What a sweep found.
 
-use super::terminal::fitted;
+use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
@@ -19,11 +19,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     if file.samples.is_empty() {
         said.push("No run came to its end, so there is nothing to show.".into());
     } else {
-        let (table, left_out) = fitted(grid(file), style);
-        said.extend([table, String::new(), legend(file)]);
-        if !left_out.is_empty() {
-            said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-        }
+        said.extend(fitted_above(grid(file), style, |_| legend(file)));
     }
     said.extend(notes.iter().map(|note| format!("! {note}")));
     said.extend(ending(file).map(|note| format!("! {note}")));

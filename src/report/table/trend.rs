@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
-use crate::gate::shown;
 use crate::report::Trend;
 use crate::report::document::Value;
 use crate::units::{counted, shown as harmless};
@@ -31,7 +30,7 @@ fn table(trend: &Trend, style: Style) -> String {
     ];
     let rows = trend.lines.iter().flat_map(|line| {
         trend.runs.iter().zip(&line.points).map(|(run, point)| {
-            let value = |value: f64| shown(value, trend.unit);
+            let value = |value: f64| trend.unit.shown(value);
             let values = match point {
                 None => [const { Value::NOT_MEASURED }; 4],
                 Some(point) => [

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::bins::Bins;
 use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, pooled};
-use crate::results::record::{Accounting, Election, Judged, Standstill};
+use crate::results::record::{Accounting, Election, Judged, Standstill, Trial};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
 
@@ -155,6 +155,17 @@ impl Cell {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
+    /// What its trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
+    /// has nobody to exclude, so there is no verdict on it.
+    pub fn verdict(&self) -> Option<Verdict> {
+        verdict(&self.repetitions.iter().collect::<Vec<_>>(), self.contenders)
+    }
+
+    /// The trials that count, as they were recorded.
+    pub fn trials<'a>(&'a self, all: &'a [Trial]) -> impl Iterator<Item = &'a Trial> {
+        self.counting().filter_map(|one| one.recorded(all))
+    }
+
     /// Whether a promise was broken in any repetition.
     pub fn is_violated(&self) -> bool {
         self.repetitions.iter().any(Repetition::is_violated)
@@ -250,6 +261,11 @@ pub struct Repetition {
 }
 
 impl Repetition {
+    /// The trial as it was recorded, among all of its run.
+    pub fn recorded<'a>(&self, all: &'a [Trial]) -> Option<&'a Trial> {
+        all.iter().find(|trial| trial.spec.index == self.trial)
+    }
+
     /// A trial of which nothing is known yet.
     pub fn unmeasured(trial: usize, number: u32) -> Self {
         Self {
@@ -343,9 +359,7 @@ impl Repetition {
     }
 }
 
-/// What these trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
-/// has nobody to exclude, so there is no verdict on it.
-pub fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
+fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
     let verdict = trials.iter().map(|one| one.judged.verdict.clone()).reduce(Verdict::and)?;
     match verdict {
         Verdict::Violated(_) => Some(verdict),
@@ -355,8 +369,8 @@ pub fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
     }
 }
 
-/// The same in a word: `VIOLATED`, `held` or `unknown`.
-pub fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
+/// What these trials are judged as in a word: `VIOLATED`, `held` or `unknown`.
+pub(super) fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
     let verdict = verdict(trials, contenders)?;
     Some(if matches!(verdict, Verdict::Violated(_)) { "VIOLATED" } else { verdict.word() })
 }

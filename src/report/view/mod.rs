@@ -13,9 +13,11 @@ mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use bins::Bins;
-pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
+pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread};
 pub use course::Course;
-pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
+pub use faults::{
+    Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
+};
 pub use open::{Limit, OpenFigures};
 
 use crate::measure::Measure;
