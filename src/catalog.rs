@@ -34,7 +34,6 @@ pub struct LockCard {
 
 impl LockCard {
     /// The parameter that gives this one its meaning, if one does, and the words of it that do.
-    #[must_use]
     pub fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };
@@ -45,7 +44,6 @@ impl LockCard {
     }
 
     /// A sentence on beside what else the parameter has a meaning, after a space; nothing when beside all.
-    #[must_use]
     pub fn only_with(&self, param: &Param) -> String {
         match self.decider(param.name) {
             Some((decider, words)) if words.len() < decider.kind.words().len() => {
@@ -89,7 +87,6 @@ impl Guarantees {
     };
 
     /// Whether it has a read side; else every request is a write.
-    #[must_use]
     pub fn has_read_side(&self) -> bool {
         self.holders == Holders::ReadersOrOneWriter
     }
@@ -156,7 +153,6 @@ pub enum ParamKind {
 
 impl ParamKind {
     /// The words that it takes; none where it takes something else.
-    #[must_use]
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Self::OneOf(words) => words.to_vec(),
@@ -166,7 +162,6 @@ impl ParamKind {
     }
 
     /// What it takes, in words; words of a scenario file stand between two of `quote`.
-    #[must_use]
     pub fn in_words(&self, quote: &str) -> String {
         let quoted = |word: &&str| format!("{quote}{word}{quote}");
         match self {
@@ -237,7 +232,6 @@ impl std::fmt::Display for ParamValue {
 }
 
 /// Two lists of parameters as one.
-#[must_use]
 pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
     one: [Param; A],
     other: [Param; B],
@@ -286,19 +280,16 @@ pub struct BatchCost {
 
 impl BatchCost {
     /// Requests in all.
-    #[must_use]
     pub fn requests_total(&self) -> u64 {
         self.requests.iter().map(|(_, count)| count).sum()
     }
 
     /// Requests of one kind.
-    #[must_use]
     pub fn requests_of(&self, kind: RequestKind) -> u64 {
         self.requests.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum()
     }
 
     /// Requests of one kind that succeed.
-    #[must_use]
     pub fn succeeding(&self, kind: RequestKind) -> u64 {
         let refused: u64 = self.refused.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum();
         self.requests_of(kind).saturating_sub(refused)

@@ -13,7 +13,6 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub type Stamp = u64;
 
 /// The current time in microseconds since the process's origin; never goes backwards.
-#[must_use]
 pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
@@ -28,7 +27,6 @@ pub struct WallClock {
 impl WallClock {
     /// Finds out by how much the wall clock is ahead of ours. The clocks are read one after the other, and on a loaded
     /// host another process may run for milliseconds in between: the closest of several readings counts.
-    #[must_use]
     pub fn read() -> Self {
         let mut closest = (u64::MAX, 0);
         for _ in 0..READINGS {
@@ -47,14 +45,12 @@ impl WallClock {
     }
 
     /// By how much the wall clock was set between an earlier reading and this one.
-    #[must_use]
     pub fn set_since(&self, earlier: Self) -> Duration {
         let us = u64::try_from((self.ahead_us - earlier.ahead_us).unsigned_abs());
         Duration::from_micros(us.unwrap_or(u64::MAX))
     }
 
     /// Milliseconds since 1970.
-    #[must_use]
     pub fn ms(&self, stamp: Stamp) -> i64 {
         i64::try_from((self.ahead_us + i128::from(stamp)) / 1_000).unwrap_or(i64::MAX)
     }
@@ -65,7 +61,6 @@ const CLOSE_US: u64 = 10;
 const READINGS: usize = 100;
 
 /// How much later one stamp is than another; negative where it is earlier.
-#[must_use]
 pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
     i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
         i64::MAX
@@ -75,7 +70,6 @@ pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
 }
 
 /// A duration as whole microseconds, saturating.
-#[must_use]
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,7 @@
 //! The failure of a command, and the exit code that it means.
 
+use std::path::Path;
+
 /// Why a command could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -25,8 +27,12 @@ impl Error {
         Self::Environment(message.to_string())
     }
 
+    /// For `map_err`: an environment error such as `cannot create results/quick: permission denied`.
+    pub fn cannot<E: std::fmt::Display>(what: &str, path: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
+    }
+
     /// The exit code that this error means.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,

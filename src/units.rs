@@ -22,13 +22,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Prints a duration with the unit that keeps it readable: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
-#[must_use]
 pub fn format_duration(duration: Duration) -> String {
     format_micros(crate::clock::micros(duration))
 }
 
 /// Prints microseconds with the unit that keeps three significant digits readable.
-#[must_use]
 pub fn format_micros(us: u64) -> String {
     let value = us as f64;
     match us {
@@ -41,7 +39,6 @@ pub fn format_micros(us: u64) -> String {
 
 /// Somebody's text as a message shows it: without characters that do something to a terminal, and not longer than so
 /// many characters.
-#[must_use]
 pub fn shown(text: &str, most: usize) -> String {
     // A text that is too long may be very long.
     if text.chars().nth(most).is_none() {
@@ -52,7 +49,6 @@ pub fn shown(text: &str, most: usize) -> String {
 
 /// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
 /// follows, is escaped.
-#[must_use]
 pub fn harmless(c: char) -> String {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -60,7 +56,6 @@ pub fn harmless(c: char) -> String {
 }
 
 /// Prints a number with three significant digits, whole numbers from 100 on in full.
-#[must_use]
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,
@@ -74,20 +69,17 @@ pub fn number(value: f64) -> String {
 }
 
 /// Prints a count with its noun, of which there is one form for one and one for any other number.
-#[must_use]
 pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Prints a count of contenders.
-#[must_use]
 pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
 /// The text with a capital at its beginning.
-#[must_use]
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -102,6 +94,18 @@ pub fn as_a_word(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+}
+
+/// Each key once, in the order in which they come, with all that it comes with.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// A duration in files: whole microseconds. Its field's name ends with `_us`.

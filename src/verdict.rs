@@ -17,7 +17,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The one word of the verdict: `held`, `violated` or `unknown`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -27,7 +26,6 @@ impl Verdict {
     }
 
     /// Why the verdict is not `held`; empty when it is.
-    #[must_use]
     pub fn reasons(&self) -> &[String] {
         match self {
             Self::Held => &[],
@@ -36,7 +34,6 @@ impl Verdict {
     }
 
     /// Why the verdict is not `held`, in one sentence without a full stop: the first reason, and how many more there are.
-    #[must_use]
     pub fn why(&self) -> Option<String> {
         let (first, more) = self.reasons().split_first()?;
         Some(match more.len() {
@@ -57,13 +54,11 @@ impl Verdict {
     }
 
     /// Unknown for these reasons, or held if there is none.
-    #[must_use]
     pub fn unknown_if(reasons: Vec<String>) -> Self {
         if reasons.is_empty() { Self::Held } else { Self::Unknown(reasons) }
     }
 
     /// Violated for these reasons, or held if there is none.
-    #[must_use]
     pub fn violated_if(reasons: Vec<String>) -> Self {
         if reasons.is_empty() { Self::Held } else { Self::Violated(reasons) }
     }

@@ -49,7 +49,6 @@ pub struct Answers {
 
 impl Answers {
     /// Whether the block gives no pair of A and B because a run was spoiled.
-    #[must_use]
     pub fn is_spoiled(&self) -> bool {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
@@ -57,7 +56,6 @@ impl Answers {
 
 impl Question {
     /// Which combination it asks for in that run.
-    #[must_use]
     pub fn cell(&self, turn: Turn) -> &Cell {
         match turn {
             Turn::A | Turn::Again => &self.cells.a,

@@ -27,7 +27,6 @@ impl Turn {
     pub const ALL: [Self; 3] = [Self::A, Self::B, Self::Again];
 
     /// How files and directories call it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -37,7 +36,6 @@ impl Turn {
     }
 
     /// How people read it.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -69,7 +67,6 @@ const ROUND: u32 = 6;
 
 impl Block {
     /// The block of that number, counted from 1. The same seed gives the same blocks, however many there will be.
-    #[must_use]
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);

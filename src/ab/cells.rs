@@ -27,13 +27,11 @@ pub struct CellPair {
 
 impl CellPair {
     /// The strategy in a word: both, where they differ.
-    #[must_use]
     pub fn strategy(&self) -> String {
         either(&self.a.strategy, &self.b.strategy)
     }
 
     /// The contenders: both, where they differ.
-    #[must_use]
     pub fn contenders(&self) -> String {
         either(&self.a.contenders, &self.b.contenders)
     }

@@ -7,7 +7,7 @@ use super::answers::{Answer, Answers, Question, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::compare::{self, Compared, Limits, Regression, Test, Verdict, judge_family};
-use crate::results::record::{Better, Reading, Unit};
+use crate::results::record::{Better, Reading};
 use crate::units::counted;
 
 /// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
@@ -127,7 +127,6 @@ pub enum Conclusion {
 
 impl Conclusion {
     /// Of these comparisons; of none, nothing is known.
-    #[must_use]
     pub fn of(comparisons: &[Comparison]) -> Self {
         let any = |regression| comparisons.iter().any(|one| one.regression == regression);
         let is = |verdict| move |one: &Comparison| one.verdict == verdict;
@@ -147,7 +146,6 @@ impl Conclusion {
 
 /// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
 /// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
-#[must_use]
 pub fn compare(
     questions: &[Question],
     blocks: &[(u32, Vec<Answers>)],
@@ -213,8 +211,8 @@ impl Measured {
         Comparison {
             cells: question.cells.clone(),
             figure: question.figure.to_string(),
-            unit: unit(question.figure.unit()).into(),
-            better: direction(better).into(),
+            unit: question.figure.unit().name().into(),
+            better: better.name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),
             a_at_least: compared.base.at_least,
@@ -280,24 +278,5 @@ impl Measured {
             counted(self.values.len(), "pair is", "pairs are"),
             turn.title()
         ))
-    }
-}
-
-fn direction(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "lower",
-        Better::Higher => "higher",
-        Better::Neither => "neither",
-    }
-}
-
-/// How files call a unit.
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Micros => "us",
-        Unit::PerSecond => "per_s",
-        Unit::Amount => "amount",
-        Unit::Bytes => "bytes",
-        Unit::Share => "share",
     }
 }

@@ -3,7 +3,6 @@
 //! It is written anew after every block, beside the old one, which it then replaces: whoever kills a comparison finds the
 //! blocks that had ended, judged.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,6 +13,7 @@ use super::blocks::Turn;
 use super::comparison::{Comparison, Conclusion};
 use crate::compare::Limits;
 use crate::error::Error;
+use crate::results;
 use crate::results::record::{EnsembleInfo, Floor, HostInfo};
 use crate::units::as_utc;
 use crate::verdict::Verdict;
@@ -152,7 +152,6 @@ pub struct AbFile {
 
 impl AbFile {
     /// Whether the locks held, on both sides.
-    #[must_use]
     pub fn judged(&self) -> Verdict {
         let of =
             |side: &SideRecord, name: &str| side.judged.clone().with_reasons(|why| format!("{name}: {why}"));
@@ -164,18 +163,11 @@ impl AbFile {
     /// # Errors
     /// When the disk refuses.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
-        let path = directory.join(FILE);
-        let cannot =
-            |error: std::io::Error| Error::environment(format!("cannot write {}: {error}", path.display()));
-        let mut text = serde_json::to_string_pretty(self).map_err(|error| cannot(error.into()))?;
-        text.push('\n');
-        let new = directory.join(format!(".{FILE}.new"));
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(cannot)
+        results::replace_json(&directory.join(FILE), self)
     }
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(AbFile)
 }

@@ -43,19 +43,16 @@ pub enum Next {
 
 impl Length {
     /// How many blocks are made up for at most: a machine that spoils more than every third is no place to measure.
-    #[must_use]
     pub fn made_up_at_most(&self) -> u32 {
         self.blocks.div_ceil(2)
     }
 
     /// How many blocks are run in any case, now that so many were spoiled.
-    #[must_use]
     pub fn planned(&self, spoiled: u32) -> u32 {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
 
     /// What follows.
-    #[must_use]
     pub fn after(&self, so_far: Progress<'_>) -> Next {
         let planned = self.planned(so_far.spoiled);
         if so_far.done < planned {

@@ -25,7 +25,6 @@ impl Article {
     pub const ALL: [Self; 5] = [Self::A1, Self::A2, Self::A3, Self::A4, Self::A5];
 
     /// What it is about. Titles, authors and addresses are not known to this suite.
-    #[must_use]
     pub fn about(self) -> &'static str {
         match self {
             Self::A1 => "the ZooKeeper paper's locks and the Go client (2020)",
@@ -76,7 +75,6 @@ pub enum Answer {
 
 impl Answer {
     /// In words.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -118,7 +116,6 @@ pub struct Figure {
 
 impl Figure {
     /// As people read it.
-    #[must_use]
     pub fn shown(&self) -> String {
         match self.of {
             Of::Amount => number(self.value),

@@ -4,6 +4,7 @@ use super::CuratorWatches;
 use crate::catalog::ParamValue;
 use crate::results::StoredRun;
 use crate::results::record::{Behaviour, Calibration, Trial};
+use crate::units::grouped;
 
 /// A stored thing and the name of its directory.
 #[derive(Debug, Clone)]
@@ -27,35 +28,29 @@ pub struct Evidence {
 
 impl Evidence {
     /// The newest run of that scenario.
-    #[must_use]
     pub fn run(&self, scenario: &str) -> Option<&Named<StoredRun>> {
         let of_it = self.runs.iter().filter(|run| run.what.run.scenario == scenario);
         of_it.max_by_key(|run| run.what.run.started_at)
     }
 
     /// All its trials, also those that did not end as planned.
-    #[must_use]
     pub fn all(&self, scenario: &str) -> Trials<'_> {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
 
     /// Its trials that ran to their end. Their counts are right even where the generator was slow.
-    #[must_use]
     pub fn counted(&self, scenario: &str) -> Trials<'_> {
         self.all(scenario).keep(|trial| trial.cut_short.is_none())
     }
 
     /// Its trials whose times are right as well.
-    #[must_use]
     pub fn timed(&self, scenario: &str) -> Trials<'_> {
         self.all(scenario).keep(|trial| trial.unsound().is_none())
     }
 
     /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
-    #[must_use]
     pub fn measured_on(&self) -> Vec<String> {
-        let mut places: Vec<(String, Vec<f64>)> = Vec::new();
-        for run in &self.runs {
+        let places = grouped(self.runs.iter().map(|run| {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
             let version = ensemble.servers.first().map_or("unknown", |server| server.version.as_str());
             let place = format!(
@@ -67,13 +62,10 @@ impl Evidence {
                 if ensemble.shares_host { "on the generator's host" } else { "on other hosts" },
                 ensemble.placement,
             );
-            let idle = run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share);
-            match places.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, shares)) => shares.extend(idle),
-                None => places.push((place, idle.collect())),
-            }
-        }
-        let told = places.into_iter().map(|(place, mut shares)| {
+            (place, run.what.trials.iter().filter_map(|trial| trial.health.host_idle_share))
+        }));
+        let told = places.into_iter().map(|(place, shares)| {
+            let mut shares: Vec<f64> = shares.into_iter().flatten().collect();
             shares.sort_by(f64::total_cmp);
             let idle = shares.get(shares.len() / 2).map_or_else(String::new, |share| {
                 format!(" In the median trial the host was idle for {:.0} % of its time.", 100.0 * share)
@@ -84,7 +76,6 @@ impl Evidence {
     }
 
     /// The newest calibration for which ZooKeeper's own behaviour was tried.
-    #[must_use]
     pub fn behaviour(&self) -> Option<(&Named<Calibration>, &Behaviour)> {
         let tried = self.calibrations.iter().filter_map(|one| Some((one, one.what.behaviour.as_ref()?)));
         tried.max_by_key(|(one, _)| one.what.started_at)
@@ -97,7 +88,6 @@ impl Evidence {
     }
 
     /// The newest calibration of so many servers.
-    #[must_use]
     pub fn calibration(&self, servers: usize) -> Option<&Named<Calibration>> {
         let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
         of_it.max_by_key(|one| one.what.started_at)
@@ -115,26 +105,22 @@ impl<'a> Trials<'a> {
     }
 
     /// Those of that strategy.
-    #[must_use]
     pub fn of(&self, strategy: &str) -> Self {
         self.clone().keep(|trial| trial.spec.strategy.name == strategy)
     }
 
     /// Those whose strategy has that word for a parameter.
-    #[must_use]
     pub fn with(&self, param: &str, word: &str) -> Self {
         let has = |trial: &Trial| matches!(trial.spec.strategy.params.get(param), Some(ParamValue::Word(value)) if value == word);
         self.clone().keep(has)
     }
 
     /// Those of so many contenders.
-    #[must_use]
     pub fn at(&self, contenders: usize) -> Self {
         self.clone().keep(|trial| trial.spec.contenders == contenders)
     }
 
     /// Numbers of contenders, each once, the smallest first.
-    #[must_use]
     pub fn sizes(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.0.iter().map(|trial| trial.spec.contenders).collect();
         sizes.sort_unstable();
@@ -143,39 +129,33 @@ impl<'a> Trials<'a> {
     }
 
     /// The mean of a figure over them; `None` where there are none, or one of them lacks it.
-    #[must_use]
     pub fn mean(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.0.iter().map(|trial| figure(trial)).collect::<Option<_>>()?;
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// The sum of a count over them; `None` where there are none.
-    #[must_use]
     pub fn sum(&self, count: impl Fn(&Trial) -> u64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|trial| count(trial)).sum())
     }
 
     /// Whether all of them are so; `None` where there are none.
-    #[must_use]
     pub fn all(&self, is_so: impl Fn(&Trial) -> bool) -> Option<bool> {
         (!self.0.is_empty()).then(|| self.0.iter().all(|trial| is_so(trial)))
     }
 }
 
 /// Requests per acquisition of a whole trial, queueing included.
-#[must_use]
 pub fn requests(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.requests.total())
 }
 
 /// Bytes per acquisition of a whole trial.
-#[must_use]
 pub fn bytes(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.bytes_sent + trial.whole.bytes_received)
 }
 
 /// Notifications per acquisition of a whole trial.
-#[must_use]
 pub fn notifications(trial: &Trial) -> Option<f64> {
     per_acquisition(trial, trial.whole.notifications.total())
 }
@@ -186,7 +166,6 @@ fn per_acquisition(trial: &Trial, amount: u64) -> Option<f64> {
 }
 
 /// Notifications of a whole trial that releases sent to waiters.
-#[must_use]
 pub fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
 }

@@ -11,7 +11,6 @@ const MEGABYTE: u64 = 1_000_000;
 const DELAYED: f64 = 1.5;
 const AS_BEFORE: f64 = 1.1;
 
-/// The claims.
 pub const CLAIMS: &[Claim] = &[
     Claim {
         number: 4,

@@ -20,7 +20,6 @@ const OVERTAKEN: f64 = 0.05;
 /// How much of an outage may be missing of the gap that it causes: it is seen a moment after it begins.
 const OF_OUTAGE: f64 = 0.8;
 
-/// The claims.
 pub const CLAIMS: &[Claim] = &[
     Claim {
         number: 7,

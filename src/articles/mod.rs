@@ -20,7 +20,6 @@ pub use evidence::{Evidence, Named, Trials};
 pub use page::{Decisions, page, text};
 
 /// All claims, by their numbers.
-#[must_use]
 pub fn claims() -> Vec<&'static Claim> {
     let lists = [queues::CLAIMS, network::CLAIMS, facts::CLAIMS, faults::CLAIMS, shared::CLAIMS];
     let mut all: Vec<&Claim> = lists.into_iter().flatten().collect();
@@ -29,7 +28,6 @@ pub fn claims() -> Vec<&'static Claim> {
 }
 
 /// Decides each claim.
-#[must_use]
 pub fn decide(evidence: &Evidence) -> Vec<Decision> {
     claims().into_iter().map(|claim| decided(claim, evidence)).collect()
 }

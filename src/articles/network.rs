@@ -18,7 +18,6 @@ const WITHIN_US: u64 = 100_000_000;
 
 const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
 
-/// The claims.
 pub const CLAIMS: &[Claim] = &[
     Claim {
         number: 24,
@@ -119,7 +118,6 @@ impl Cost {
     }
 }
 
-/// One cell of the map.
 struct Cell {
     contenders: usize,
     /// The hold in polling intervals.

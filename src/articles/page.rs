@@ -23,14 +23,12 @@ pub struct Decisions {
 
 impl Decisions {
     /// All claims, as that evidence decides them.
-    #[must_use]
     pub fn by(evidence: &Evidence, note: Option<String>) -> Self {
         let claims = super::decide(evidence);
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
     /// How many have each answer.
-    #[must_use]
     pub fn counts(&self) -> [(Answer, usize); 4] {
         [Answer::Confirmed, Answer::Refuted, Answer::HoldsWhen, Answer::NotDecided]
             .map(|answer| (answer, self.claims.iter().filter(|claim| claim.answer == answer).count()))
@@ -43,7 +41,6 @@ impl Decisions {
 }
 
 /// `docs/articles.md`.
-#[must_use]
 pub fn page(decisions: &Decisions) -> String {
     let mut text = String::from(
         "# The articles' claims\n\n\
@@ -104,7 +101,6 @@ fn section(claim: &Decision) -> String {
 }
 
 /// The same for a terminal, without the figures' tables where there are many.
-#[must_use]
 pub fn text(decisions: &Decisions) -> String {
     const FIGURES_SHOWN: usize = 6;
     let mut text = String::new();

@@ -25,7 +25,6 @@ const A_QUEUE: usize = 10;
 /// How many the watch-lock article speaks of.
 const WAITERS_CLAIMED: usize = 1_000;
 
-/// The claims.
 pub const CLAIMS: &[Claim] = &[
     Claim {
         number: 1,

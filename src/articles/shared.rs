@@ -13,7 +13,6 @@ const SUFFERS: f64 = 0.7;
 const ALL_USEFUL: f64 = 0.99;
 const MOST_USEFUL: f64 = 0.5;
 
-/// The claims.
 pub const CLAIMS: &[Claim] = &[
     Claim {
         number: 38,

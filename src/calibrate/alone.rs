@@ -23,7 +23,6 @@ pub(super) struct On<'a> {
     pub(super) server: usize,
 }
 
-/// Samples of one server.
 pub(super) struct Alone {
     /// By the order of [`RawRequest::ALL`].
     requests: Vec<Histogram>,

@@ -30,7 +30,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// One server by itself.
     pub(super) fn single(&self, server: &str) -> Target {
         let connect = &self.target.connect;
         let chroot = connect.find('/').map_or("", |at| &connect[at..]);
@@ -50,7 +49,6 @@ pub(super) struct Post {
     pub(super) sessions: Vec<Session>,
 }
 
-/// All sessions, by server.
 pub(super) struct Crew {
     pub(super) servers: Vec<Post>,
     /// Which servers take no part, and why.
@@ -61,9 +59,6 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Opens so many sessions on each server. A server that grants none is left out.
-    ///
-    /// # Errors
-    /// When no server grants any.
     pub(super) async fn open(site: &Site, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let posts = join_all(used.iter().map(|address| post(site, address, each, within))).await;
@@ -93,7 +88,6 @@ impl Crew {
         self.servers.iter().map(|post| post.address.clone()).collect()
     }
 
-    /// A session on that server.
     pub(super) fn session(&self, server: usize, which: usize) -> &Session {
         &self.servers[server].sessions[which]
     }
@@ -125,7 +119,6 @@ async fn post(site: &Site, address: &str, each: usize, within: Duration) -> Resu
     Ok(Post { address: address.to_owned(), sessions })
 }
 
-/// Opens a session.
 pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
     target.open(SESSION_TIMEOUT, within, observed()).await
 }

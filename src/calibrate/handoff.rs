@@ -17,7 +17,6 @@ struct Pair {
     to: usize,
     /// To the arrival of the event.
     handoff: Histogram,
-    /// To the reply to the delete.
     reply: Histogram,
     /// To the reply to the watcher's confirming read.
     confirmed: Histogram,
@@ -137,7 +136,6 @@ impl Handoffs {
         }
     }
 
-    /// Pair by pair, with the servers' addresses.
     pub(super) fn told(&self, addresses: &[String]) -> Vec<PairFigures> {
         let pairs = self.pairs.iter().map(|pair| PairFigures {
             from: addresses[pair.from].clone(),

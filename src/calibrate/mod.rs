@@ -183,7 +183,6 @@ impl Figures {
         }
     }
 
-    /// As it is written down.
     fn told(
         self,
         addresses: &[String],

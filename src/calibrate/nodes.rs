@@ -17,7 +17,6 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Makes them.
     pub(super) async fn prepare(crew: &Crew, place: &str) -> Result<Self, String> {
         let lists = Self { place: place.to_owned() };
         let session = crew.session(0, 0);
@@ -71,7 +70,6 @@ impl Nodes {
     }
 }
 
-/// Makes the nodes of a server.
 pub(super) async fn prepare(crew: &Crew, place: &str, server: usize) -> Result<(), String> {
     let nodes = Nodes::of(place, server);
     for path in [&nodes.parent, &nodes.data, &nodes.other] {

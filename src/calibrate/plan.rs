@@ -32,14 +32,12 @@ const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
 /// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
 const ALONE: u32 = 13;
-/// What is saturated on each server.
 const SATURATED: u32 = 10;
 /// More samples of a kind of request tell nothing more.
 const SAMPLES: u64 = 500;
 
 impl Plan {
     /// All that fits into that time on so many servers.
-    #[must_use]
     pub fn within(budget: Duration, servers: usize) -> Self {
         // A short one has no time for rounds that would each be a handful of samples.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };

@@ -77,7 +77,6 @@ impl FaultCard {
     pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
 
     /// The words that a scenario may say for its target.
-    #[must_use]
     pub fn words(&self) -> Vec<&'static str> {
         self.targets.words().iter().copied().filter(|word| !self.refuses.contains(word)).collect()
     }
@@ -96,7 +95,6 @@ pub enum Targets {
 
 impl Targets {
     /// The words for them.
-    #[must_use]
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Self::Servers => &["leader", "follower", "any", "all"],
@@ -106,7 +104,6 @@ impl Targets {
     }
 
     /// What they are.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Self::Servers => "servers",
@@ -127,7 +124,6 @@ pub enum Ends {
 
 impl Ends {
     /// The two ways in words.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Healed => "healed after its duration",
@@ -153,7 +149,6 @@ pub enum Capability {
 
 impl Capability {
     /// What it asks of the ensemble or of the suite.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Processes => "servers that the suite starts",
@@ -165,7 +160,6 @@ impl Capability {
     }
 
     /// Whether it reaches into the servers, which is only done to those that the suite has started itself.
-    #[must_use]
     pub fn reaches_servers(self) -> bool {
         matches!(self, Self::Processes | Self::Isolation | Self::Links)
     }

@@ -100,7 +100,6 @@ impl Relation {
     pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
 
     /// As it is written.
-    #[must_use]
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -112,7 +111,6 @@ impl Relation {
     }
 
     /// Whether it is one between these two.
-    #[must_use]
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Less => value < limit,
@@ -154,7 +152,6 @@ pub struct Quantity {
 
 impl Quantity {
     /// Its value in the unit of the figures that it is compared with.
-    #[must_use]
     pub fn value(self) -> f64 {
         match self.unit {
             Written::Nothing | Written::Micros | Written::PerSecond | Written::Bytes => self.number,
@@ -203,7 +200,6 @@ impl Written {
     ];
 
     /// As it is written.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Nothing => "",
@@ -219,7 +215,6 @@ impl Written {
     }
 
     /// Whether figures of that unit are compared with numbers in this one.
-    #[must_use]
     pub const fn fits(self, unit: Unit) -> bool {
         match self {
             Self::Nothing => matches!(unit, Unit::Amount | Unit::Share),
@@ -233,7 +228,6 @@ impl Written {
 
 impl Condition {
     /// Whether it needs a baseline to be decided.
-    #[must_use]
     pub fn needs_baseline(&self) -> bool {
         matches!(self.rule, Rule::NotRegressed { .. })
     }
@@ -241,7 +235,6 @@ impl Condition {
 
 impl Scope {
     /// Whether that cell is one of them.
-    #[must_use]
     pub fn covers(&self, strategy: &str, contenders: usize) -> bool {
         self.strategy.as_ref().is_none_or(|label| label == strategy)
             && self.contenders.is_none_or(|count| count == contenders)
@@ -249,7 +242,6 @@ impl Scope {
 }
 
 /// Whether there is a floor for that figure: for handoffs and for uncontended acquires.
-#[must_use]
 pub fn has_floor(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Handoff | Measure::Uncontended, _))
 }

@@ -152,7 +152,6 @@ fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
 }
 
 /// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
-#[must_use]
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     Some(format!("{}: {}", trial.name(), trial.evidence.describe()))
@@ -174,7 +173,6 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
 
 /// Whether no contender believed that it held what the ensemble had given to another. No lock with sessions can promise
 /// that, so it is asked only of those who want to know.
-#[must_use]
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
@@ -186,7 +184,6 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
 
 /// Judges a run by its judged trials. Trials with one contender have nobody to exclude and are left out of what is said of
 /// exclusion, unless there is nothing else. A trial in which the generator did not hold up leaves the whole unknown.
-#[must_use]
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))

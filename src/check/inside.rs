@@ -46,7 +46,6 @@ struct Stay<T> {
     who: T,
 }
 
-/// Those who are inside one lock.
 #[derive(Debug)]
 pub(super) struct Inside<T> {
     kind: LockKind,
@@ -143,7 +142,6 @@ impl<T> Inside<T> {
         self.shut = all;
     }
 
-    /// Those who are inside.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.stays.iter_mut().map(|stay| &mut stay.who)
     }
@@ -163,13 +161,9 @@ fn leases_to_write(claim: Claim) -> u64 {
 /// A hold whose whole length is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interval {
-    /// When it was asked for.
     pub asked: u64,
-    /// When it began.
     pub from: u64,
-    /// When it had ended.
     pub until: u64,
-    /// What was asked for.
     pub claim: Claim,
     /// By what it is held: holds by one and the same are one.
     pub node: i64,

@@ -6,14 +6,12 @@ use crate::record::{
     Violation,
 };
 
-/// The overlaps in their classes.
 #[derive(Debug, Default)]
 pub(super) struct Classed {
     /// The first violations, in the order of time.
     pub(super) violations: Vec<Violation>,
     /// All violations. What was counted and not kept is one.
     pub(super) violation_count: u64,
-    /// The others.
     pub(super) excused: Excused,
 }
 

@@ -10,9 +10,6 @@ use crate::error::{Error, Exit};
 use crate::results::{self, layout};
 
 /// Decides each claim from the runs and calibrations given.
-///
-/// # Errors
-/// [`Error::Usage`] when one of them is neither, or is damaged; [`Error::Environment`] when a file cannot be read or written.
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut evidence = Evidence::default();
     for given in &args.runs {
@@ -22,12 +19,11 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     }
     let decisions = Decisions::by(&evidence, args.note.clone());
     if let Some(file) = &args.keep {
-        let json = serde_json::to_string_pretty(&decisions)
-            .map_err(|error| Error::environment(error.to_string()))?;
-        write(file, &(json + "\n"))?;
+        let json = serde_json::to_string_pretty(&decisions).map_err(Error::environment)?;
+        output::file(file, &(json + "\n"))?;
     }
     if let Some(file) = &args.page {
-        write(file, &page(&decisions))?;
+        output::file(file, &page(&decisions))?;
     }
     if args.json {
         output::answer("articles", Exit::Held, &serde_json::json!({ "claims": decisions.claims }))?;
@@ -35,11 +31,6 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
         output::data(&text(&decisions))?;
     }
     Ok(Exit::Held)
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Error> {
-    fs::write(file, text)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", file.display())))
 }
 
 fn is_one(dir: &Path) -> bool {

@@ -12,15 +12,10 @@ use super::args::{BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineListAr
 use super::output;
 use crate::catalog::gate::Scope;
 use crate::error::{Error, Exit};
-use crate::report::{self, Style, Trend, date};
+use crate::report::{self, Trend, date};
 use crate::results::{self, Baseline};
 use crate::units::{as_utc, counted, shown};
 
-/// Does it.
-///
-/// # Errors
-/// A usage error when the run or the store is not what it should be; an environment error when a file can't be read or
-/// written.
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {
         BaselineCommand::Add(args) => add(&args),
@@ -127,8 +122,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     if args.json {
         return output::answer("baseline trend", Exit::Held, &trend);
     }
-    let colour = output::may_colour(&std::io::stdout());
-    output::text(&report::trend(&trend, Style { colour, width: output::width() }))
+    output::text(&report::trend(&trend, output::style()))
 }
 
 /// The one asked for or, where the store has runs of one only, that.

@@ -16,7 +16,7 @@ use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
 use crate::error::{Error, Exit};
 use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
-use crate::report::{self, Style};
+use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::Plan;
 use crate::zk::{Access, Target};
@@ -25,10 +25,6 @@ use crate::zk::{Access, Target};
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 
-/// Calibrates.
-///
-/// # Errors
-/// A usage error when the options don't fit, an environment error when the ensemble cannot be started or does not serve.
 #[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
 pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let access = args.opening.access.access()?;
@@ -141,8 +137,7 @@ fn print(args: &CalibrateArgs, file: &CalibrationFile, path: &Path) -> Result<()
     if args.json {
         return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
-    let colour = output::may_colour(&std::io::stdout());
-    let tables = report::calibration(&file.calibration, Style { colour, width: output::width() });
+    let tables = report::calibration(&file.calibration, output::style());
     output::text(&format!("\n{tables}\nresults: {}", path.display()))
 }
 

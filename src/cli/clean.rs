@@ -15,10 +15,6 @@ use crate::load::{Alive, Leftover, leftovers, remove};
 use crate::units::counted;
 use crate::zk::Target;
 
-/// Does it.
-///
-/// # Errors
-/// When the ensemble can't be reached, or the run that was named may still be under way.
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     stop.run_until_cancelled(clean(args)).await.unwrap_or(Err(Error::Interrupted))
 }

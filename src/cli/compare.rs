@@ -9,14 +9,10 @@ use super::output;
 use super::outputs::{Outputs, Prepared};
 use crate::compare::{Ask, Side, compare};
 use crate::error::{Error, Exit};
+use crate::report;
 use crate::report::ci::Document;
-use crate::report::{self, Style};
 
 /// Compares two runs, or two sets of them.
-///
-/// # Errors
-/// A usage error when a directory is no run, is damaged or of another version, and when the two cannot be compared; an
-/// environment error when a file cannot be read or written.
 #[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
 pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
     let outputs =
@@ -42,8 +38,7 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     if args.json {
         output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
     } else {
-        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-        output::text(&report::comparison(&compared, style))?;
+        output::text(&report::comparison(&compared, output::style()))?;
     }
     Ok(compared.conclusion.exit())
 }

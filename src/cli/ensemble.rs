@@ -9,10 +9,6 @@ use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
 use crate::error::{Error, Exit};
 use crate::units::counted;
 
-/// Does what was asked.
-///
-/// # Errors
-/// When ZooKeeper is not found, does not start, or cannot be ended.
 pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     match args.command {
         EnsembleCommand::Up(args) => {

@@ -10,10 +10,6 @@ use crate::report::{Summary, View};
 use crate::results;
 
 /// Writes the outputs that were asked for. It judges nothing: the exit code says whether they were written.
-///
-/// # Errors
-/// A usage error when the directory is no run or no output was asked for; an error of the environment when one cannot be
-/// written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(

@@ -14,9 +14,6 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Begins to listen; from now on the signals no longer end the process by themselves.
-    ///
-    /// # Errors
-    /// When the system does not allow it.
     pub fn listen() -> Result<Self, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))

@@ -12,9 +12,7 @@ use crate::error::{Error, Exit};
 use crate::scenario::nearest;
 use crate::{fault, lock};
 
-/// What can be listed.
 trait Listed: Sized {
-    /// What one of them is called.
     const NOUN: &'static str;
 
     /// The command that lists them, and the field that holds them for programs.
@@ -23,23 +21,15 @@ trait Listed: Sized {
     /// Whether its description may be broken into lines.
     const IS_PROSE: bool = true;
 
-    /// Its name.
     fn name(&self) -> &'static str;
 
-    /// One line for each of them.
     fn list(all: &[Self]) -> String;
 
-    /// All about it, for people.
     fn describe(&self) -> String;
 
-    /// All about it, for programs.
     fn machine(&self) -> Value;
 }
 
-/// Prints the list, or the one that was named.
-///
-/// # Errors
-/// Usage, with the nearest name and all names, for one that there is not.
 fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
@@ -71,13 +61,11 @@ fn head(name: &str, summary: &str, source: &str, details: &str) -> String {
     format!("{name}: {summary}\n\nSource: {source}\n\n{}\n", details.trim())
 }
 
-/// A parameter for people.
 fn parameter(param: &Param, only_with: &str) -> String {
     let Param { name, default, doc, .. } = param;
     format!("\nParameter {name} ({}; default {default}): {doc}{only_with}\n", param.kind.in_words(""))
 }
 
-/// Parameters for programs.
 fn params(params: &[Param]) -> Vec<Value> {
     let values = |param: &Param| param.kind.in_words("");
     let one = |param: &Param| json!({ "name": param.name, "values": values(param), "default": param.default, "doc": param.doc });
@@ -109,9 +97,6 @@ fn table<const COLUMNS: usize>(
 }
 
 /// Prints the list of strategies, or the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
     print(lock::cards(), args.name.as_deref(), args.json)
 }
@@ -170,9 +155,6 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
 }
 
 /// Prints the list of faults, or the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
     print(fault::cards(), args.kind.as_deref(), args.json)
 }
@@ -230,9 +212,6 @@ impl Listed for FaultCard {
 }
 
 /// Prints the list of built-in scenarios, or the file of the one that was named.
-///
-/// # Errors
-/// A usage error for a name that there is not.
 pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
     print(SHIPPED.to_vec(), args.name.as_deref(), args.json)
 }

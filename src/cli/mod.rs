@@ -49,13 +49,11 @@ use scenario_file::{Overrides, ScenarioFile};
 use scenario_source::Source;
 
 /// The clap definition: completions, the man page and the documentation are made from it.
-#[must_use]
 pub fn definition() -> clap::Command {
     Cli::command().after_help(exit_codes())
 }
 
 /// Runs the program with the process's arguments.
-#[must_use]
 pub fn main() -> ExitCode {
     log_if_asked();
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
@@ -72,7 +70,6 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Does what was asked.
 fn obey(cli: Cli) -> Result<Exit, Error> {
     // It is to be reached from this machine's own network.
     let port = match &cli.command {

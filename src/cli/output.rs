@@ -7,13 +7,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Exit};
+use crate::report::Style;
 use crate::scenario::MachineDiagnostic;
 use crate::units;
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
-///
-/// # Errors
-/// When stdout cannot be written to for another reason.
 pub fn data(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
@@ -26,9 +24,6 @@ pub fn data(text: &str) -> Result<(), Error> {
 }
 
 /// Writes text for people to stdout; lines that are wider than the terminal are broken between words.
-///
-/// # Errors
-/// As [`data`].
 pub fn text(text: &str) -> Result<(), Error> {
     data(&wrapped(text, width()))
 }
@@ -107,9 +102,6 @@ enum Kind {
 }
 
 /// Prints what a command found as JSON. It is to be an object, none of whose fields is one that every answer has.
-///
-/// # Errors
-/// As [`data`].
 pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
     let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
     let envelope = Envelope { schema_version, command, exit_code, error: None };
@@ -118,9 +110,6 @@ pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), E
 
 /// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
 /// all the same. [`complain`] tells it to people.
-///
-/// # Errors
-/// As [`data`].
 pub fn answer_error(
     command: &str,
     error: &Error,
@@ -138,22 +127,29 @@ pub fn answer_error(
     json(&Answer { envelope, found })
 }
 
+/// Prints what a command found as JSON, whether or not something cut it short: such an error stands beside it, and is told
+/// to people, too. Gives the exit code.
+pub fn conclude(
+    command: &str,
+    exit: Exit,
+    cut_short: Option<Error>,
+    found: &impl Serialize,
+) -> Result<Exit, Error> {
+    let Some(error) = cut_short else { return answer(command, exit, found).map(|()| exit) };
+    complain(&error);
+    answer_error(command, &error, Vec::new(), Some(found))?;
+    Ok(error.exit())
+}
+
 /// Writes data to stdout as JSON, as it is.
-///
-/// # Errors
-/// As [`data`].
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
     data(&text)
 }
 
 /// Writes a text into a file that the user named.
-///
-/// # Errors
-/// An error of the environment that names the file.
 pub fn file(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, text).map_err(Error::cannot("write", path))
 }
 
 /// Writes a line for the person who watches to stderr, broken between words where the terminal is too narrow.
@@ -186,6 +182,11 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stream.is_terminal() && !forbidden && !dumb
+}
+
+/// How a table is drawn that goes to stdout.
+pub fn style() -> Style {
+    Style { colour: may_colour(&io::stdout()), width: width() }
 }
 
 /// How many columns of characters stdout shows; `None` when it is no terminal.

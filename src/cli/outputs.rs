@@ -43,10 +43,6 @@ impl Outputs {
 
     /// Finds out whether all of it can be written, and removes what an earlier run left there, so that nobody takes it for
     /// the outcome of this one.
-    ///
-    /// # Errors
-    /// A usage error when two outputs are the same file, or `--github` is not in a GitHub workflow; an error of the
-    /// environment when a file cannot be written.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();
         for (at, file) in files.iter().enumerate() {
@@ -75,7 +71,6 @@ impl Outputs {
     }
 }
 
-/// Outputs that can be written.
 #[derive(Debug)]
 pub struct Prepared {
     outputs: Outputs,
@@ -85,9 +80,6 @@ pub struct Prepared {
 
 impl Prepared {
     /// Writes all that was asked for; gives the files.
-    ///
-    /// # Errors
-    /// When one cannot be written.
     pub fn write(&self, document: &Document) -> Result<Vec<PathBuf>, Error> {
         let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
         let mut written = Vec::new();

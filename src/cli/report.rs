@@ -13,10 +13,6 @@ use crate::report::page::{Source, document, of_plan, side_by_side};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
 
-/// Makes the page.
-///
-/// # Errors
-/// A usage error when a directory is neither a run nor a plan; an error of the environment when the page cannot be written.
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     let all: Vec<Stored> = args.runs.iter().map(|path| Stored::read(path)).collect::<Result<_, _>>()?;
     let sources: Vec<Source<'_>> = all.iter().filter_map(Stored::source).collect();

@@ -28,9 +28,7 @@ use crate::{fault, lock};
 pub struct ScenarioFile {
     /// What it says, and advice.
     pub parsed: Parsed,
-    /// The text as run.
     pub text: String,
-    /// The changes in words.
     pub overrides: Vec<String>,
     /// What the changes left without meaning, and so out of the text; a sentence each.
     pub left_out: Vec<String>,
@@ -40,7 +38,6 @@ pub struct ScenarioFile {
 
 /// Why a scenario cannot be run.
 pub enum Unusable {
-    /// The file's mistakes.
     Mistakes(Diagnostics),
     /// Something else: no such file, a change that was not understood.
     Other(Error),
@@ -49,10 +46,6 @@ pub enum Unusable {
 impl ScenarioFile {
     /// Reads the file, then makes the changes and reads the result again. What the changes leave without meaning is left
     /// out; in the file itself it is a mistake.
-    ///
-    /// # Errors
-    /// Every mistake of the file, each at its place; mistakes that only the changes make are reported for the
-    /// changed text.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
@@ -96,9 +89,6 @@ impl ScenarioFile {
 
 impl Unusable {
     /// Tells programs why, each mistake at its place, and people as [`Self::report`] does; gives the exit code.
-    ///
-    /// # Errors
-    /// When it cannot be told.
     pub fn answer(self, command: &str, path: &Path) -> Result<Exit, Error> {
         let mistakes = match &self {
             Self::Mistakes(mistakes) => mistakes.machine(),
@@ -131,9 +121,6 @@ impl Unusable {
 
 impl PlaceArgs {
     /// A scenario that says where, and nothing of which is run: so that every rule on where holds for it, too.
-    ///
-    /// # Errors
-    /// When the options cannot be understood, or not together.
     pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
@@ -187,12 +174,10 @@ impl Changed {
         }
     }
 
-    /// Whether a change sets that key.
     fn sets(&self, key: &str) -> bool {
         self.changes.iter().any(|change| change.option.key.iter().any(|part| part == key))
     }
 
-    /// The changes in words.
     fn told(&self) -> impl Iterator<Item = String> {
         let told =
             self.changes.iter().map(|Change { option, value }| format!("{}={value}", option.key.join(".")));
@@ -238,7 +223,6 @@ pub struct Overrides {
 
 /// One change.
 struct Change {
-    /// The option that asked for it.
     option: Written,
     /// The key's new value.
     value: Value,
@@ -246,9 +230,6 @@ struct Change {
 
 impl Overrides {
     /// The file's text with the changes made.
-    ///
-    /// # Errors
-    /// When a `--set` or a `--connect` cannot be understood.
     pub fn text(&self, text: &str) -> Result<String, Error> {
         match self.apply(text)? {
             Some(changed) => toml::to_string(&changed.table).map_err(Error::usage),
@@ -256,18 +237,11 @@ impl Overrides {
         }
     }
 
-    /// Whether there is any change.
-    ///
-    /// # Errors
-    /// When a `--set` or a `--connect` cannot be understood.
     pub fn change_anything(&self) -> Result<bool, Error> {
         Ok(self.apply("")?.is_some())
     }
 
     /// The file's data with the changes made; `None` when there is none.
-    ///
-    /// # Errors
-    /// When a `--set` or a `--connect` cannot be understood.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
         // Told as what was written, not as a line of a file that nobody has written.
         self.place.connect.as_deref().map(External::parse).transpose()?;
@@ -341,9 +315,6 @@ fn path(key: &str) -> Vec<String> {
 }
 
 /// A key and its value, as `--set` takes them. What is no value of TOML is text: `hold=5ms` means `hold="5ms"`.
-///
-/// # Errors
-/// Usage, where the text is no assignment, or its value a list or a table with a slip.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
     let is_plain =
         |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));

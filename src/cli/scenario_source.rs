@@ -14,7 +14,6 @@ use crate::scenario::nearest;
 pub struct Shipped {
     /// Its name, such as `quick` or `faults/leader-killed`.
     pub name: &'static str,
-    /// The file.
     pub text: &'static str,
 }
 
@@ -32,7 +31,6 @@ impl Shipped {
         SHIPPED.iter().copied().find(|shipped| Path::new(shipped.name) == path)
     }
 
-    /// Its question.
     pub fn description(&self) -> String {
         let table = self.text.parse::<Table>().unwrap_or_default();
         table.get("description").and_then(|text| text.as_str()).unwrap_or_default().to_owned()
@@ -42,21 +40,15 @@ impl Shipped {
 /// What stands for standard input.
 pub const STDIN: &str = "-";
 
-/// A scenario as it was found.
 pub struct Source {
-    /// What messages call it.
     pub name: String,
     /// Where the files that it names are looked for.
     pub directory: PathBuf,
-    /// The file.
     pub bytes: Vec<u8>,
 }
 
 impl Source {
     /// Reads standard input for `-`, else the file, else the built-in scenario of that name.
-    ///
-    /// # Errors
-    /// A usage error where there is neither.
     pub fn read(named: &Path) -> Result<Self, Error> {
         if named == Path::new(STDIN) {
             let (name, directory) = ("standard input".to_owned(), PathBuf::new());

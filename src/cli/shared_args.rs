@@ -114,9 +114,6 @@ impl AccessArgs {
     }
 
     /// Reads the files.
-    ///
-    /// # Errors
-    /// Names what is missing or wrong.
     pub fn access(&self) -> Result<Access, Error> {
         let files =
             TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };

@@ -10,9 +10,6 @@ use crate::error::{Error, Exit};
 use crate::{ab, compare, fault, lock, plan, report, results, scenario, sweep};
 
 /// Prints a script that completes commands, options, names and files in a shell.
-///
-/// # Errors
-/// When stdout cannot be written to.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
@@ -60,9 +57,6 @@ const VARIABLES: [(&str, &str); 8] = [
 ];
 
 /// Prints the manual page: the program, each of its commands and their commands, and environment variables.
-///
-/// # Errors
-/// When stdout cannot be written to.
 pub fn man() -> Result<Exit, Error> {
     let page = page().map_err(|error| Error::environment(format!("cannot write the page: {error}")))?;
     output::data(&page)?;
@@ -110,9 +104,6 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
 }
 
 /// Prints the JSON Schema of scenario files, or those of the files of a run, of its summary or of a calibration.
-///
-/// # Errors
-/// When stdout cannot be written to.
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,

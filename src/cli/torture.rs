@@ -18,9 +18,6 @@ use crate::lock;
 use crate::units::as_a_word;
 
 /// Draws a scenario by the seed and runs it.
-///
-/// # Errors
-/// As `run`.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     output::note(&format!("seed {seed}; to repeat: {}", again(seed, &args)));
@@ -91,7 +88,6 @@ const LASTING: [&str; 6] = [
     "kind = \"delay\"\nlatency = \"5ms\"\nextra = \"20ms\"",
     "kind = \"slow-consumer\"\ntarget = \"any\"\nlag = \"10ms\"",
 ];
-/// And without.
 const AT_ONCE: [&str; 6] = [
     "kind = \"crash\"\ntarget = \"holder\"",
     "kind = \"crash\"\ntarget = \"any\"",

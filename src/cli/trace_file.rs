@@ -15,19 +15,14 @@ use crate::scenario::{TraceArrival, TraceBuilder, trace_from_csv};
 /// The largest CSV file that is read: five million lines of a hundred bytes.
 const LARGEST: u64 = 512 << 20;
 
-/// A file of arrivals.
 #[derive(Debug)]
 pub struct TraceFile {
-    /// What it says.
     pub arrivals: Vec<TraceArrival>,
     /// The SHA-256 of its bytes.
     pub sha256: String,
 }
 
 /// The arrivals of a file that a scenario in `directory` names.
-///
-/// # Errors
-/// What is wrong with it: its name, the line and, after `; `, what to do.
 pub fn read(directory: &Path, file: &Path) -> Result<TraceFile, String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
@@ -71,11 +66,9 @@ type Who = (String, u64, String);
 
 /// What a contender has of a lock.
 struct Turn {
-    /// The number of its arrival.
     arrival: usize,
     /// When it got the lock; `None` while it waits.
     entered_us: Option<u64>,
-    /// How often it has it.
     depth: u32,
 }
 

@@ -24,9 +24,6 @@ struct Shown<'a> {
 
 /// Shows the plan and what may not be meant so, or every mistake. A file that is right is so on every machine: what this one cannot do is a
 /// warning.
-///
-/// # Errors
-/// A usage error when the file cannot be run.
 pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => show(&file, args.json),

@@ -24,7 +24,6 @@ const LABEL: usize = 200;
 
 impl CellKey {
     /// Of a trial.
-    #[must_use]
     pub fn of(trial: &Trial) -> Self {
         Self {
             strategy: shown(&trial.spec.strategy.label, LABEL),
@@ -35,7 +34,6 @@ impl CellKey {
     }
 
     /// As sentences call it.
-    #[must_use]
     pub fn name(&self) -> String {
         let locks = if self.locks == 1 { String::new() } else { format!(", {} locks", self.locks) };
         format!("{}, {}, {} load{locks}", self.strategy, contenders(self.contenders), self.load)
@@ -55,7 +53,6 @@ pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
 /// Why a side has no readings of a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
-    /// It has no sound repetition.
     NothingSound(String),
     /// In no sound repetition did anything of the kind happen, or it does not apply.
     NotApplicable,
@@ -66,7 +63,6 @@ pub(super) enum NoReadings {
 }
 
 impl NoReadings {
-    /// In words.
     pub(super) fn why(&self) -> String {
         match self {
             Self::NothingSound(why) | Self::TooFew(why) | Self::Gaps(why) => why.clone(),

@@ -15,7 +15,7 @@ use super::verdict::{Regression, Verdict};
 use crate::error::{Error, Exit};
 use crate::results::record::{Better, Figure, Reading, Trial, Unit};
 use crate::stats::holm;
-use crate::units::{counted, shown};
+use crate::units::{counted, grouped, shown};
 
 /// The version of the document that this program writes.
 pub const COMPARISON_SCHEMA_VERSION: u32 = 1;
@@ -134,7 +134,6 @@ pub struct LeftOut {
 }
 
 /// The JSON Schema of the document.
-#[must_use]
 pub fn comparison_schema() -> Schema {
     schema_for!(Comparison)
 }
@@ -193,7 +192,6 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
 
 /// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for whoever asks for no more,
 /// such as a gate. Trials that are not sound do not count.
-#[must_use]
 pub fn figure_of_cell(
     base: &[&Trial],
     new: &[&Trial],
@@ -209,14 +207,7 @@ pub fn figure_of_cell(
 
 /// The trials of each cell, in the order in which the scenario names strategies, then by contenders.
 fn cells(side: &Side) -> Vec<(CellKey, Vec<&Trial>)> {
-    let mut cells: Vec<(CellKey, Vec<&Trial>)> = Vec::new();
-    for trial in side.trials() {
-        let key = CellKey::of(trial);
-        match cells.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, trials)) => trials.push(trial),
-            None => cells.push((key, vec![trial])),
-        }
-    }
+    let mut cells = grouped(side.trials().map(|trial| (CellKey::of(trial), trial)));
     let labels: Vec<&String> = side.runs.iter().flat_map(|run| &run.stored.run.strategies).collect();
     let position = |key: &CellKey| labels.iter().position(|label| **label == key.strategy);
     cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
@@ -231,7 +222,6 @@ fn find<'a>(cells: &[(CellKey, Vec<&'a Trial>)], key: &CellKey) -> Vec<&'a Trial
 enum Planned {
     /// Its verdict needs no test.
     Done(Box<Compared>),
-    /// Its test.
     Tested(Test),
 }
 
@@ -323,7 +313,6 @@ struct Family {
 }
 
 impl Family {
-    /// Takes a cell that the base has.
     fn take(&mut self, key: &CellKey, base: &[&Trial], new: &[&Trial], ask: &Ask) {
         let is_chosen = !ask.figures.is_empty();
         let figures = if is_chosen { ask.figures.clone() } else { usual(key, base, new) };
@@ -362,8 +351,8 @@ impl Family {
             Row {
                 cell,
                 figure: figure.to_string(),
-                unit: unit(figure.unit()),
-                better: better(figure.better()),
+                unit: figure.unit().name(),
+                better: figure.better().name(),
                 compared,
                 measured_in: Some(figure.unit()),
             }
@@ -381,24 +370,6 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
         _ => None,
-    }
-}
-
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Micros => "us",
-        Unit::PerSecond => "per_s",
-        Unit::Amount => "amount",
-        Unit::Bytes => "bytes",
-        Unit::Share => "share",
-    }
-}
-
-fn better(better: Better) -> &'static str {
-    match better {
-        Better::Lower => "lower",
-        Better::Higher => "higher",
-        Better::Neither => "neither",
     }
 }
 
@@ -452,7 +423,6 @@ impl Conclusion {
     }
 
     /// The exit code that it means.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         exit(self.regression)
     }

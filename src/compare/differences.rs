@@ -26,7 +26,6 @@ pub struct Difference {
 
 impl Difference {
     /// In words.
-    #[must_use]
     pub fn describe(&self) -> String {
         format!("{}: {} against {}", self.what, self.base, self.new)
     }
@@ -50,7 +49,6 @@ impl Fact {
 }
 
 /// All differences, those that make the comparison meaningless first.
-#[must_use]
 pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     let mut found: Vec<Difference> = same_run(base, new).into_iter().collect();
     found.extend(apart(facts(base), facts(new)));

@@ -26,7 +26,6 @@ pub struct Faster {
 
 impl Faster {
     /// As people know it from hyperfine.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!(
             "at {} {} is {} ± {} times as fast as {}",

@@ -51,7 +51,6 @@ pub struct Sample {
 
 impl Sample {
     /// Of these readings.
-    #[must_use]
     pub fn of(readings: &[Reading]) -> Self {
         let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
         Self { median: median(&values), at_least: readings.iter().any(|reading| reading.at_least), values }
@@ -88,7 +87,6 @@ impl From<RatioEstimate> for Ratio {
 impl Ratio {
     /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %; `None` without
     /// an interval.
-    #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         let (low, high) = (self.low?, self.high?);
         Some(if low == high { 0.0 } else { (high / low).sqrt() - 1.0 })
@@ -136,7 +134,6 @@ pub struct Compared {
 /// Compares one figure of two sides that have nothing to do with each other, as one of `family` comparisons.
 ///
 /// Where several are compared, [`judge_family`] corrects them together, which is less strict.
-#[must_use]
 pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, family: usize) -> Compared {
     Test::unpaired(base, new, better, limits).alone(limits, family)
 }
@@ -152,14 +149,12 @@ pub struct Block {
 
 /// The same of pairs, so that what the machine did to both of a pair cancels out. Blocks that lack a reading are left out
 /// by whoever calls.
-#[must_use]
 pub fn paired(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
     Test::paired(blocks, better, limits).alone(limits, family)
 }
 
 /// The verdicts on a family of tests, in the order given. It must have been decided on before anybody looked at the
 /// readings: a test that could not be made stays in it.
-#[must_use]
 pub fn judge_family(tests: Vec<Test>, limits: Limits) -> Vec<Compared> {
     let adjusted = holm(&tests.iter().map(Test::p).collect::<Vec<_>>());
     let family = tests.len();
@@ -168,7 +163,6 @@ pub fn judge_family(tests: Vec<Test>, limits: Limits) -> Vec<Compared> {
 }
 
 /// Compares counts that the load determines, so that each repetition of a side has the same: any difference is one.
-#[must_use]
 pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let [was, is] = [base, new].map(Sample::of);
     let (Some(before), Some(after)) = (was.median, is.median) else {
@@ -199,7 +193,6 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
 
 impl Compared {
     /// Nothing could be compared.
-    #[must_use]
     pub fn not_measured(base: Sample, new: Sample, why: String) -> Self {
         Self {
             verdict: Verdict::NotMeasured,
@@ -260,7 +253,6 @@ pub struct Test {
     found: Result<Found, String>,
 }
 
-/// What a test found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Found {
     p: f64,
@@ -270,7 +262,6 @@ struct Found {
 
 impl Test {
     /// Of two sides that have nothing to do with each other.
-    #[must_use]
     pub fn unpaired(base: &[Reading], new: &[Reading], better: Better, limits: Limits) -> Self {
         let test = |base: &[f64], new: &[f64]| {
             let made = MannWhitney::of(base, new, limits.alpha)?;
@@ -282,7 +273,6 @@ impl Test {
     }
 
     /// Of pairs.
-    #[must_use]
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
         let base: Vec<Reading> = blocks.iter().map(|block| block.base).collect();
         let new: Vec<Reading> = blocks.iter().map(|block| block.new).collect();
@@ -320,14 +310,12 @@ impl Test {
     }
 
     /// One that could not be made, and why, with what there is.
-    #[must_use]
     pub fn not_made(base: &[Reading], new: &[Reading], better: Better, why: String) -> Self {
         let [base, new] = [base, new].map(Sample::of);
         Self { design: Design::Unpaired, better, base, new, found: Err(why) }
     }
 
     /// Its p before any correction.
-    #[must_use]
     pub fn p(&self) -> Option<f64> {
         self.found.as_ref().ok().map(|found| found.p)
     }
@@ -376,7 +364,6 @@ impl Test {
     }
 }
 
-/// What one test gives.
 #[derive(Debug, Clone, Copy)]
 struct Outcome {
     p: f64,

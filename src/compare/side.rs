@@ -45,14 +45,12 @@ impl Side {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
 
-    /// The sound trials of a cell.
     fn sound(&self, cell: &CellKey) -> impl Iterator<Item = &Trial> {
         self.trials().filter(move |trial| is_sound(trial) && CellKey::of(trial) == *cell)
     }
 
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served. `None` where there is
     /// none.
-    #[must_use]
     pub fn pooled(&self, cell: &CellKey, measure: Measure) -> Option<Survival> {
         let all = |measure: Measure| {
             let each = self.sound(cell).filter_map(|trial| trial.histograms.get(&measure));
@@ -64,7 +62,6 @@ impl Side {
     }
 
     /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.
-    #[must_use]
     pub fn queue_grew(&self, cell: &CellKey) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }

@@ -29,7 +29,6 @@ impl Verdict {
         [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
 
     /// As tables and sentences call it.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",

@@ -30,7 +30,6 @@ pub const KEYS: &[(&str, &str)] = &[
 ];
 
 /// `zoo.cfg` of the server with that number (from 1).
-#[must_use]
 pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text += &format!("dataDir={}\n", data.display());
@@ -46,9 +45,6 @@ pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
 }
 
 /// Writes all that a server reads into its directory.
-///
-/// # Errors
-/// When the directory cannot be written to.
 pub fn write(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
     let data = directory.join("data");
     std::fs::create_dir_all(&data)?;
@@ -60,7 +56,6 @@ pub fn write(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Resu
 
 /// The arguments of the server's JVM. The directory comes first on the class path, because releases log
 /// through logback or log4j and would log everything, slowly, without a configuration.
-#[must_use]
 pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![

@@ -30,9 +30,6 @@ pub struct EnsembleDir {
 impl EnsembleDir {
     /// Makes a directory below the given one (by default the system's directory for temporary files), after
     /// having removed those whose owners are gone. The given one has to be there: nobody would remove it again.
-    ///
-    /// # Errors
-    /// When it cannot be made; says where and why.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -58,21 +55,15 @@ impl EnsembleDir {
         })
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it with all that is in it.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 
     /// Leaves the directory to servers that outlive this process.
-    ///
-    /// # Errors
-    /// When the mark cannot be written.
     pub fn leave(mut self) -> io::Result<PathBuf> {
         std::fs::write(self.path.join(KEPT), "")?;
         self.keep = true;
@@ -98,9 +89,6 @@ impl Drop for EnsembleDir {
 }
 
 /// Whether a directory is one that [`EnsembleDir::leave`] has left: whoever deletes it deletes nothing else.
-///
-/// # Errors
-/// Says what it lacks. A directory that is gone lacks nothing but its mark.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {
@@ -136,7 +124,6 @@ fn is_stale(directory: &Path) -> bool {
 }
 
 /// Says on what a directory lies and what that means for fsync, e.g. `ext4 on /dev/sda1 (/tmp): …`.
-#[must_use]
 pub fn describe_placement(directory: &Path) -> String {
     let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

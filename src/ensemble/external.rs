@@ -37,7 +37,6 @@ impl External {
     }
 
     /// Whether all its servers are on this machine, as far as their names tell.
-    #[must_use]
     pub fn shares_host(&self) -> bool {
         let local = |address: &String| {
             let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
@@ -49,7 +48,6 @@ impl External {
 }
 
 /// The top-level node that a path below the chroot lies under: servers keep metrics for each of them.
-#[must_use]
 pub fn namespace_of(chroot: &str, top: &str) -> String {
     let whole = format!("{chroot}{top}");
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()

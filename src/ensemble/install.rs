@@ -23,7 +23,6 @@ pub struct Places {
 
 impl Places {
     /// The places of this machine.
-    #[must_use]
     pub fn of_this_machine(asked: Option<PathBuf>) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Self {

@@ -108,7 +108,6 @@ impl Kept {
     }
 
     /// Whether its data lie in a directory of that one.
-    #[must_use]
     pub fn lies_below(&self, directory: &Path) -> bool {
         let own = self.directory.parent().and_then(|above| above.canonicalize().ok());
         own.is_some() && own == directory.canonicalize().ok()
@@ -116,7 +115,6 @@ impl Kept {
 
     /// The servers that are alive. A process id alone proves nothing, it may have been given to somebody
     /// else; the process must also be the server of this directory.
-    #[must_use]
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();

@@ -38,7 +38,6 @@ impl Leader {
     }
 
     /// Whether it and those in step with it are more than half of so many servers.
-    #[must_use]
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }

@@ -164,7 +164,6 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// From one datagram to the next.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// One end of a way.
 struct End {
     /// `None` is the suite's own.
     namespace: Option<PathBuf>,
@@ -175,9 +174,6 @@ struct End {
 ///
 /// A datagram needs no answer, so one direction can be looked at alone. A connection cannot: it fails as well
 /// when only the way back is cut.
-///
-/// # Errors
-/// When one of the ends cannot be opened or listened to: nothing is known then.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;

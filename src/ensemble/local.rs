@@ -17,7 +17,6 @@ use crate::error::Error;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many blocks of ports are tried when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
-/// What Java says then.
 pub(super) const TAKEN: &str = "Address already in use";
 /// How much of a log an error shows.
 const LOG_LINES: usize = 8;
@@ -135,9 +134,6 @@ impl Local {
     }
 
     /// The server of that number, from 1. It is nobody else's as long as it is held: not across a wait.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
@@ -155,52 +151,42 @@ impl Local {
     }
 
     /// The network of servers that live apart.
-    ///
-    /// # Errors
-    /// When they do not.
     pub(super) fn network(&self) -> Result<&Network, String> {
         self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
     }
 
     /// The servers' client addresses.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
     }
 
     /// The connect string.
-    #[must_use]
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
 
     /// The ids of the servers' processes, without those of servers that are down.
-    #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
 
     /// The directory of the servers' data.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Where each server keeps its data.
-    #[must_use]
     pub fn data(&self) -> Vec<PathBuf> {
         let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
         (1..=self.servers.len()).map(of).collect()
     }
 
     /// On what the data lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> &str {
         &self.placement
     }
 
     /// The configuration that every server has, and where its ZooKeeper came from.
-    #[must_use]
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), config::HEAP.to_owned());
@@ -210,7 +196,6 @@ impl Local {
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
-    #[must_use]
     pub fn ended(&self) -> Option<String> {
         self.each().find_map(|mut server| server.ended())
     }

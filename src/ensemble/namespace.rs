@@ -14,10 +14,6 @@ use std::process::Command;
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Makes an empty one.
-    ///
-    /// # Errors
-    /// When the system does not allow it.
     pub fn create() -> io::Result<Self> {
         // A namespace belongs to a thread. This one ends, and leaves the open file.
         let made = std::thread::spawn(|| {
@@ -30,7 +26,6 @@ impl Namespace {
     }
 
     /// By which this process and its children can open it, as long as it is held.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
@@ -51,9 +46,6 @@ fn move_to_a_new_one() -> io::Result<()> {
 
 /// Does something in that namespace (`None`: in our own) and returns what came of it. A socket that is opened
 /// there stays there, whoever uses it afterwards.
-///
-/// # Errors
-/// When the namespace is gone or may not be entered.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
     // A namespace belongs to a thread. This one ends, so that no other work is ever done in there.
@@ -64,9 +56,6 @@ pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send
 }
 
 /// Lets a child begin its life in that namespace.
-///
-/// # Errors
-/// When there is no such namespace.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
@@ -93,17 +82,11 @@ fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + S
 }
 
 /// Runs it in our own network namespace; what it said on stdout.
-///
-/// # Errors
-/// Names the command and what it said, or how to get it.
 pub fn ip(arguments: &[&str]) -> Result<String, String> {
     run(None, arguments)
 }
 
 /// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
-///
-/// # Errors
-/// As [`ip`]; or when the namespace cannot be entered.
 pub fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
     run(Some(namespace), arguments)
 }

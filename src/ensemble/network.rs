@@ -34,10 +34,6 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a network for so many servers.
-    ///
-    /// # Errors
-    /// Names the command that failed and what it said. Nothing is left behind then.
     pub fn create(servers: usize) -> Result<Self, String> {
         let held: Vec<Namespace> = (0..=servers)
             .map(|_| Namespace::create())
@@ -73,8 +69,6 @@ impl Network {
             .map_err(|error| format!("cannot switch rp_filter off for server {server}: {error}"))
     }
 
-    /// Where each server listens.
-    #[must_use]
     pub fn ports(&self) -> Vec<ServerPorts> {
         let (client, quorum, election) = PORTS;
         (1..=self.servers.len())
@@ -82,53 +76,36 @@ impl Network {
             .collect()
     }
 
-    /// A server's address.
-    #[must_use]
     pub fn address(&self, server: usize) -> Ipv4Addr {
         self.subnet.address(host(server))
     }
 
-    /// The suite's own address.
-    #[must_use]
     pub fn suite(&self) -> Ipv4Addr {
         self.subnet.address(SUITE)
     }
 
     /// A server's namespace, to be entered.
-    #[must_use]
     pub fn namespace(&self, server: usize) -> PathBuf {
         self.servers.get(server - 1).cloned().unwrap_or_default()
     }
 
     /// Takes a server off the bridge: nothing reaches it and nothing comes from it.
-    ///
-    /// # Errors
-    /// Names the command that failed and what it said.
     pub fn unplug(&self, server: usize) -> Result<(), String> {
         ip_in(&self.hub, &["link", "set", &port(server), "down"]).map(drop)
     }
 
     /// Puts a server back on the bridge.
-    ///
-    /// # Errors
-    /// As [`Network::unplug`].
     pub fn plug(&self, server: usize) -> Result<(), String> {
         ip_in(&self.hub, &["link", "set", &port(server), "up"]).map(drop)
     }
 
     /// Lets nothing more go from one server to another. What comes the other way still arrives.
-    ///
-    /// # Errors
-    /// As [`Network::unplug`].
     pub fn block(&self, from: usize, to: usize) -> Result<(), String> {
         let to = self.address(to).to_string();
         ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
     }
 
     /// Lets everything go from one server to another again.
-    ///
-    /// # Errors
-    /// As [`Network::unplug`]; not when nothing was blocked.
     pub fn unblock(&self, from: usize, to: usize) -> Result<(), String> {
         let to = self.address(to).to_string();
         match ip_in(&self.namespace(from), &["route", "del", "blackhole", &to]) {
@@ -138,9 +115,6 @@ impl Network {
     }
 
     /// Lets everything go from one server to all others again.
-    ///
-    /// # Errors
-    /// As [`Network::unplug`].
     pub fn unblock_all(&self, from: usize) -> Result<(), String> {
         ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
     }

@@ -16,23 +16,17 @@ use rustix::fs::{FlockOperation, flock};
 use super::private;
 use crate::error::Error;
 
-/// Where one server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerPorts {
-    /// The address of all its ports.
     pub host: Ipv4Addr,
-    /// For clients.
     pub client: u16,
-    /// For followers.
     pub quorum: u16,
-    /// For elections.
     pub election: u16,
 }
 
 /// Ports for each server of an ensemble, claimed until dropped.
 #[derive(Debug)]
 pub struct Claim {
-    /// The ports, server by server.
     pub servers: Vec<ServerPorts>,
     _claimed: File,
 }
@@ -45,9 +39,6 @@ const POOL: RangeInclusive<u16> = 21_000..=31_990;
 impl Claim {
     /// Claims a block of ports that are free now and that no other run has claimed. `skip` blocks are passed
     /// over first: those whose ports turned out to be taken.
-    ///
-    /// # Errors
-    /// When every block is taken, or claims cannot be written down.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
         let directory = claims()
             .map_err(|error| Error::environment(format!("cannot claim ports for servers: {error}")))?;

@@ -16,14 +16,10 @@ use rustix::fs::OFlags;
 const NAME: &str = "zklockbench";
 /// Everything to the user, nothing to anybody else.
 const OWN: u32 = 0o700;
-/// Others can write.
 const WRITABLE: u32 = 0o022;
 
 /// The user's directory for what matters while processes live: below `XDG_RUNTIME_DIR`, else `XDG_CACHE_HOME` or
 /// `~/.cache`, else the directory for temporary files.
-///
-/// # Errors
-/// When none of them can be used; says why the last one can't.
 pub fn directory() -> io::Result<PathBuf> {
     first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
 }
@@ -49,9 +45,6 @@ fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
 }
 
 /// Makes a directory that is the user's own, and the one above it if need be; or finds that it is.
-///
-/// # Errors
-/// When it cannot be made, or when it is somebody else's, a link, or open to others.
 pub fn make(directory: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(OWN).create(directory);
     let made = match (make(), directory.parent()) {
@@ -69,9 +62,6 @@ pub fn make(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether a directory is the user's own, so that what lies in it is, too.
-///
-/// # Errors
-/// Says what is wrong with it.
 pub fn check(directory: &Path) -> io::Result<()> {
     // Of a link this tells what the link is.
     let found = directory.symlink_metadata()?;
@@ -92,9 +82,6 @@ pub fn check(directory: &Path) -> io::Result<()> {
 }
 
 /// Opens a file for its lock, and makes it if asked to. A link is not followed, and no pipe is waited for.
-///
-/// # Errors
-/// What the system says.
 pub fn open_lock(path: &Path, make: bool) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().write(true).create(make).truncate(false).mode(0o600).custom_flags(flags).open(path)

@@ -69,9 +69,6 @@ pub trait Processes: Send + Sync {
     async fn leader_and_epoch(&self) -> Result<Leader, String>;
 
     /// The number of the server that leads.
-    ///
-    /// # Errors
-    /// As [`Processes::leader_and_epoch`].
     async fn leader(&self) -> Result<usize, String> {
         Ok(self.leader_and_epoch().await?.server)
     }
@@ -161,9 +158,6 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Sends the signal, waits for the end, and kills what has not ended in time.
-///
-/// # Errors
-/// When the server does not run, or its process stays even so.
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
     ask(local, number, signal)?;
     if signal != Signal::KILL {
@@ -194,18 +188,12 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Stops a server's process and waits until it stands.
-///
-/// # Errors
-/// When the server does not run.
 async fn pause(local: &Local, number: usize) -> Done {
     local.server(number)?.pause().map_err(|error| format!("cannot pause server {number}: {error}"))?;
     eventually(SEEN_WITHIN, || async { stands(local, number) }).await.map(drop)
 }
 
 /// Lets a server's process go on and waits until it does.
-///
-/// # Errors
-/// When the server does not run.
 async fn resume(local: &Local, number: usize) -> Done {
     local.server(number)?.resume().map_err(|error| format!("cannot resume server {number}: {error}"))?;
     let goes_on = || async {
@@ -247,9 +235,6 @@ const FREE_WITHIN: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Starts a server that is down, and waits until it listens for clients.
-///
-/// # Errors
-/// When it runs already, its ports stay taken, or it ends again; shows the end of its log then.
 async fn start(local: &Local, number: usize) -> Done {
     let deadline = Instant::now() + FREE_WITHIN;
     loop {
@@ -267,9 +252,6 @@ async fn start(local: &Local, number: usize) -> Done {
 }
 
 /// Throws a server's data away; its `myid` stays.
-///
-/// # Errors
-/// When the server runs, or a file cannot be removed.
 fn wipe(local: &Local, number: usize) -> Done {
     let mut server = local.server(number)?;
     if server.is_running() {
@@ -339,9 +321,6 @@ fn is_down(local: &Local, number: usize) -> Fact {
 }
 
 /// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
-///
-/// # Errors
-/// Why not: when it refuses, that it does.
 fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);

@@ -25,9 +25,6 @@ pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
 }
 
 /// Whether network namespaces may be made here, as far as it can be told without making one.
-///
-/// # Errors
-/// Why not, and what to do.
 pub fn is_allowed() -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         return Ok(());

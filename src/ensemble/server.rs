@@ -39,7 +39,6 @@ enum Meant {
     Run,
     StandStill,
     BeDown,
-    /// For ever.
     BeGone,
 }
 
@@ -48,9 +47,7 @@ enum Meant {
 pub struct Server {
     /// From 1.
     pub number: usize,
-    /// Where it listens.
     pub ports: ServerPorts,
-    /// Where its output goes.
     pub log: PathBuf,
     /// The network namespace that it lives in; `None` for that of this process.
     pub namespace: Option<PathBuf>,
@@ -64,9 +61,6 @@ pub struct Server {
 
 impl Server {
     /// Starts it, after having written its configuration and emptied its log.
-    ///
-    /// # Errors
-    /// When a file cannot be written or Java cannot be started.
     pub fn start(
         installation: &Installation,
         number: usize,
@@ -98,9 +92,6 @@ impl Server {
 
     /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
     /// end is the business of whoever starts it.
-    ///
-    /// # Errors
-    /// When it runs already, has been ended for good, or Java cannot be started.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble is closed"));
@@ -131,19 +122,15 @@ impl Server {
     }
 
     /// `host:port` for clients.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.ports.host, self.ports.client)
     }
 
-    /// The directory of its data.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.own.join("data")
     }
 
     /// Its process id; `None` once it has ended or been let go.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -174,9 +161,6 @@ impl Server {
 
     /// Asks for its end with a signal: `KILL`, which works on a process that is held still, too, or `TERM`, for
     /// which such a process is woken.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn end(&mut self, signal: Signal) -> io::Result<()> {
         let was = self.meant;
         self.send(signal)?;
@@ -189,20 +173,12 @@ impl Server {
         Ok(())
     }
 
-    /// Holds it still.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn pause(&mut self) -> io::Result<()> {
         self.send(Signal::STOP)?;
         self.meant = Meant::StandStill;
         Ok(())
     }
 
-    /// Lets it go on.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn resume(&mut self) -> io::Result<()> {
         self.send(Signal::CONT)?;
         if self.meant == Meant::StandStill {
@@ -243,9 +219,6 @@ impl Drop for Server {
 }
 
 /// Starts a child that outlives this process, in a process group of its own.
-///
-/// # Errors
-/// As [`Command::spawn`].
 fn spawn_lasting(mut command: Command) -> io::Result<Child> {
     command.process_group(0).spawn()
 }

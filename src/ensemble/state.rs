@@ -80,7 +80,6 @@ impl Role {
     }
 
     /// The state, or `not known (why)`.
-    #[must_use]
     pub fn describe(&self) -> String {
         self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
     }
@@ -91,8 +90,6 @@ pub async fn roles(addresses: &[String]) -> Vec<Role> {
     join_all(addresses.iter().map(|address| Role::ask(address))).await
 }
 
-/// Whether these are the roles of an ensemble that is whole.
-#[must_use]
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
         return alone.is("standalone");
@@ -105,9 +102,6 @@ pub fn is_whole(roles: &[Role]) -> bool {
 }
 
 /// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
-///
-/// # Errors
-/// What `broken` said, or which server was not ready at the deadline, and why.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,
@@ -174,7 +168,6 @@ pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     Ok(seen.join("; "))
 }
 
-/// The whole ensemble serves.
 pub async fn whole(addresses: &[String]) -> Fact {
     let roles = roles(addresses).await;
     let states: Vec<String> =

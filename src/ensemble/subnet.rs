@@ -22,22 +22,17 @@ pub struct Subnet {
 
 impl Subnet {
     /// An address of it; servers have their numbers.
-    #[must_use]
     pub fn address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
 
     /// What the suite's interface is called. Whoever has made it owns the number.
-    #[must_use]
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
 }
 
 /// Every number, with addresses that collide with no route of this machine.
-///
-/// # Errors
-/// When the routes cannot be read.
 pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
     let routes = routes()?;
     Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))
@@ -45,7 +40,6 @@ pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
 
 /// The first address of a range that collides with no route of this machine. It is claimed by nobody, and drawn at
 /// random, so that two who ask at once hardly get the same.
-#[must_use]
 pub fn any_free() -> Option<Ipv4Addr> {
     // Where routes cannot be read, whoever makes a network there says whether its addresses collide.
     let routes = routes().unwrap_or_default();

@@ -76,7 +76,6 @@ pub struct Told {
 
 impl Told {
     /// The transaction that created the node of that path; `None` where several did, one after the other, or none.
-    #[must_use]
     pub fn created(&self, path: &str) -> Option<i64> {
         let mut created = self.of(path).filter(|(_, happened)| *happened == Happened::Created);
         let (zxid, _) = created.next()?;
@@ -84,7 +83,6 @@ impl Told {
     }
 
     /// The first transaction after that one in which that happened to the node of a path.
-    #[must_use]
     pub fn first_after(&self, zxid: i64, path: &str, happened: Happened) -> Option<i64> {
         self.of(path).find(|(at, what)| *at > zxid && *what == happened).map(|(at, _)| at)
     }
@@ -105,7 +103,6 @@ pub enum Happened {
     Deleted,
 }
 
-/// What one transaction did to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     Created(String),

@@ -10,7 +10,6 @@ use crate::clock::{self, Stamp};
 /// One contender's admission. Closed, it lets the contender finish its turn and then keeps it away.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// How many keep it closed.
     closed: AtomicUsize,
     /// Its contender has come in, for a turn.
     is_in: AtomicBool,
@@ -46,7 +45,6 @@ impl Admission {
     }
 
     /// Whether its contender has come in and not gone out yet.
-    #[must_use]
     pub fn is_in(&self) -> bool {
         self.is_in.load(Ordering::SeqCst)
     }
@@ -71,15 +69,11 @@ impl Admission {
 pub struct KeptAway(Vec<Arc<Admission>>);
 
 impl KeptAway {
-    /// Closes these.
-    #[must_use]
     pub fn behind(admissions: Vec<Arc<Admission>>) -> Self {
         admissions.iter().for_each(|admission| admission.close());
         Self(admissions)
     }
 
-    /// Whether all have gone out.
-    #[must_use]
     pub fn are_out(&self) -> bool {
         !self.0.iter().any(|admission| admission.is_in())
     }

@@ -18,9 +18,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The contenders that a target names at this moment.
-///
-/// # Errors
-/// When nobody was what the word says for 30 s.
 pub async fn contenders(
     target: &Target,
     site: &Site<'_>,
@@ -49,9 +46,6 @@ pub async fn contenders(
 }
 
 /// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
-///
-/// # Errors
-/// When it had none for 30 s.
 pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, String> {
     let look = || async {
         let key = site.contenders.session(contender);
@@ -61,9 +55,6 @@ pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, St
 }
 
 /// The servers that a target names at this moment.
-///
-/// # Errors
-/// When nobody is what the word says.
 pub async fn servers(
     target: &Target,
     processes: &dyn Processes,
@@ -84,15 +75,11 @@ pub async fn servers(
 }
 
 /// The server that leads. While servers elect, the next one that does.
-///
-/// # Errors
-/// When none did for 30 s.
 pub async fn leader(processes: &dyn Processes) -> Result<usize, String> {
     eventually(PATIENCE, || processes.leader()).await
 }
 
 /// How outputs call these servers, of which that one led.
-#[must_use]
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -106,8 +93,6 @@ pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) ->
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// How outputs call them.
-#[must_use]
 pub fn name(contenders: &[usize], target: &Target) -> String {
     let role = match target {
         Target::Word(word @ ("holder" | "waiter")) => format!(" ({word})"),

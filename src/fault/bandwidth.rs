@@ -4,7 +4,6 @@ use super::{Active, Entry, Firing, wire};
 use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind, ParamValue};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "bandwidth",
     summary: "limits a contender's connection to so many bytes a second",
@@ -28,7 +27,6 @@ behind a list for longer than the session timeout, the session ends.",
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

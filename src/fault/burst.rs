@@ -7,7 +7,6 @@ use super::seen::{only_if, proof, until};
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Ends, FaultCard};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "burst",
     summary: "contenders stay away for a while, then all ask for the lock at once",
@@ -30,7 +29,6 @@ loop the queue is as long again soon after as it was before; with think time it 
 /// How long it may take until the last of them has been served and has let go.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -8,7 +8,6 @@ use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 use crate::clock;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "clock-jump",
     summary: "the clock behind a waiter's acquire deadline jumps ahead",
@@ -39,7 +38,6 @@ set.",
 /// How long the contender may take until it has noticed.
 const NOTICES: Duration = Duration::from_secs(10);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -6,7 +6,6 @@ use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{FaultCard, Target};
 use std::time::Duration;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "crash",
     summary: "a contender disappears without closing its session, as a killed process does",
@@ -27,7 +26,6 @@ Where it misleads: an election in the meantime starts the timeout again.",
 /// A contender that is between two turns dies when the next one begins.
 const AT_MOST: Duration = Duration::from_secs(30);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -7,7 +7,6 @@ use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 use crate::proxy::Delay;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "delay",
     summary: "delays every packet between a contender and its server",
@@ -42,7 +41,6 @@ network does to a single large reply.",
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

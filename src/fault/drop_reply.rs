@@ -6,7 +6,6 @@ use crate::catalog::Param;
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::proxy::{Proxy, Struck};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-reply",
     summary: "lets a request be carried out, but loses its reply together with the connection",
@@ -29,7 +28,6 @@ either all of it has happened or nothing. After a `list` or a `watch` it looks a
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_reply, tell)) };
 

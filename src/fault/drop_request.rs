@@ -6,7 +6,6 @@ use crate::catalog::Param;
 use crate::catalog::fault::{Ends, FaultCard};
 use crate::proxy::{Proxy, Struck};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "drop-request",
     summary: "loses a request together with the connection before any server has seen it",
@@ -27,7 +26,6 @@ and blocks the queue for as long as the session lives. After a `create` it must 
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_request, tell)) };
 

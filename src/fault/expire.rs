@@ -4,7 +4,6 @@ use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{FaultCard, Proof};
 use std::time::Duration;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "expire",
     summary: "closes a contender's session from another connection",
@@ -23,7 +22,6 @@ It must not release with the new session what it acquired with the old one.",
 /// How long it may take to reach a server and to have it close the session: servers may just be electing.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

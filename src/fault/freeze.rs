@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "freeze",
     summary: "a contender and its session stop for a while, as in a long garbage collection",
@@ -36,7 +35,6 @@ const LOOKS_FOR: Duration = Duration::from_millis(30);
 /// A holder may have left before its gate was shut; then another one is chosen.
 const TRIES: u32 = 100;
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

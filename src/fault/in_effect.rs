@@ -11,11 +11,8 @@ use crate::ensemble::{Done, Links, Processes};
 /// One thing that is done to servers, which are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Its process is gone.
     Down(usize),
-    /// Its process stands still.
     Still(usize),
-    /// It is off the network.
     Off(usize),
     /// Nothing that the first sends reaches the second.
     Cut(usize, usize),
@@ -24,9 +21,7 @@ pub enum Effect {
 /// How a server goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Killed.
     Killed,
-    /// Asked to end.
     Stopped,
     /// Killed, and its data thrown away.
     Wiped,
@@ -45,7 +40,6 @@ enum Wanted {
 /// All that is in effect, and what has been made of it.
 #[derive(Debug, Default)]
 pub struct InEffect {
-    /// By how many faults.
     counts: Mutex<BTreeMap<Effect, usize>>,
     /// What was last made of each server; taken for as long as something is made of it.
     made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
@@ -74,25 +68,21 @@ impl InEffect {
     }
 
     /// Whether any fault does this.
-    #[must_use]
     pub fn has(&self, effect: Effect) -> bool {
         self.counts().contains_key(&effect)
     }
 
     /// Whether any fault does anything to servers, so that they need not be whole.
-    #[must_use]
     pub fn is_any(&self) -> bool {
         !self.counts().is_empty()
     }
 
     /// Whether the links between servers are as they should be, as far as faults go.
-    #[must_use]
     pub fn links_are_whole(&self) -> bool {
         !self.counts().keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
     }
 
     /// Whether so many servers are enough to decide anything, as far as faults go.
-    #[must_use]
     pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
         let mut lost = BTreeSet::new();
         for effect in self.counts().keys() {

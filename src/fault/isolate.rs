@@ -8,7 +8,6 @@ use super::seen::{all_still, do_and_see, do_each, proof};
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Capability, FaultCard};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "isolate",
     summary: "cuts a server off from everything: the other servers and its contenders",
@@ -35,7 +34,6 @@ needs `partition`. With `all` no server reaches another one and nobody serves.",
 /// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

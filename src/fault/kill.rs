@@ -5,7 +5,6 @@ use super::in_effect::How;
 use super::outage::take_targets_down;
 use crate::catalog::fault::FaultCard;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "kill",
     summary: "kills a server (SIGKILL) and starts it again",
@@ -25,6 +24,5 @@ Where it misleads: on one host an election takes a few tenths of a second, less 
     ..FaultCard::SERVERS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Killed, firing)) };

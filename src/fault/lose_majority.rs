@@ -11,7 +11,6 @@ use super::{Active, Entry, Firing};
 use crate::catalog::fault::{FaultCard, Proof};
 use crate::ensemble::eventually;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "lose-majority",
     summary: "kills a majority of the servers (SIGKILL) and starts them again",
@@ -35,7 +34,6 @@ meantime is freed only a whole timeout after the ensemble is back.",
 /// How long it may take until the rest has noticed that it is too few.
 const NOTICES: Duration = Duration::from_secs(60);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -112,9 +112,6 @@ pub async fn until_joined(site: &Site<'_>, within: Duration) -> Result<(), Strin
 /// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
 /// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
 /// to be started, woken and joined again.
-///
-/// # Errors
-/// What could not be undone; the rest has been tried all the same.
 pub async fn undo_all(needs: Capability, site: &Site<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());

@@ -9,7 +9,6 @@ use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::{Capability, FaultCard, FaultChoice};
 use crate::catalog::{Param, ParamKind, ParamValue};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "partition",
     summary: "splits the network between the servers, in one of four shapes",
@@ -46,7 +45,6 @@ Where it misleads: servers of one host elect within tenths of a second; over a n
 /// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, .. }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -9,7 +9,6 @@ use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::catalog::fault::FaultCard;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "pause",
     summary: "pauses a server (SIGSTOP, then SIGCONT), as a long garbage collection would",
@@ -32,7 +31,6 @@ Where it misleads: a pause that is shorter than what the others tolerate shows a
 /// How long it may take until a server is seen still.
 const FALLS_SILENT: Duration = Duration::from_secs(20);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

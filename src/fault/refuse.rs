@@ -6,7 +6,6 @@ use super::seen::{proof, until};
 use super::{Active, Entry, Firing, wire};
 use crate::catalog::fault::FaultCard;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "refuse",
     summary: "breaks a contender's connection, and refuses new ones for a while",
@@ -25,7 +24,6 @@ what sets this apart from `stall`: it has the whole timeout to stop its work.",
 /// How long it may take until the connections are gone.
 const TAKES_EFFECT: Duration = Duration::from_secs(5);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

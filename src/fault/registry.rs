@@ -34,19 +34,16 @@ pub const FAULTS: &[Entry] = &[
 ];
 
 /// The descriptions of all kinds.
-#[must_use]
 pub fn cards() -> Vec<FaultCard> {
     FAULTS.iter().map(|entry| entry.card).collect()
 }
 
 /// The kind of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     FAULTS.iter().find(|entry| entry.card.name == name)
 }
 
 /// The page on every kind of fault.
-#[must_use]
 pub fn reference() -> String {
     let mut text = String::from(
         "# Faults\n\n\

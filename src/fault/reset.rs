@@ -6,7 +6,6 @@ use crate::catalog::fault::{Ends, FaultCard};
 use crate::ensemble::eventually;
 use crate::units::counted;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "reset",
     summary: "breaks a contender's connection; it may reconnect at once",
@@ -23,7 +22,6 @@ must be looked into before it is repeated. The client sets watches again and rep
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

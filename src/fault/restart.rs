@@ -5,7 +5,6 @@ use super::in_effect::How;
 use super::outage::take_targets_down;
 use crate::catalog::fault::FaultCard;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "restart",
     summary: "stops a server cleanly (SIGTERM) and starts it again",
@@ -20,6 +19,5 @@ once and do not wait for a timeout.",
     ..FaultCard::SERVERS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Stopped, firing)) };

@@ -11,7 +11,6 @@ use crate::catalog::fault::{Ends, FaultCard};
 use crate::clock::{self, Stamp};
 use crate::ensemble::eventually;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "rolling-restart",
     summary: "restarts every server in turn: followers first, the leader last",
@@ -34,7 +33,6 @@ afterwards. With one server it is a restart during which nobody serves.",
 /// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { site, .. }: Firing<'_>) -> Result<Active<'_>, String> {

@@ -86,7 +86,6 @@ pub async fn run(schedule: &Schedule<'_>, site: &Site<'_>) -> Vec<Fired> {
     fired
 }
 
-/// A fault from its firing on.
 struct Shot<'a> {
     choice: &'a FaultChoice,
     entry: &'static Entry,
@@ -183,7 +182,6 @@ impl<'a> Shot<'a> {
     }
 }
 
-/// Returns when a fault is due.
 async fn due(begin: Stamp, start: Start, put_off: Duration, site: &Site<'_>) {
     match start {
         Start::At(at) => {
@@ -199,7 +197,6 @@ async fn due(begin: Stamp, start: Start, put_off: Duration, site: &Site<'_>) {
     }
 }
 
-/// Why a fault never fired.
 fn why_never(start: Start, site: &Site<'_>) -> String {
     let acquired = site.contenders.acquired();
     match start {

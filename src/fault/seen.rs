@@ -13,8 +13,6 @@ use crate::ensemble::eventually;
 /// What was running or passing when something was stopped is through within this.
 const SETTLES: Duration = Duration::from_millis(20);
 
-/// What was seen, or why it was not.
-#[must_use]
 pub fn proof(seen: Result<String, String>) -> Proof {
     match seen {
         Ok(how) => Proof::Proved(how),
@@ -23,17 +21,11 @@ pub fn proof(seen: Result<String, String>) -> Proof {
 }
 
 /// Nothing, or why it is not so.
-///
-/// # Errors
-/// `otherwise`, when it is not.
 pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
 /// Looks at each of these once more.
-///
-/// # Errors
-/// What the first one that is no longer so says.
 pub async fn all_still<T: Copy, F>(all: &[T], look: impl Fn(T) -> F) -> Result<(), String>
 where
     F: Future<Output = Result<String, String>>,
@@ -42,9 +34,6 @@ where
 }
 
 /// Does something to each of these, also after a failure.
-///
-/// # Errors
-/// The first failure.
 pub async fn do_each<T: Copy, F>(all: &[T], deed: impl Fn(T) -> F) -> Result<(), String>
 where
     F: Future<Output = Result<(), String>>,
@@ -57,9 +46,6 @@ where
 }
 
 /// Does something to each of these, and looks at each until it took effect.
-///
-/// # Errors
-/// The first failure; or what the first one that was not so within the time said.
 pub async fn do_and_see<T: Copy, D, S>(
     all: &[T],
     deed: impl Fn(T) -> D,
@@ -79,9 +65,6 @@ where
 }
 
 /// Waits until something is so.
-///
-/// # Errors
-/// `otherwise`, when it was not within the time.
 pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), String> {
     let look = || async { only_if(is_so(), otherwise) };
     eventually(within, look).await

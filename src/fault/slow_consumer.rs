@@ -4,7 +4,6 @@ use super::{Active, Entry, Firing, wire};
 use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "slow-consumer",
     summary: "a contender reads replies and events late",
@@ -26,7 +25,6 @@ Where it misleads: the lag is the proxy's; the contender itself is as quick as b
     ..FaultCard::CONNECTIONS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

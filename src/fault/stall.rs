@@ -6,7 +6,6 @@ use super::seen::stands_still;
 use super::{Active, Entry, Firing, wire};
 use crate::catalog::fault::{FaultCard, Proof};
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "stall",
     summary: "keeps a contender's connection open, but lets nothing pass",
@@ -29,7 +28,6 @@ ended is refused; a lock that begins anew after that must not find its old node 
 /// For so long nothing may pass.
 const LOOKS_FOR: Duration = Duration::from_millis(50);
 
-/// Description and deed.
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {

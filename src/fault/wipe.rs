@@ -5,7 +5,6 @@ use super::in_effect::How;
 use super::outage::take_targets_down;
 use crate::catalog::fault::FaultCard;
 
-/// Description.
 pub const CARD: FaultCard = FaultCard {
     name: "wipe",
     summary: "kills a server, deletes its data, and starts it empty",
@@ -26,6 +25,5 @@ has lost its locks, too, and no lock is correct then.",
     ..FaultCard::SERVERS
 };
 
-/// Description and deed.
 pub const ENTRY: Entry =
     Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Wiped, firing)) };

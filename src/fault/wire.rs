@@ -17,9 +17,7 @@ use crate::units::counted;
 
 /// Whose connections are hit, and how outputs call them.
 pub struct Hit<'a> {
-    /// What they pass through.
     pub proxy: &'a Proxy,
-    /// The connections.
     pub who: Vec<Who>,
     /// `contender 3 (holder)`.
     pub name: String,
@@ -65,7 +63,6 @@ pub fn nothing_passes(proxy: &Proxy, who: Vec<Who>) -> impl Future<Output = Resu
     async move { only_if(passed() == before, "something passed meanwhile") }
 }
 
-/// A parameter that is a time.
 pub fn time(choice: &FaultChoice, name: &str) -> Duration {
     match choice.params.get(name) {
         Some(ParamValue::Duration(time)) => *time,

@@ -42,7 +42,6 @@ pub struct Found {
 }
 
 impl<'a> Family<'a> {
-    /// Of so many comparisons of these.
     pub fn of(sides: Sides<'a>, size: usize) -> Self {
         let differences = differences(sides.base, sides.new);
         let meaningless =
@@ -118,7 +117,6 @@ impl Outcome {
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
     /// What that gate came to: as the comparison concluded, or unknown where there can be none.
-    #[must_use]
     pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {

@@ -26,7 +26,6 @@ pub struct Evaluation<'a> {
 
 impl Evaluation<'_> {
     /// What the gates came to, the worst first. The first that every run has, on exclusion, comes to `verdict`.
-    #[must_use]
     pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
         let mut outcomes = vec![self.exclusion(verdict)];
         let family = self.baseline.map(|sides| Family::of(sides, self.compared()));

@@ -26,13 +26,11 @@ pub struct Cell {
 
 impl Cell {
     /// Whether that trial is one of its.
-    #[must_use]
     pub fn is_of(&self, trial: &Trial) -> bool {
         trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
     }
 
     /// As messages call it: `baton, 20 contenders`.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }

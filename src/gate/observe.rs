@@ -71,7 +71,6 @@ impl Seen {
 /// Which repetition decides on a count.
 #[derive(Clone, Copy)]
 pub enum Worst {
-    /// None: the median is what is compared.
     Median,
     /// The one farthest on the wrong side of the limit.
     Of(Relation, f64),

@@ -75,19 +75,16 @@ impl Outcome {
     pub const EXCLUSION: &'static str = "every lock held";
 
     /// Whether it is the one that every run has.
-    #[must_use]
     pub fn is_of_every_run(&self) -> bool {
         self.gate == Self::EXCLUSION
     }
 
     /// `passed`, `FAILED` or `unknown`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         word(&self.verdict)
     }
 
     /// Its name or, where it has none, the gate itself.
-    #[must_use]
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.gate)
     }
@@ -95,7 +92,6 @@ impl Outcome {
 
 impl Check {
     /// `passed`, `FAILED` or `unknown`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         word(&self.verdict)
     }
@@ -111,7 +107,6 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 /// What gates come to together: failed if one failed, else unknown if one is.
-#[must_use]
 pub fn overall(outcomes: &[Outcome]) -> Verdict {
     let with_gate = |outcome: &Outcome| {
         let gate = outcome.title().to_owned();

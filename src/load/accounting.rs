@@ -23,7 +23,6 @@ const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 /// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
 /// successes are put beside theirs. Nothing where faults were injected: servers that are broken forget their counts,
 /// and delete what belonged to sessions that have ended.
-#[must_use]
 pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {
     if shared.has_faults() {
         return Vec::new();
@@ -146,7 +145,6 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
 
 /// Counters have come to rest when two looks this far apart agree.
 const REST: Duration = Duration::from_millis(50);
-/// How many looks to wait for that.
 const LOOKS_AT_MOST: usize = 40;
 
 /// The counters that are kept of `mntr`; `{ns}` stands for the top-level node that the suite works under.
@@ -178,9 +176,7 @@ const KEYS: &[&str] = &[
 pub struct Reading {
     /// `host:port`.
     pub address: String,
-    /// Its role.
     pub role: String,
-    /// Its version.
     pub version: Option<String>,
     /// Why it could not be asked.
     pub silent: Option<String>,
@@ -188,7 +184,6 @@ pub struct Reading {
     pub counters: BTreeMap<String, i64>,
 }
 
-/// Reads all servers' counters.
 pub async fn read(addresses: &[String], namespace: &str) -> Vec<Reading> {
     join_all(addresses.iter().map(|address| read_one(address, namespace))).await
 }
@@ -233,7 +228,6 @@ fn work(reading: &Reading) -> Vec<i64> {
 }
 
 /// Puts the readings before and after a trial side by side.
-#[must_use]
 pub fn pair(before: Vec<Reading>, after: Vec<Reading>) -> Vec<ServerCounters> {
     before
         .into_iter()

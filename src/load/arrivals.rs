@@ -21,14 +21,11 @@ const UNSERVED: u32 = u32::MAX - 1;
 /// The longest wait that can be told from the others.
 const LONGEST_US: u32 = u32::MAX - 2;
 
-/// One arrival that a contender has taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
     /// Its place in the order of arrival.
     pub number: usize,
-    /// When it is due.
     pub due: Stamp,
-    /// What it asks for.
     pub arrival: Arrival,
 }
 
@@ -37,7 +34,6 @@ pub struct Taken {
 pub struct Arrivals {
     all: Vec<Arrival>,
     late: Late,
-    /// When the load began.
     begin: AtomicU64,
     /// The first that nobody has taken yet.
     next: AtomicUsize,
@@ -50,8 +46,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Arrivals that have not begun.
-    #[must_use]
     pub fn new(all: Vec<Arrival>, late: Late) -> Self {
         let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
         let lateness_us = all.iter().map(|_| AtomicU32::new(0)).collect();
@@ -59,7 +53,6 @@ impl Arrivals {
         Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes, lateness_us }
     }
 
-    /// The load begins at that time.
     pub fn begin_at(&self, start: Stamp) {
         self.begin.store(start, Ordering::Release);
     }
@@ -92,7 +85,6 @@ impl Arrivals {
     }
 
     /// Whether an arrival that somebody has taken ahead of its time will not come any more.
-    #[must_use]
     pub fn is_cancelled(&self, number: usize) -> bool {
         number >= self.end.load(Ordering::Acquire)
     }
@@ -118,7 +110,6 @@ impl Arrivals {
     }
 
     /// Whether all have ended, one way or another. To be asked once the end is known.
-    #[must_use]
     pub fn have_all_ended(&self) -> bool {
         self.outcomes[..self.end.load(Ordering::Acquire)]
             .iter()
@@ -128,7 +119,6 @@ impl Arrivals {
 
     /// What has become of those that were due within that time, and the waits of those that nobody has taken, in
     /// microseconds up to now.
-    #[must_use]
     pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
         let range = self.due_before(from)..self.due_before(to);
         let taken = self.next.load(Ordering::Acquire);
@@ -155,7 +145,6 @@ impl Arrivals {
 
     /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
     /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
-    #[must_use]
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let begin = self.begin.load(Ordering::Acquire);
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
@@ -186,7 +175,6 @@ impl Arrivals {
     }
 
     /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
-    #[must_use]
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
         let begin = self.begin.load(Ordering::Acquire);
         let of = |width_us: u64| {

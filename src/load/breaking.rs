@@ -88,7 +88,6 @@ impl Contenders for Seen<'_> {
 pub struct Course<'a> {
     /// The begin of the measured phase.
     pub begin: Stamp,
-    /// Its end.
     pub stop: CancellationToken,
     /// The user's wish to end all.
     pub interrupt: CancellationToken,

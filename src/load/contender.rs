@@ -30,7 +30,6 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// How long a session may take to close.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// One contender's state.
 pub struct Contender {
     id: usize,
     shared: Arc<Shared>,
@@ -48,7 +47,6 @@ pub struct Contender {
 
 impl Contender {
     /// A contender that has not joined yet.
-    #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         let control = Arc::clone(&shared.controls[id]);
         let strategy = (shared.entry.build)(&shared.lock_config(id, control.lock()));

@@ -21,7 +21,6 @@ pub struct Control {
     pub gate: Arc<Gate>,
     /// By which it is let in to ask for the lock.
     pub admission: Arc<Admission>,
-    /// By which it keeps its deadlines.
     pub clock: DeadlineClock,
     dies: Mutex<Option<Doing>>,
     dying: Notify,
@@ -34,18 +33,15 @@ pub struct Control {
 
 impl Control {
     /// One whose contender uses that lock.
-    #[must_use]
     pub fn at(lock: usize) -> Self {
         Self { lock: AtomicUsize::new(lock), ..Self::default() }
     }
 
     /// The lock that it uses now.
-    #[must_use]
     pub fn lock(&self) -> usize {
         self.lock.load(Ordering::Acquire)
     }
 
-    /// It uses that lock from now on.
     pub fn uses(&self, lock: usize) {
         self.lock.store(lock, Ordering::Release);
     }
@@ -65,7 +61,6 @@ impl Control {
     }
 
     /// Whether it is to die in its next hold.
-    #[must_use]
     pub fn dies_holding(&self) -> bool {
         *self.dies.lock().unwrap_or_else(PoisonError::into_inner) == Some(Doing::Holding)
     }
@@ -76,14 +71,11 @@ impl Control {
         dies.take_if(|asked| *asked == Doing::Anything || *asked == doing).is_some()
     }
 
-    /// It has died.
     pub fn has_died(&self) {
         self.set_session(None);
         self.died.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often it has died.
-    #[must_use]
     pub fn times_died(&self) -> u64 {
         self.died.load(Ordering::SeqCst)
     }
@@ -93,8 +85,6 @@ impl Control {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
-    /// Its session.
-    #[must_use]
     pub fn session(&self) -> Option<SessionKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -105,7 +95,6 @@ impl Control {
     }
 
     /// Whether that session was closed by somebody else.
-    #[must_use]
     pub fn was_expired(&self, session: i64) -> bool {
         self.expired.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
     }
@@ -115,13 +104,11 @@ impl Control {
         self.waits_since.store(since.max(1), Ordering::Release);
     }
 
-    /// It waits no longer.
     pub fn waits_no_longer(&self) {
         self.waits_since.store(0, Ordering::Release);
     }
 
     /// Since when it has been waiting, if it is.
-    #[must_use]
     pub fn waiting_since(&self) -> Option<Stamp> {
         Some(self.waits_since.load(Ordering::Acquire)).filter(|since| *since > 0)
     }
@@ -132,7 +119,6 @@ impl Control {
 pub struct Connection {
     /// When it was lost last; 0 for never.
     lost_at: Rc<Cell<Stamp>>,
-    /// Whether it is lost now.
     is_lost: Rc<Cell<bool>>,
 }
 
@@ -163,7 +149,6 @@ impl Connection {
     }
 
     /// When the connection was lost, if that was after a time or if it had been lost before and was not back then.
-    #[must_use]
     pub fn lost_since(&self, entered: Stamp) -> Option<Stamp> {
         let at = self.lost_at.get();
         (at > 0 && (at >= entered || self.is_lost.get())).then_some(at)

@@ -19,7 +19,6 @@ use crate::scenario::TrialSpec;
 /// How often each server is asked where a fault hits servers: an election is seen that much late at most, while its new
 /// leader answers at once.
 const OFTEN: Duration = Duration::from_millis(40);
-/// How often otherwise.
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -65,7 +64,6 @@ impl Elections {
         std::future::pending().await
     }
 
-    /// Asks each server once.
     pub async fn look_once(&self) {
         join_all((0..self.servers.len()).map(|server| self.look(server))).await;
     }
@@ -93,7 +91,6 @@ impl Elections {
 
     /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
     /// none was.
-    #[must_use]
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)
@@ -101,7 +98,6 @@ impl Elections {
 
     /// All of them, told by when the measured phase began, each with the fault that may have caused it; `None` where no
     /// server ever told who leads.
-    #[must_use]
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
         if self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return None;

@@ -39,9 +39,6 @@ pub struct Environment {
 impl Environment {
     /// How contenders open their sessions: all in the same way; or each by what stands before the servers for it alone, so
     /// that what a fault does to a contender's connections outlasts its session.
-    ///
-    /// # Errors
-    /// When the system has no port left for one of them.
     pub(super) fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
@@ -53,9 +50,6 @@ impl Environment {
     }
 
     /// What the servers' logs tell; nothing where they are not ours.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub(super) async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
         match &self.local {
             Some(local) => local.tell(asked).await,
@@ -74,7 +68,6 @@ impl Environment {
         join_all(attempts).await.into_iter().any(|reached| reached)
     }
 
-    /// Each server by itself.
     pub(super) fn single_servers(&self) -> impl Iterator<Item = Target> {
         let access = &self.target.access;
         self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })

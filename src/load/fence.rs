@@ -57,7 +57,6 @@ impl Fence {
     }
 
     /// What has become of the writes so far.
-    #[must_use]
     pub fn counts(&self) -> FencingCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         FencingCounts {
@@ -72,7 +71,6 @@ impl Fence {
 
 /// A holder's token: the transaction that created its node. Where the servers do not tell that, because the node was
 /// created by a multi (ZOOKEEPER-4026), it is the node's number.
-#[must_use]
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }

@@ -36,8 +36,6 @@ struct HostTimes {
 }
 
 impl Vitals {
-    /// Takes them now.
-    #[must_use]
     pub fn now() -> Self {
         Self {
             at: clock::now(),
@@ -84,7 +82,6 @@ fn host_times() -> Option<HostTimes> {
 }
 
 /// Judges the generator over the span between the two.
-#[must_use]
 pub fn judge(
     begin: &Vitals,
     sheet: &Sheet,
@@ -190,7 +187,6 @@ fn invalid_by_lateness(p99_us: u64, turn_us: f64) -> Option<String> {
 
 /// How much of the time a generator's thread had no time for anything else.
 struct Occupied {
-    /// It ran.
     running: f64,
     /// It was ready to run, and other programs had the processors.
     queued: f64,

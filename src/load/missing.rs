@@ -8,7 +8,6 @@ use crate::lock::QueueNode;
 use crate::record::{Deed, Grant, Moment};
 use crate::zk::{EventKind, Session};
 
-/// What is missing of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The place of its grant in the log.

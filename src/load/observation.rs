@@ -14,9 +14,7 @@ use crate::zk::Observed;
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// Each contender's tally.
     pub tallies: BTreeMap<usize, Tally>,
-    /// Errors by kind.
     pub errors: BTreeMap<String, u64>,
     /// Two inside at once, and what was the matter with their holds.
     pub overlaps: Overlaps,
@@ -34,7 +32,6 @@ pub struct Log {
     pub given_up_early: u64,
     /// Sessions opened before the start.
     pub opened: u64,
-    /// Sessions that expired.
     pub expired: u64,
     /// Sessions opened anew.
     pub rejoined: u64,
@@ -49,17 +46,13 @@ pub struct Log {
 /// What the contenders of one thread share.
 #[derive(Clone)]
 pub struct Observation {
-    /// The thread's sheet.
     pub sheet: Rc<RefCell<Sheet>>,
-    /// The thread's log.
     pub log: Rc<RefCell<Log>>,
-    /// What sessions write to.
     pub observed: Observed,
 }
 
 impl Observation {
     /// An empty one with room for that many seconds.
-    #[must_use]
     pub fn new(shared: &Shared, seconds: usize) -> Self {
         let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
         let changes =
@@ -78,16 +71,13 @@ impl Observation {
 
 /// Everything that one thread yields.
 pub struct ThreadRecord {
-    /// Histograms and counts.
     pub sheet: Sheet,
-    /// The rest.
     pub log: Log,
     /// Lateness of the probe timer.
     pub timer_lag: Histogram,
 }
 
 /// All threads' sheets as one; an empty one when no thread gave a record.
-#[must_use]
 pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
     let mut sheets = threads.iter().map(|thread| &thread.sheet);
     let mut merged = sheets.next().cloned().unwrap_or_else(|| Sheet::new(1));
@@ -97,8 +87,6 @@ pub fn merge_sheets(threads: &[ThreadRecord]) -> Sheet {
     merged
 }
 
-/// All threads' logs as one.
-#[must_use]
 pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
     let mut merged = Log::default();
     for log in threads.into_iter().map(|thread| thread.log) {
@@ -122,8 +110,6 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
     merged
 }
 
-/// The histograms that have samples.
-#[must_use]
 pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
     Measure::all()
         .into_iter()
@@ -133,8 +119,6 @@ pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
         .collect()
 }
 
-/// The tallies in the contenders' order.
-#[must_use]
 pub fn tallies(log: &Log, contenders: usize) -> Vec<Tally> {
     (0..contenders).map(|id| log.tallies.get(&id).copied().unwrap_or_default()).collect()
 }

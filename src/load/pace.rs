@@ -16,9 +16,7 @@ use crate::zk::reactor;
 pub struct Turn {
     /// When it should begin; waits are counted from then.
     pub intended: Stamp,
-    /// Which arrival of an open load it serves.
     pub arrival: Option<Served>,
-    /// What it asks for.
     pub mode: Mode,
     /// How long it is to hold; drawn when it holds, where nothing says so before.
     pub hold: Option<Duration>,
@@ -48,8 +46,6 @@ pub struct Pace {
 const READS: u64 = 1 << 63;
 
 impl Pace {
-    /// The pace of one contender.
-    #[must_use]
     pub fn new(spec: &TrialSpec, contender: usize) -> Self {
         // One stream for each contender: adding a contender does not change the draws of the others.
         let stream = |number| {
@@ -108,7 +104,6 @@ impl Pace {
         if self.reads.random::<f64>() < self.read_ratio { Mode::Read } else { Mode::Write }
     }
 
-    /// Draws a hold time.
     pub fn hold(&mut self) -> Duration {
         self.hold.sample(&mut self.rng)
     }

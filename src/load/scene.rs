@@ -55,11 +55,9 @@ impl Shut {
 /// How a contender leaves its critical section.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
-    /// What it had asked for.
     pub claim: Claim,
     /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
     pub was_open: bool,
-    /// When it leaves.
     pub at: Stamp,
 }
 
@@ -90,7 +88,6 @@ pub struct Scene {
     wanted: usize,
     /// Leases of those who are inside, as many as each has taken.
     taken: AtomicUsize,
-    /// Of those, the ones of writers.
     taken_by_writers: AtomicUsize,
     inside: AtomicUsize,
     /// The most that have been inside at the same time.
@@ -107,7 +104,6 @@ pub struct Scene {
     writer_left: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
-    /// What the lock guards.
     pub fence: Fence,
     released: Box<[(AtomicI64, AtomicU64)]>,
     latest: Box<[(AtomicI64, AtomicU64)]>,
@@ -118,7 +114,6 @@ pub struct Scene {
 
 impl Scene {
     /// A lock of that kind that nobody holds yet; of a semaphore each contender asks for so many leases.
-    #[must_use]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         let capacity = match kind {
             LockKind::Mutex | LockKind::ReadWrite => 1,
@@ -167,19 +162,16 @@ impl Scene {
     }
 
     /// The directory whose changes are followed.
-    #[must_use]
     pub fn queue(&self) -> &str {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
 
     /// Whether a node's number is that of a holder, and not of a step on the way to the lock.
-    #[must_use]
     pub fn is_of_a_holder(&self, node: &str) -> bool {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
 
     /// Whether two writers may be inside together.
-    #[must_use]
     pub fn has_room_for_two(&self) -> bool {
         self.capacity >= 2 * self.wanted
     }
@@ -202,7 +194,6 @@ impl Scene {
 
     /// For how long somebody who asks for that has been kept out by others so far, as far as it would have been seen
     /// entering all the same.
-    #[must_use]
     pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
         if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
     }
@@ -272,39 +263,31 @@ impl Scene {
         self.busy_us.fetch_add(for_us, Ordering::Relaxed);
     }
 
-    /// For how long it was, in all.
-    #[must_use]
     pub fn busy_us(&self) -> u64 {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    /// How many are inside now.
-    #[must_use]
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::Acquire)
     }
 
     /// The contenders that are inside now.
-    #[must_use]
     pub fn all_inside(&self) -> Vec<usize> {
         let seats = self.seats.iter().enumerate();
         seats.filter(|(_, seat)| seat.inside.load(Ordering::Acquire)).map(|(index, _)| index).collect()
     }
 
     /// The contender with the lowest number of those inside.
-    #[must_use]
     pub fn first_inside(&self) -> Option<usize> {
         self.seats.iter().position(|seat| seat.inside.load(Ordering::Acquire))
     }
 
     /// The most contenders that have been inside at the same time.
-    #[must_use]
     pub fn most_inside(&self) -> usize {
         self.most_inside.load(Ordering::Relaxed)
     }
 
     /// What the oracle knows of a contender's present or latest stay.
-    #[must_use]
     pub fn occupant(&self, contender: usize) -> Occupant {
         let seat = &self.seats[contender];
         let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
@@ -350,14 +333,12 @@ impl Scene {
 
     /// When a release was last called by which somebody could get in who asks for that; 0 for never. A release while
     /// there was room for all, or of one reader among others, lets nobody in.
-    #[must_use]
     pub fn handed_over(&self, mode: Mode) -> Stamp {
         let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
         latest.load(Ordering::Acquire)
     }
 
     /// The last release that was called before that time: its queue number, and when it was called.
-    #[must_use]
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
@@ -378,14 +359,11 @@ impl Scene {
         (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
     }
 
-    /// How many releases there have been.
-    #[must_use]
     pub fn releases(&self) -> usize {
         self.releases.load(Ordering::Acquire)
     }
 
     /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
-    #[must_use]
     pub fn release_of(&self, number: i64) -> Option<Stamp> {
         let (sequence, stamp) = &self.released[slot(number)];
         (sequence.load(Ordering::Acquire) == number).then(|| stamp.load(Ordering::Acquire))

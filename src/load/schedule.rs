@@ -48,7 +48,6 @@ enum Purpose {
 ///
 /// A process that is the same at all times goes on from the warm-up into the measured phase. Any other begins when the
 /// spec's warm-up is over, and before that arrivals come at its first rate; a replay has none there.
-#[must_use]
 pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     let Some(open) = spec.load.open() else { return Vec::new() };
     let wanted = wanted(spec, open, lasts);
@@ -176,7 +175,6 @@ fn candidates(from: f64, to: f64, rate: f64, gaps: &mut ChaCha8Rng, mut arrives:
 struct Stretch {
     from: f64,
     to: f64,
-    /// No moment has a higher one.
     highest: f64,
     rate: Rate,
 }
@@ -267,11 +265,9 @@ fn of_steps(steps: &[Step], begin: f64, end: f64) -> Vec<Stretch> {
     stretches
 }
 
-/// Which lock is asked for.
 struct Locks {
     /// For each rank the share of arrivals that ask for a lock of this or a lower rank; empty where all are alike.
     shares: Vec<f64>,
-    /// The lock of each rank.
     ranked: Vec<usize>,
     count: usize,
 }

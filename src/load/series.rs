@@ -7,7 +7,6 @@ use crate::clock::{self, Stamp};
 use crate::measure::{Truncation, truncation};
 use crate::scenario::{Stop, TrialSpec};
 
-/// The shortest slot.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// How many slots make the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
@@ -18,10 +17,8 @@ const SLOTS: u32 = 2_000;
 /// Fewer acquisitions in a batch of five slots, on average, say little of a rate.
 const ACQUISITIONS_PER_BATCH: u64 = 2;
 
-/// Whether a load has become steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steadiness {
-    /// It has.
     Steady,
     /// It has not, or not for long enough.
     NotYet,
@@ -44,8 +41,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// An empty one for a trial.
-    #[must_use]
     pub fn of(spec: &TrialSpec) -> Self {
         let measured = match spec.stop {
             Stop::After(duration) => duration,
@@ -60,7 +55,6 @@ impl Series {
         Self { begin: AtomicU64::new(0), slot_us, slots }
     }
 
-    /// The load begins at that time.
     pub fn begin_at(&self, start: Stamp) {
         self.begin.store(start, Ordering::Release);
     }
@@ -76,32 +70,27 @@ impl Series {
     }
 
     /// How long a slot is, in microseconds.
-    #[must_use]
     pub fn slot_us(&self) -> u64 {
         self.slot_us
     }
 
     /// How many slots have ended by that time.
-    #[must_use]
     pub fn ended(&self, now: Stamp) -> usize {
         let since = now.saturating_sub(self.begin.load(Ordering::Acquire));
         usize::try_from(since / self.slot_us).unwrap_or(usize::MAX).min(self.slots.len())
     }
 
     /// Locks acquired in each of the first so many slots.
-    #[must_use]
     pub fn acquisitions(&self, slots: usize) -> Vec<u32> {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }
 
     /// The sums of the waits that ended in each of the first so many slots, in microseconds.
-    #[must_use]
     pub fn waits_us(&self, slots: usize) -> Vec<u64> {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
 
     /// Whether throughput and waits have become steady in the time up to now.
-    #[must_use]
     pub fn steadiness(&self, now: Stamp) -> Steadiness {
         let slots = self.ended(now);
         steadiness(&self.acquisitions(slots), &self.waits_us(slots))
@@ -110,7 +99,6 @@ impl Series {
 
 /// Whether throughput and waits became steady, by the locks that were acquired in each slot and the sum of the waits that
 /// ended in it: each by MSER-5, which says how much of the beginning to leave out. (White, Cobb and Spratt, 2000.)
-#[must_use]
 pub fn steadiness(acquired: &[u32], waits_us: &[u64]) -> Steadiness {
     let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
     if all * 5 < ACQUISITIONS_PER_BATCH * acquired.len() as u64 {

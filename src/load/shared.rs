@@ -29,7 +29,6 @@ use crate::zk::Target;
 pub struct Signals {
     /// When contenders may start, in process time; `None` before.
     pub start: watch::Sender<Option<Stamp>>,
-    /// Which samples count.
     pub window: watch::Sender<Window>,
     /// Batch: contenders with a lower number may arrive.
     pub arrivals: watch::Sender<usize>,
@@ -60,9 +59,7 @@ impl Default for Signals {
 /// The first contender that has acquired as often as it should.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
-    /// When it had.
     pub at: Stamp,
-    /// Locks acquired by all of them by then.
     pub acquired: u64,
 }
 
@@ -75,7 +72,6 @@ pub struct Board {
     pub unconnected: AtomicUsize,
     /// Contenders that have ended their loop.
     pub finished: AtomicUsize,
-    /// Locks acquired in all.
     pub acquired: AtomicU64,
     /// Locks whose release has returned.
     pub released: AtomicU64,
@@ -87,15 +83,12 @@ pub struct Board {
     pub first_done: std::sync::OnceLock<FirstDone>,
     /// The longest time so far that the lock was free and somebody waited for it.
     pub standstill_us: AtomicU64,
-    /// When that began.
     pub standstill_began: AtomicU64,
     /// What was seen in standstills that lasted.
     pub signs: Mutex<BTreeSet<String>>,
 }
 
 impl Board {
-    /// Reads a counter.
-    #[must_use]
     pub fn read(counter: &AtomicUsize) -> usize {
         counter.load(Ordering::Acquire)
     }
@@ -104,35 +97,25 @@ impl Board {
 /// Everything that a trial's contenders share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The trial.
     pub spec: TrialSpec,
-    /// Its strategy.
     pub entry: Entry,
     /// Where sessions are opened: by each contender at its own, or by all at the only one.
     targets: Vec<Target>,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
-    /// What each lock promises.
     pub kind: LockKind,
     /// How many leases each contender asks for.
     pub leases: u32,
-    /// The lock paths.
     pub scenes: Vec<Scene>,
-    /// Who waits.
     pub gauge: WaitGauge,
     /// Moves with everything sent or received.
     pub pulse: Arc<AtomicU64>,
     /// When the ensemble last answered.
     pub last_reply: Arc<AtomicU64>,
-    /// Signals to the contenders.
     pub signals: Signals,
-    /// What they tell.
     pub board: Board,
-    /// What can be done to each of them.
     pub controls: Vec<Arc<Control>>,
-    /// The course of the load.
     pub series: Series,
-    /// The arrivals of an open load.
     pub open: Option<Arrivals>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
@@ -147,7 +130,6 @@ pub struct Shared {
 const OPENING_AT_ONCE: usize = 64;
 
 /// What a lock with these parameters promises.
-#[must_use]
 pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
         Holders::One => LockKind::Mutex,
@@ -171,7 +153,6 @@ fn lasts_at_most(spec: &TrialSpec) -> Duration {
 
 impl Shared {
     /// The shared state of a trial that has not begun.
-    #[must_use]
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
@@ -211,7 +192,6 @@ impl Shared {
         }
     }
 
-    /// The same, with a history or without.
     #[must_use]
     pub fn with_history(self, keeps_history: bool) -> Self {
         Self { keeps_history, ..self }
@@ -225,59 +205,50 @@ impl Shared {
     }
 
     /// Whether anything is to be broken on purpose.
-    #[must_use]
     pub fn has_faults(&self) -> bool {
         !self.spec.faults.is_empty()
     }
 
     /// Whether more is to be known of each hold than how long it took: its session, its writes, as of which transaction it
     /// was found.
-    #[must_use]
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 
     /// The lock that a contender uses now: always the same, unless arrivals say which.
-    #[must_use]
     pub fn lock_of(&self, contender: usize) -> usize {
         self.controls[contender].lock()
     }
 
     /// The lock on whose behalf a node is there.
-    #[must_use]
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         let below = path.strip_prefix(self.root())?.strip_prefix(LOCK)?;
         below.split('/').next()?.parse().ok().filter(|lock| *lock < self.scenes.len())
     }
 
     /// Where a contender opens its sessions.
-    #[must_use]
     pub fn target_of(&self, contender: usize) -> &Target {
         &self.targets[contender % self.targets.len()]
     }
 
     /// What a contender's lock object is built from.
-    #[must_use]
     pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
         let path = self.scenes[lock].path.clone();
         LockConfig { path, params: self.spec.strategy.params.clone(), contender }
     }
 
     /// The path that all lock paths are below, with a slash at its end.
-    #[must_use]
     pub fn root(&self) -> &str {
         let first = self.scenes.first().map_or("", |scene| scene.path.as_str());
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
     /// The most contenders that were inside any one lock together.
-    #[must_use]
     pub fn most_inside(&self) -> u64 {
         self.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
     }
 
     /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
-    #[must_use]
     pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
@@ -290,13 +261,11 @@ impl Shared {
     }
 
     /// What the resources behind the locks saw.
-    #[must_use]
     pub fn fencing(&self) -> FencingCounts {
         self.scenes.iter().fold(FencingCounts::default(), |sum, scene| sum.and(scene.fence.counts()))
     }
 
     /// How long opening a session may take.
-    #[must_use]
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
     }
@@ -304,7 +273,6 @@ impl Shared {
 
 /// A shorter gap is no interruption that anybody would notice, and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
-/// How many gaps are kept.
 const GAPS_KEPT: usize = 100_000;
 
 /// Times in which nobody got a lock, as the contenders see them: from one acquisition to the next, of any contender
@@ -317,7 +285,6 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// A lock was acquired.
     pub fn acquired(&self, at: Stamp) {
         let last = self.last.swap(at, Ordering::AcqRel);
         if last > 0 && at.saturating_sub(last) >= SHORTEST_GAP_US {
@@ -329,7 +296,6 @@ impl Gaps {
     }
 
     /// The longest gap that was open at any time between these two; `None` when all were shorter than 5 ms.
-    #[must_use]
     pub fn longest_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         long.iter().filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
@@ -337,7 +303,6 @@ impl Gaps {
 
     /// How long after that time the next lock was acquired; 0 when no gap of 5 ms was open then. `None` when none
     /// was acquired any more.
-    #[must_use]
     pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         let open = long.iter().find(|(begin, end)| *begin <= at && *end >= at);

@@ -19,7 +19,6 @@ use crate::record::{ServerCounters, Standstill};
 use crate::units::counted;
 use crate::zk::{Target, admin};
 
-/// How closely a standstill is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// A server that takes longer to answer while the lock stands still is told of.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);

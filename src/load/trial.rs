@@ -90,12 +90,10 @@ struct Conductor<'a> {
     stuck: Vec<Stuck>,
 }
 
-/// What the load came to.
 struct Loaded {
     window: Window,
     /// When the measured phase began.
     begin: Vitals,
-    /// When it ended.
     end: Vitals,
     backlog_us: u64,
     steady: Steady,
@@ -497,9 +495,6 @@ impl<'a> Conductor<'a> {
     }
 
     /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
-    ///
-    /// # Errors
-    /// The wall clock was set since the trial began.
     async fn told(&self, wall: WallClock, log: &Log) -> Result<Told, String> {
         if !self.shared.reads_logs {
             return Ok(Told::default());

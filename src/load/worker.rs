@@ -24,10 +24,8 @@ use crate::zk::{Target, reactor};
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// What one thread does.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// Its contenders.
     pub contenders: Vec<usize>,
     /// The servers that it keeps awake.
     pub awake: Vec<Target>,
@@ -36,9 +34,6 @@ pub struct Share {
 }
 
 /// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
-///
-/// # Errors
-/// When the system refuses a thread.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,

@@ -51,7 +51,6 @@ impl Workspace {
     }
 
     /// The run's root.
-    #[must_use]
     pub fn root(&self) -> &str {
         &self.root
     }
@@ -223,7 +222,6 @@ pub struct Leftover {
 impl Leftover {
     /// Why the run may still be under way, if it may: a session of it lives, or it has made a node in the last 10
     /// minutes.
-    #[must_use]
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));

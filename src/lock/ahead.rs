@@ -16,7 +16,6 @@ use crate::zk::{EventKind, Failure, Session, Watch};
 /// As Curator's locks do.
 const RETRY: Retry = Retry::USUAL;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ahead",
@@ -97,7 +96,6 @@ struct Sentries {
     far: Option<Sentry>,
 }
 
-/// What a waiter learns.
 #[derive(PartialEq, Eq)]
 enum Learnt {
     /// The node just before the own has gone.

@@ -11,14 +11,12 @@ use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use crate::zk::{Failure, Session};
 
-/// What the recipe writes into its nodes.
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 /// How often an operation is tried.
 const TRIES: u32 = 10;
 /// The n-th new try comes after n times this.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "apache-write-lock",

@@ -44,10 +44,6 @@ pub fn predecessor(node: &QueueNode, names: &[String]) -> Option<String> {
 
 /// Does the class's work until its connection is lost for the first time, which the class takes for its end, although
 /// its session may live on.
-///
-/// # Errors
-/// Those of the work; a lost connection when the session was disconnected meanwhile. The caller then ends the session,
-/// as the class does, and the node goes with it.
 pub async fn until_disconnected<T>(
     session: &Session,
     work: impl Future<Output = Acquired<T>>,

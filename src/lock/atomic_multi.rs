@@ -14,7 +14,6 @@ use crate::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
 /// As Curator's locks do.
 const RETRY: Retry = Retry::USUAL;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "atomic-multi",

@@ -15,7 +15,6 @@ use crate::zk::{EventKind, Failure, Op, Session, Watch};
 /// What a holder writes into the node of the one that it hands the lock to.
 const GRANT: &[u8] = b"go";
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "baton",
@@ -97,10 +96,8 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// Who is behind the holder.
 #[derive(Default)]
 enum Behind {
-    /// Probably the one with the next number.
     #[default]
     NextNumber,
     /// The one that a list showed, or nobody.
@@ -114,7 +111,6 @@ struct Baton {
     connection: AnyEvent,
 }
 
-/// What ended a wait.
 enum Seen {
     Own(EventKind),
     BeforeIsGone,

@@ -11,7 +11,6 @@ use crate::zk::{Failure, Session, reactor, sequence_of};
 /// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
 const YIELDS: usize = 3;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "crate-lock",

@@ -12,9 +12,6 @@ use crate::zk::{Failure, NodeKind, Session, reactor, sequence_of};
 /// empty.
 ///
 /// Source: Curator, `ZKPaths.mkdirs` with `asContainers`.
-///
-/// # Errors
-/// The failure of a request; a node that somebody else has made meanwhile is none.
 pub async fn make_containers(session: &Session, directory: &str) -> Result<(), Failure> {
     make_from_leaf(session, directory, NodeKind::Container).await
 }
@@ -22,9 +19,6 @@ pub async fn make_containers(session: &Session, directory: &str) -> Result<(), F
 /// Creates a directory and its missing ancestors: looks from the leaf upwards, then creates downwards.
 ///
 /// Sources: Curator, `ZKPaths.mkdirs`; kazoo, `ensure_path`.
-///
-/// # Errors
-/// The failure of a request; a node that somebody else has made meanwhile is none.
 pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) -> Result<(), Failure> {
     let mut missing = Vec::new();
     let mut path = directory;
@@ -41,9 +35,6 @@ pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) 
 /// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
 ///
 /// Source: the Go client, `Lock.LockWithData`.
-///
-/// # Errors
-/// The failure of a request; a node that somebody else has made meanwhile is none.
 pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
     let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
     for path in ends.map(|end| &directory[..end]) {
@@ -53,9 +44,6 @@ pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Fai
 }
 
 /// Looks for a directory whose parent is there, and creates it when it is missing.
-///
-/// # Errors
-/// The failure of a request; a node that somebody else has made meanwhile is none.
 pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
     match session.exists(path).await? {
         Some(_) => Ok(()),
@@ -64,9 +52,6 @@ pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure
 }
 
 /// Creates a node without a look.
-///
-/// # Errors
-/// The create's failure; a node that is there is none.
 pub async fn create_unless_there(
     session: &Session,
     path: &str,
@@ -90,7 +75,6 @@ pub struct MarkedName {
 
 impl MarkedName {
     /// The pattern that Curator has introduced: `_c_<identifier>-<rest>`.
-    #[must_use]
     pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
         let mark = format!("_c_{identifier}-");
         let prefix = format!("{mark}{rest}");
@@ -100,9 +84,6 @@ impl MarkedName {
 
 /// Creates something that can be found again: after a failure that leaves the outcome open, and as often as the
 /// policy allows, looks for what an earlier try has made, and creates again when that is nothing.
-///
-/// # Errors
-/// The create's or the look's failure; an indefinite one may have left nodes, which end with the session.
 pub async fn created_or_found<T>(
     retry: Retry,
     create: impl AsyncFn() -> Result<T, Failure>,
@@ -122,9 +103,6 @@ pub async fn created_or_found<T>(
 }
 
 /// The node in a queue that carries that mark.
-///
-/// # Errors
-/// A request's failure, after the retries.
 pub async fn find_marked(
     session: &Session,
     lock: &str,
@@ -137,9 +115,6 @@ pub async fn find_marked(
 }
 
 /// The node of that name; the list that showed it does not tell its fencing token.
-///
-/// # Errors
-/// The request's failure.
 pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
     let path = format!("{lock}/{name}");
     let found = session.exists(&path).await?;
@@ -161,9 +136,6 @@ impl Race {
     /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
     /// create had succeeded would wait for itself until its session ends. The second create is a write that
     /// the session's present server has applied, so the look after it is not behind the first.
-    ///
-    /// # Errors
-    /// The failure of a request. A lost create is not one: it is tried again.
     pub async fn try_create(&mut self, session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
         loop {
             match session.create(path, &[], NodeKind::Ephemeral).await {

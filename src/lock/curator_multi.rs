@@ -30,7 +30,6 @@ pub(super) const PARAMS: [Param; 2] = [
     },
 ];
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-multi",

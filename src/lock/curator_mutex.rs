@@ -20,7 +20,6 @@ const SHARED_OBJECT: Param = Param {
     doc: "Whether all contenders share one mutex object, as threads of a process may; this makes a herd.",
 };
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-mutex",
@@ -101,7 +100,6 @@ impl CuratorMutex {
         Self { queue: queue.revocable(Revocation::of(config, retry)), owned: None }
     }
 
-    /// Whether its owner holds it.
     pub(super) fn is_owned(&self) -> bool {
         self.owned.is_some()
     }

@@ -27,7 +27,6 @@ pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String
 
 /// One owner's way into a lock's queue.
 pub struct CuratorQueue {
-    /// The lock's directory.
     pub lock: String,
     /// When its requests are sent again.
     pub retry: Retry,
@@ -39,7 +38,6 @@ pub struct CuratorQueue {
 
 impl CuratorQueue {
     /// The way into the queue below that path.
-    #[must_use]
     pub fn new(lock: String, retry: Retry) -> Self {
         Self { lock, retry, revocation: None, events: AnyEvent::default(), object: None }
     }
@@ -58,9 +56,6 @@ impl CuratorQueue {
 
     /// Joins with a node of that kind and waits until nobody is awaited any more. When the own node goes while
     /// the session lives, starts over, as the policy allows.
-    ///
-    /// # Errors
-    /// Why the lock is not held; the node is gone then, unless the error is indefinite.
     pub async fn enter(
         &mut self,
         session: &Session,
@@ -150,9 +145,6 @@ impl CuratorQueue {
     }
 
     /// Leaves as [`leave_for_certain`], and wakes the tasks that wait by the same object.
-    ///
-    /// # Errors
-    /// The delete's failure.
     pub async fn leave(&mut self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         let own = node.path.clone();
         let is_watched = self.revocation.as_mut().is_some_and(Revocation::withdraw);
@@ -176,9 +168,6 @@ impl CuratorQueue {
 /// Deletes the node, again as the policy allows; after that the deleting goes on in the background.
 ///
 /// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
-///
-/// # Errors
-/// The last delete's failure.
 pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
     let deleted = retry.around(|| node.leave(session)).await;
     if deleted.as_ref().is_err_and(Retry::is_retryable) {
@@ -201,9 +190,6 @@ pub async fn give_up_for_certain(
 /// again. A lost connection anywhere in this leads to a look for the node, and then to all of it again.
 ///
 /// Source: Curator, `CreateBuilderImpl` with protection and `creatingParentContainersIfNeeded`.
-///
-/// # Errors
-/// The last failure; an indefinite one may have left a node, which ends with the session.
 pub async fn create_protected(
     session: &Session,
     lock: &str,
@@ -230,9 +216,6 @@ async fn create_with_parents(session: &Session, lock: &str, name: &MarkedName) -
 }
 
 /// The node of a create whose reply was lost. A directory that is missing has none.
-///
-/// # Errors
-/// As [`find_marked`].
 pub async fn find_created(
     session: &Session,
     lock: &str,

@@ -13,7 +13,6 @@ use crate::zk::{Failure, NodeKind, Session};
 
 const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-read-write",
@@ -105,7 +104,6 @@ impl CuratorReadWrite {
         }
     }
 
-    /// The side that is held by that node.
     fn side_of(&mut self, node: &QueueNode) -> &mut Owned {
         let reads = self.read.as_ref().is_some_and(|(own, _)| own == node);
         self.side(if reads { Mode::Read } else { Mode::Write })

@@ -17,7 +17,6 @@ use crate::zk::{Failure, NodeKind, Session, Watch};
 /// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-semaphore",
@@ -100,11 +99,9 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost
 }
 
-/// One owner's semaphore.
 pub(super) struct CuratorSemaphore {
     mutex: CuratorMutex,
     retry: Retry,
-    /// The directory of the leases.
     directory: String,
     leases: u64,
     /// Where the number of leases stands, unless each contender says it.
@@ -263,15 +260,11 @@ struct Known {
 
 impl SharedCount {
     /// The number on the node `count` below that path, begun with a seed.
-    #[must_use]
     pub fn new(lock: &str, seed: u64, retry: Retry) -> Self {
         Self { path: format!("{lock}/count"), seed, retry, known: None }
     }
 
     /// The number. The first time the node is made unless it is there; read again only after a change.
-    ///
-    /// # Errors
-    /// A request's failure.
     pub async fn get(&mut self, session: &Session) -> Result<u64, Failure> {
         if self.known.is_none() {
             self.start(session).await?;

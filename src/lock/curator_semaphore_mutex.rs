@@ -5,7 +5,6 @@ use super::retry;
 use super::{Entry, LockConfig, cost};
 use crate::catalog::{Guarantees, Holders, LockCard};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-semaphore-mutex",

@@ -8,7 +8,6 @@ use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, GetChildrenWatch};
 use crate::zk::{Failure, NodeKind, Session};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-child",

@@ -11,7 +11,6 @@ use crate::catalog::{BatchCost, Choice, Events, Guarantees, LockCard, Mode, Para
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-node",

@@ -18,7 +18,6 @@ const CREATE: Retry = Retry::Times { pause: Duration::ZERO, times: 2 };
 /// How often the create is sent before the parents count as impossible to make.
 const TRIES: u32 = 3;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "go-zookeeper",

@@ -12,11 +12,9 @@ use crate::zk::Session;
 
 type Things<T> = HashMap<(String, usize), Weak<T>>;
 
-/// Things of one kind.
 pub struct InProcess<T>(LazyLock<Mutex<Things<T>>>);
 
 impl<T: Default> InProcess<T> {
-    /// None yet.
     pub const fn new() -> Self {
         Self(LazyLock::new(Mutex::default))
     }

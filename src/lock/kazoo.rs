@@ -21,7 +21,6 @@ const CURATOR_PATTERN: &str = "lock-";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "kazoo",
@@ -220,9 +219,6 @@ impl Kazoo {
 /// Deletes the own node, again and again as long as connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
-///
-/// # Errors
-/// A failure of another kind: the end of the session, after which the node goes by itself.
 pub(super) async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     let mut pause = FIRST_PAUSE;
     loop {

@@ -21,7 +21,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// No pause is more than so many times the first.
 const PAUSE_DOUBLINGS: u32 = 6;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "kazoo-read-write",

@@ -22,7 +22,6 @@ const TASKS_PER_PROCESS: Param = Param {
     doc: "How many contenders share one local lock.",
 };
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "local-then-remote",
@@ -90,7 +89,6 @@ fn contended(n: u64, tasks: u64) -> u64 {
 
 type Local = tokio::sync::Mutex<()>;
 
-/// The local locks.
 static LOCAL: InProcess<Local> = InProcess::new();
 
 struct LocalThenRemote {

@@ -90,7 +90,6 @@ pub struct Held {
 
 impl Held {
     /// Held by virtue of that node.
-    #[must_use]
     pub fn by(node: QueueNode) -> Self {
         Self { node: Some(node) }
     }
@@ -154,7 +153,6 @@ pub struct LockConfig {
 
 impl LockConfig {
     /// A parameter that is a duration; the caller's default where it is not set.
-    #[must_use]
     pub fn duration(&self, name: &str, default: Duration) -> Duration {
         match self.params.get(name) {
             Some(ParamValue::Duration(value)) => *value,
@@ -163,19 +161,16 @@ impl LockConfig {
     }
 
     /// A parameter that is a whole number; the caller's default where it is not set.
-    #[must_use]
     pub fn count(&self, name: &str, default: u64) -> u64 {
         count_of(&self.params, name, default)
     }
 
     /// A parameter that is true or false; false where it is not set.
-    #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.params.get(name), Some(ParamValue::Bool(true)))
     }
 
     /// A parameter that is a word; `None` where it is not set.
-    #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.params.get(name) {
             Some(ParamValue::Word(word)) => Some(word),
@@ -184,7 +179,6 @@ impl LockConfig {
     }
 
     /// Whether a parameter has been set to that word.
-    #[must_use]
     pub fn is(&self, name: &str, word: &str) -> bool {
         has_word(&self.params, name, word)
     }
@@ -196,7 +190,6 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
 }
 
 /// How long the lock sleeps before it looks again.
-#[must_use]
 pub fn longest_pause(params: &Params) -> Duration {
     let by_flag = has_word(params, "wake", "poll-flag") || has_word(params, "class", "article");
     let retries = has_word(params, "wait", "retry");
@@ -208,7 +201,6 @@ pub fn longest_pause(params: &Params) -> Duration {
 }
 
 /// A parameter that is a whole number; the caller's default where it is not set.
-#[must_use]
 pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     match params.get(name) {
         Some(ParamValue::Count(count)) => *count,

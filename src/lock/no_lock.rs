@@ -6,7 +6,6 @@ use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy}
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode};
 use crate::zk::{Failure, Session, reactor};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "no-lock",

@@ -12,7 +12,6 @@ use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
 use crate::zk::{Failure, Session, Watch, reactor};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "parent-watch",

@@ -15,7 +15,6 @@ use crate::zk::Session;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "polling",

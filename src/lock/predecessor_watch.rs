@@ -11,7 +11,6 @@ use crate::clock::{self, Stamp};
 use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::zk::{Failure, Session, Watch};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch",

@@ -15,7 +15,6 @@ use crate::zk::{EventKind, Failure, Session, reactor};
 /// The name that the class puts into every node.
 const PREFIX: &str = "mutex_lock_";
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",

@@ -65,7 +65,6 @@ impl QueueNode {
     }
 
     /// The own name, without the directory.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
@@ -124,7 +123,6 @@ impl QueueNode {
     }
 
     /// The number so many places behind the own, as the server counts: past the highest comes the lowest.
-    #[must_use]
     pub fn number_at(&self, places: i32) -> i64 {
         i64::from((self.sequence as i32).wrapping_add(places))
     }

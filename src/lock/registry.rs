@@ -38,19 +38,16 @@ pub const STRATEGIES: &[Entry] = &[
 ];
 
 /// The descriptions of all strategies.
-#[must_use]
 pub fn cards() -> Vec<LockCard> {
     STRATEGIES.iter().map(|entry| entry.card).collect()
 }
 
 /// The strategy of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     STRATEGIES.iter().find(|entry| entry.card.name == name)
 }
 
 /// The page on every strategy.
-#[must_use]
 pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\

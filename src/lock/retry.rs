@@ -65,43 +65,34 @@ pub const PARAMS: [Param; 5] = [
 pub enum Retry {
     /// `ExponentialBackoffRetry` and `BoundedExponentialBackoffRetry`: the base times a random number.
     Backoff {
-        /// Unit of the pauses.
         base: Duration,
-        /// The longest pause.
         most: Duration,
         /// How many times to try again.
         times: u32,
     },
     /// `RetryNTimes`, and with one time `RetryOneTime`.
     Times {
-        /// Each pause.
         pause: Duration,
         /// How many times to try again.
         times: u32,
     },
     /// `RetryUntilElapsed`.
     UntilElapsed {
-        /// Each pause.
         pause: Duration,
         /// How long since the first try.
         limit: Duration,
     },
     /// `RetryForever`.
-    Forever {
-        /// Each pause.
-        pause: Duration,
-    },
+    Forever { pause: Duration },
 }
 
 impl Retry {
-    /// Not once.
     pub const NEVER: Self = Self::Times { pause: Duration::ZERO, times: 0 };
 
     /// What holds unless a scenario says otherwise.
     pub const USUAL: Self = Self::Backoff { base: SLEEP, most: UNBOUNDED, times: TIMES };
 
     /// The policy that a scenario chose.
-    #[must_use]
     pub fn of(config: &LockConfig) -> Self {
         let pause = config.duration("retry_sleep", SLEEP);
         let times = u32::try_from(config.count("retry_times", u64::from(TIMES))).unwrap_or(u32::MAX);
@@ -119,13 +110,11 @@ impl Retry {
     }
 
     /// Whether that failure is worth another try at all.
-    #[must_use]
     pub fn is_retryable(failure: &Failure) -> bool {
         matches!(failure, Failure::ConnectionLoss)
     }
 
     /// The pause before the n-th new try, counted from 0, so long after the first; `None` when there are no more.
-    #[must_use]
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -136,15 +125,11 @@ impl Retry {
     }
 
     /// Begins to count tries; the first one is made now.
-    #[must_use]
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }
 
     /// Sends a request, and again after each failure that is worth it.
-    ///
-    /// # Errors
-    /// The last failure.
     pub async fn around<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,
@@ -165,7 +150,6 @@ fn factor(n: u32) -> u32 {
     rand::rng().random_range(0..1_u32 << (n + 1).min(BACKOFF_TIMES)).max(1)
 }
 
-/// The tries of one thing.
 #[derive(Debug)]
 pub struct Tries {
     policy: Retry,
@@ -183,9 +167,6 @@ impl Tries {
     }
 
     /// The pause before a request is sent again that has failed like that.
-    ///
-    /// # Errors
-    /// The failure, when it is not worth another try or there are no more.
     pub fn pause_after(&mut self, failure: Failure) -> Result<Duration, Failure> {
         if Retry::is_retryable(&failure) { self.next_pause().ok_or(failure) } else { Err(failure) }
     }

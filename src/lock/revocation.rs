@@ -41,20 +41,16 @@ pub const PARAMS: [Param; 2] = [
 
 /// One owner's part in it.
 pub struct Revocation {
-    /// The lock's directory.
     lock: String,
     retry: Retry,
     /// How long it waits before it asks; `None` if it never does.
     ask_after: Option<Duration>,
-    /// When it will ask.
     pub ask_at: Option<Stamp>,
-    /// The own node and the watch on it.
     own: Option<(String, Watch)>,
 }
 
 impl Revocation {
     /// What a scenario chose; `None` when that is none.
-    #[must_use]
     pub fn of(config: &LockConfig, retry: Retry) -> Option<Self> {
         let ask_after = match config.word("revocation") {
             Some(ASKED) => Some(config.duration("revoke_after", ASK_AFTER)),
@@ -65,9 +61,6 @@ impl Revocation {
     }
 
     /// Makes the own node, just created, one that can be asked for.
-    ///
-    /// # Errors
-    /// The request's failure; when the node is not there, [`Failure::OwnNodeMissing`].
     pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
@@ -82,9 +75,6 @@ impl Revocation {
     }
 
     /// Asks whoever is first in the queue to let go. One that has gone meanwhile need not be asked.
-    ///
-    /// # Errors
-    /// A request's failure.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;

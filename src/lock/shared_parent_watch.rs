@@ -8,7 +8,6 @@ use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::zk::Session;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "shared-parent-watch",

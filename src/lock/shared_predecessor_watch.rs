@@ -9,7 +9,6 @@ use crate::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::measure::RequestKind::GetDataWatch;
 use crate::zk::Session;
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "shared-predecessor-watch",

@@ -19,9 +19,7 @@ pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWr
 /// Which of the writers before it a reader watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// The first of the queue.
     First,
-    /// The last before itself.
     Last,
 }
 
@@ -39,7 +37,6 @@ pub const BARE: Sides = Sides { read: "R-", write: "W-" };
 
 impl Sides {
     /// The end of the prefix of that side.
-    #[must_use]
     pub fn of(self, mode: Mode) -> &'static str {
         match mode {
             Mode::Read => self.read,
@@ -48,9 +45,6 @@ impl Sides {
     }
 
     /// Whom a node waits for: the node that it has to watch, or `None` when it is in.
-    ///
-    /// # Errors
-    /// [`Failure::OwnNodeMissing`] when the own node is not in the list.
     pub fn awaited(
         self,
         node: &QueueNode,

@@ -8,7 +8,6 @@ use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
 use crate::zk::{Failure, NodeStat, Op, Session, sequence_of};
 
-/// Description and constructor.
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ticket",
@@ -118,7 +117,6 @@ impl Ticket {
     }
 }
 
-/// The number that the lock's data is.
 fn number_in(data: &[u8]) -> Option<i64> {
     std::str::from_utf8(data).ok()?.parse().ok()
 }

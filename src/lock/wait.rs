@@ -19,7 +19,6 @@ pub struct WaitGauge(Arc<AtomicUsize>);
 
 impl WaitGauge {
     /// How many are waiting.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
@@ -65,7 +64,6 @@ impl DeadlineClock {
     }
 
     /// What it shows.
-    #[must_use]
     pub fn now(&self) -> Stamp {
         clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
     }
@@ -123,7 +121,6 @@ impl Patience {
     }
 
     /// Whether the deadline has passed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= self.clock.now())
     }
@@ -199,9 +196,6 @@ impl Flag {
     }
 
     /// The flag is set: returns at the next look at it.
-    ///
-    /// # Errors
-    /// [`Ended`] when the deadline or a cancellation came first.
     pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
         match self.0 {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,

@@ -53,8 +53,18 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// What files call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Micros => "us",
+            Self::PerSecond => "per_s",
+            Self::Amount => "amount",
+            Self::Bytes => "bytes",
+            Self::Share => "share",
+        }
+    }
+
     /// A value in this unit, for people.
-    #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Micros => format_micros(value.max(0.0).round() as u64),
@@ -76,6 +86,17 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// What files call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+            Self::Neither => "neither",
+        }
+    }
+}
+
 /// Makes an enum of figures without a parameter, with the name, unit and direction of each.
 macro_rules! named {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident: $text:literal, $unit:ident, $better:ident;)* }) => {
@@ -90,7 +111,6 @@ macro_rules! named {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// The name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -176,13 +196,11 @@ impl Statistic {
     ];
 
     /// A whole percentile.
-    #[must_use]
     pub const fn percent(percent: u32) -> Self {
         Self::Percentile(percent * 1_000)
     }
 
     /// How many samples it takes for the statistic to say something: ten beyond a percentile.
-    #[must_use]
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Percentile(at) => 1_000_000_u64.div_ceil(u64::from(100_000_u32.saturating_sub(at).max(1))),
@@ -231,7 +249,6 @@ impl Figure {
     pub const THROUGHPUT: Self = Self::Ratio(Ratio::Throughput);
 
     /// Every figure of which there is one name: the measures with their usual statistics, ratios and counts.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         let latencies = Measure::all()
             .into_iter()
@@ -242,7 +259,6 @@ impl Figure {
     }
 
     /// Its unit.
-    #[must_use]
     pub fn unit(self) -> Unit {
         match self {
             Self::Latency(..) => Unit::Micros,
@@ -252,7 +268,6 @@ impl Figure {
     }
 
     /// Which way it is better.
-    #[must_use]
     pub fn better(self) -> Better {
         match self {
             // How long a lock was held is the load's.

@@ -34,7 +34,6 @@ pub struct Latency {
 
 impl Latency {
     /// The numbers of a histogram; `None` when it has no sample, because then nothing was measured.
-    #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(histogram, quantile);
         (!histogram.is_empty()).then(|| Self {
@@ -52,7 +51,6 @@ impl Latency {
     }
 
     /// The numbers of all waits, those that were not served among them; `None` when there was none.
-    #[must_use]
     pub fn of_waits(served: Option<&Histogram>, unserved: Option<&Histogram>) -> Option<Self> {
         let waits = Survival::of(served, unserved)?;
         let at = |quantile| waits.quantile(quantile).us;
@@ -73,14 +71,12 @@ impl Latency {
 
 impl Latency {
     /// Whether the percentile at that quantile, of waits, is a lower bound.
-    #[must_use]
     pub fn is_at_least(&self, quantile: f64) -> bool {
         self.known < quantile - ROUNDING
     }
 }
 
 /// Two histograms as one.
-#[must_use]
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
     // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest would still be a true
     // sample.
@@ -89,7 +85,6 @@ pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
 }
 
 /// The value at a quantile. A histogram rounds up to the end of a bucket, which may lie above its largest sample.
-#[must_use]
 pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
     histogram.value_at_quantile(quantile).min(histogram.max())
 }

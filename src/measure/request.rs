@@ -54,7 +54,6 @@ impl RequestKind {
     ];
 
     /// The name in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -71,12 +70,6 @@ impl RequestKind {
             Self::RemoveWatches => "remove_watches",
         }
     }
-
-    /// Whether the request goes through the leader and a quorum.
-    #[must_use]
-    pub fn is_write(self) -> bool {
-        matches!(self, Self::Create | Self::Delete | Self::SetData | Self::Multi)
-    }
 }
 
 /// One number for each kind of request. In files every kind is there by its name, also with 0: it was counted.
@@ -86,7 +79,6 @@ pub struct PerRequest([u64; RequestKind::ALL.len()]);
 
 impl PerRequest {
     /// The number of one kind.
-    #[must_use]
     pub fn get(&self, kind: RequestKind) -> u64 {
         self.0[kind as usize]
     }
@@ -97,15 +89,8 @@ impl PerRequest {
     }
 
     /// The sum over all kinds.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
-    }
-
-    /// The sum over the writes, or over the reads.
-    #[must_use]
-    pub fn total_where(&self, holds: impl Fn(RequestKind) -> bool) -> u64 {
-        self.iter().filter(|(kind, _)| holds(*kind)).map(|(_, count)| count).sum()
     }
 
     /// Kind and number, in the order of [`RequestKind::ALL`].

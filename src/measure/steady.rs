@@ -35,7 +35,6 @@ const VALUES_FEW: usize = 5_000;
 /// that are no numbers make a series of which nothing can be said.
 ///
 /// K. P. White, Jr., *An effective truncation heuristic for bias reduction in simulation output*, Simulation 69 (1997).
-#[must_use]
 pub fn truncation(values: &[f64]) -> Truncation {
     let batches: Vec<f64> =
         values.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
@@ -115,7 +114,6 @@ const SAMPLES_FEW: usize = 2 * MEANS;
 /// means of consecutive samples is certainly positive, and has made the queue longer by more than its mean.
 ///
 /// The samples begin where the warm-up ended. What does not go into 20 equal parts is left out at the beginning.
-#[must_use]
 pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     let size = backlog.len() / MEANS;
     let apart = size as f64 * every.as_secs_f64();

@@ -35,7 +35,6 @@ pub struct Survival {
 
 impl Survival {
     /// Of samples that ended, and of others that had lasted so long and not ended; `None` when there is neither.
-    #[must_use]
     pub fn of(ended: Option<&Histogram>, not_ended: Option<&Histogram>) -> Option<Self> {
         let mut lengths: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for step in ended.into_iter().flat_map(Histogram::iter_recorded) {
@@ -67,45 +66,38 @@ impl Survival {
     }
 
     /// Each length that something took, in microseconds, and the share that took no longer; rising.
-    #[must_use]
     pub fn steps(&self) -> &[(u64, f64)] {
         &self.steps
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The shortest, in microseconds.
-    #[must_use]
     pub fn shortest_us(&self) -> u64 {
         self.shortest_us
     }
 
     /// The longest.
-    #[must_use]
     pub fn longest(&self) -> Quantile {
         self.longest
     }
 
     /// The mean in microseconds; of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is
     /// below 1.
-    #[must_use]
     pub fn mean_us(&self) -> f64 {
         self.mean_us
     }
 
     /// The share of which it is known how long they took: percentiles up to it have a value, and those beyond a lower
     /// bound.
-    #[must_use]
     pub fn known(&self) -> f64 {
         self.steps.last().map_or(0.0, |(_, share)| *share)
     }
 
     /// The length that so large a share takes at most.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
         match self.steps.get(at) {

@@ -69,7 +69,6 @@ pub enum Unfit {
     Bad(u32),
 }
 
-/// Which parts a fit has.
 #[derive(Clone, Copy)]
 struct Shape {
     waiting: bool,
@@ -78,7 +77,6 @@ struct Shape {
 
 impl Fit {
     /// The handoff's mean where so many wait and the ensemble serves so many a second.
-    #[must_use]
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
@@ -87,7 +85,6 @@ impl Fit {
     }
 
     /// The same where each handoff takes so many times as long.
-    #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
         Self {
@@ -99,7 +96,6 @@ impl Fit {
     }
 
     /// Why nothing can be said of so high a rate; `None` where it can.
-    #[must_use]
     pub fn beyond(&self, rate: f64) -> Option<String> {
         let most = self.range.rate_to;
         (rate > BEYOND * most).then(|| {

@@ -22,7 +22,6 @@ pub struct Interval {
 
 impl Interval {
     /// Of values drawn.
-    #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(last) = values.len().checked_sub(1) else {
@@ -35,7 +34,6 @@ impl Interval {
     }
 
     /// Whether it holds that value.
-    #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
@@ -87,7 +85,6 @@ pub struct Prediction {
 }
 
 /// Predicts a load that so many arrivals measure, from a strategy's trials and their fit.
-#[must_use]
 pub fn predict(
     fit: &Fit,
     trials: &[Observation],
@@ -125,7 +122,6 @@ pub fn predict(
 }
 
 /// Simulates a load with the service of one trial, as it was measured there.
-#[must_use]
 pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> Outcome {
     let handoff = Handoff { first: trial.handoff.mean(), ..shape(trial) };
     let mut locks = locks(trial, handoff, case, None);

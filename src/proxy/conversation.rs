@@ -15,7 +15,6 @@ use super::traffic::{Direction, Mark, Traffic};
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
 pub struct Lost {
-    /// What it is for.
     loss: u64,
     struck: Struck,
     /// Where it begins in the bytes at hand.
@@ -38,13 +37,11 @@ struct State {
     replies: Frames,
     /// Whether the client has asked for a session, so that what follows is frames.
     asked: bool,
-    /// Whether the server has answered that.
     answered: bool,
     /// The request whose reply is to be lost, and what for.
     doomed: Option<(Request, u64)>,
 }
 
-/// One connection's conversation.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     seat: &'a Seat,
@@ -52,16 +49,12 @@ pub struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Of a new connection.
     pub fn new(seat: &'a Seat) -> Self {
         let state = State { traffic: seat.identify(None), ..State::default() };
         Self { seat, state: Mutex::new(state) }
     }
 
     /// Writes a piece of data and counts what went; see [`Traffic::write`].
-    ///
-    /// # Errors
-    /// Those of the writing.
     pub fn write(
         &self,
         direction: Direction,
@@ -124,7 +117,6 @@ impl<'a> Conversation<'a> {
         found
     }
 
-    /// Tells that it was lost.
     pub fn lose(&self, lost: Lost) {
         self.seat.strike(lost.loss, lost.struck);
     }

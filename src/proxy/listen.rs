@@ -39,10 +39,6 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Listens before each of these servers.
-    ///
-    /// # Errors
-    /// Usage when a server's address is none; environment when the system has no port or no thread left.
     pub fn start(servers: &[String], table: &Arc<Table>) -> Result<Self, Error> {
         servers.iter().try_for_each(|server| check(server))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
@@ -60,9 +56,6 @@ impl Listening {
     }
 
     /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
-    ///
-    /// # Errors
-    /// Environment when the system has no port left.
     pub fn addresses_for(&self, client: usize, table: &Arc<Table>) -> Result<Vec<String>, Error> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(addresses) = own.get(&client) {
@@ -73,7 +66,6 @@ impl Listening {
         Ok(addresses)
     }
 
-    /// Everything that is listened on.
     pub fn all_addresses(&self) -> Vec<String> {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         self.addresses.iter().chain(own.values().flatten()).cloned().collect()

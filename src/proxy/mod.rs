@@ -56,13 +56,11 @@ impl Proxy {
     }
 
     /// Where to connect to instead of to the servers: `host:port` of each, in their order.
-    #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.listening.addresses
     }
 
     /// The addresses as a connect string, without a chroot.
-    #[must_use]
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
@@ -77,7 +75,6 @@ impl Proxy {
     }
 
     /// Everything that this listens on, `host:port`.
-    #[must_use]
     pub fn all_addresses(&self) -> Vec<String> {
         self.listening.all_addresses()
     }
@@ -116,7 +113,6 @@ impl Proxy {
     }
 
     /// What all that is set together means for their next connection, before that has named a session.
-    #[must_use]
     pub fn in_force(&self, who: Who) -> Settings {
         self.table.in_force(who)
     }
@@ -147,14 +143,12 @@ impl Proxy {
     }
 
     /// Bytes passed on so far, to servers and to clients; a session's or a client's on all its connections.
-    #[must_use]
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
         (passed.to_server, passed.to_client)
     }
 
     /// How many connections are open. One whose end could not be noticed in a stall counts until it is healed.
-    #[must_use]
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
     }
@@ -162,7 +156,6 @@ impl Proxy {
     /// The highest zxid in the headers of the replies that have been passed on to a session, over all its
     /// connections; `None` before the first. A client that has received a reply finds it counted here, and nothing
     /// is counted that has not left for the client. Notifications carry no zxid.
-    #[must_use]
     pub fn last_zxid(&self, session: i64) -> Option<i64> {
         Some(self.table.passed(Who::Session(session)).zxid).filter(|zxid| *zxid > 0)
     }
@@ -207,7 +200,6 @@ impl LostMessage {
     }
 
     /// The request that was struck, if one was by now.
-    #[must_use]
     pub fn struck(&self) -> Option<Struck> {
         self.told.borrow().clone()
     }

@@ -69,7 +69,6 @@ fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
     })
 }
 
-/// The header of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// The request that it answers.

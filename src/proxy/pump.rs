@@ -21,7 +21,6 @@ use super::traffic::{Direction, Mark};
 /// So much is read at once.
 const BUFFER: usize = 16 << 10;
 
-/// What it is time for.
 enum Turn {
     Look,
     Read,
@@ -74,7 +73,6 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// From the server to the client.
     pub fn to_client(
         [client, server]: [&'a TcpStream; 2],
         conversation: &'a Conversation<'a>,
@@ -86,9 +84,6 @@ impl<'a> Pump<'a> {
     }
 
     /// Pumps until nothing more comes.
-    ///
-    /// # Errors
-    /// How the connection as a whole is to end.
     pub async fn run(mut self) -> Result<(), Ending> {
         loop {
             self.obey()?;

@@ -29,7 +29,6 @@ struct Piece {
 /// The rest of the first piece, or as much of it as may go at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// What may go.
     pub bytes: &'a [u8],
     /// Where it begins in its piece.
     pub from: usize,
@@ -82,7 +81,6 @@ impl Queue {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -109,7 +107,6 @@ impl Queue {
         Some(self.carried(part.bytes.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    /// The next part.
     pub fn part(&self) -> Option<Part<'_>> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];

@@ -40,7 +40,6 @@ impl Who {
     }
 
     /// Whether a connection of that owner is meant.
-    #[must_use]
     pub fn covers(self, owner: Owner) -> bool {
         match self {
             Self::All => true,
@@ -61,16 +60,13 @@ pub struct Delay {
     pub seed: u64,
 }
 
-/// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     /// Data are under way for longer.
     Delay(Delay),
     /// So many bytes a second in each direction of each connection.
     Bandwidth(u64),
-    /// Nothing moves.
     Stall,
-    /// There is no connection.
     Refuse,
     /// What the server sends is read so late.
     SlowReader(Duration),
@@ -112,7 +108,6 @@ impl Settings {
     }
 }
 
-/// How a connection is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Both sides see it reset.
@@ -124,9 +119,7 @@ pub enum Ending {
 /// What holds for a connection now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// What is set for it.
     pub settings: Arc<Settings>,
-    /// It is to end so.
     pub ending: Option<Ending>,
 }
 

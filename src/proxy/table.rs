@@ -11,7 +11,6 @@ use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
 use super::traffic::{Passed, Traffic};
 use crate::measure::RequestKind;
 
-/// One connection that is open.
 #[derive(Debug)]
 struct Connection {
     owner: Owner,
@@ -60,7 +59,6 @@ impl Table {
         number
     }
 
-    /// Undoes a setting.
     pub fn unset(&self, number: u64) {
         let mut inner = self.locked();
         if let Some((who, _)) = inner.settings.remove(&number) {
@@ -102,7 +100,6 @@ impl Table {
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
     }
 
-    /// How many connections are open.
     pub fn connections(&self, who: Who) -> usize {
         self.locked().covered(who).count()
     }
@@ -204,7 +201,6 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The connection's number.
     pub fn number(&self) -> u64 {
         self.number
     }

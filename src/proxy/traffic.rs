@@ -24,9 +24,7 @@ pub struct Mark {
 /// What has passed on the connections of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Bytes to servers.
     pub to_server: u64,
-    /// Bytes to the client.
     pub to_client: u64,
     /// The highest zxid in a reply's header; 0 before the first.
     pub zxid: i64,
@@ -56,9 +54,6 @@ impl Traffic {
 
     /// Writes a piece of data from its byte `from` on and counts what went. Whoever asks meanwhile waits, so that
     /// nothing has arrived that is not counted.
-    ///
-    /// # Errors
-    /// Those of the writing.
     pub fn write(
         &self,
         direction: Direction,

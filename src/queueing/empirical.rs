@@ -21,7 +21,6 @@ pub struct Empirical {
 
 impl Empirical {
     /// Of the samples of a histogram; `None` of an empty one.
-    #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let weighted: Vec<(f64, f64)> = histogram
             .iter_recorded()
@@ -35,7 +34,6 @@ impl Empirical {
     }
 
     /// Of single values, all equally probable; `None` of none.
-    #[must_use]
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -43,7 +41,6 @@ impl Empirical {
     }
 
     /// Always the same.
-    #[must_use]
     pub fn fixed(value: f64) -> Self {
         Self {
             values: vec![value],
@@ -87,13 +84,11 @@ impl Empirical {
     }
 
     /// The mean.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// The second moment: the mean of the squares.
-    #[must_use]
     pub fn square(&self) -> f64 {
         self.square
     }
@@ -104,7 +99,6 @@ impl Empirical {
     }
 
     /// The value below which that share lies.
-    #[must_use]
     pub fn at(&self, share: f64) -> f64 {
         let cell = ((share * GUIDES as f64) as usize).min(GUIDES - 1);
         let mut at = self.guide[cell] as usize;
@@ -115,13 +109,11 @@ impl Empirical {
     }
 
     /// The variance relative to the square of the mean.
-    #[must_use]
     pub fn relative_variance(&self) -> f64 {
         (self.square / (self.mean * self.mean).max(f64::MIN_POSITIVE) - 1.0).max(0.0)
     }
 
     /// The same shape drawn together around its mean, until its relative variance is no more than that.
-    #[must_use]
     pub fn narrowed(&self, relative_variance: f64) -> Self {
         let powered = |power: f64| {
             let mut before = 0.0;
@@ -150,7 +142,6 @@ impl Empirical {
     }
 
     /// The same times, each so many times as long.
-    #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self {
             values: self.values.iter().map(|value| value * factor).collect(),

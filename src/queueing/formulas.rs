@@ -3,26 +3,22 @@
 
 /// The mean wait before service where arrivals are Poisson and services are exponential (M/M/1); `None` where the queue
 /// grows without end.
-#[must_use]
 pub fn mm1(rate: f64, service: f64) -> Option<f64> {
     mg1(rate, service, 2.0 * service * service)
 }
 
 /// The same where every service takes equally long (M/D/1).
-#[must_use]
 pub fn md1(rate: f64, service: f64) -> Option<f64> {
     mg1(rate, service, service * service)
 }
 
 /// The same for any services, of that mean and that mean square: Pollaczek and Khinchine (M/G/1).
-#[must_use]
 pub fn mg1(rate: f64, service: f64, square: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0).then(|| rate * square / (2.0 * (1.0 - utilisation)))
 }
 
 /// The quantile of the wait before service of M/M/1; 0 where the server is idle more often than that.
-#[must_use]
 pub fn mm1_quantile(rate: f64, service: f64, quantile: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0)
@@ -40,7 +36,6 @@ pub struct Repairman {
 
 /// So many clients that think, ask one server, are served, and think again, all of exponential lengths (the machine
 /// repairman), by exact mean value analysis.
-#[must_use]
 pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman {
     let mut queue = 0.0;
     let mut found = Repairman { response: service, throughput: 0.0 };

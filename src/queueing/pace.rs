@@ -14,7 +14,6 @@ pub struct Pace {
 impl Pace {
     /// From the mean times of each second, each with how many samples it has, and the variance of single samples relative to
     /// the square of their mean. What of the differences between seconds is due to few samples is left out.
-    #[must_use]
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);
@@ -40,20 +39,17 @@ impl Pace {
     }
 
     /// How many steps it has.
-    #[must_use]
     pub fn steps(&self) -> usize {
         self.factors.len()
     }
 
     /// The variance of the factors.
-    #[must_use]
     pub fn variance(&self) -> f64 {
         let count = self.factors.len().max(1) as f64;
         self.factors.iter().map(|factor| (factor - 1.0).powi(2)).sum::<f64>() / count
     }
 
     /// The factor at a time, in microseconds.
-    #[must_use]
     pub fn at(&self, now: f64) -> f64 {
         let steps = self.factors.len();
         if steps == 0 {

@@ -31,7 +31,6 @@ pub struct Handoff {
 
 impl Handoff {
     /// One whose length does not depend on how many wait.
-    #[must_use]
     pub fn of(times: &Empirical) -> Self {
         let mean = times.mean();
         let shape = if mean > 0.0 { times.scaled(1.0 / mean) } else { Empirical::fixed(0.0) };
@@ -39,7 +38,6 @@ impl Handoff {
     }
 
     /// The mean where so many wait.
-    #[must_use]
     pub fn mean(&self, waiting: f64) -> f64 {
         (self.first + self.each_more * (waiting - 1.0).max(0.0)).max(0.0)
     }
@@ -130,7 +128,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The quantile of the waits; `None` where nobody came.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
@@ -138,26 +135,22 @@ impl Outcome {
     }
 
     /// The mean wait; `None` where nobody came.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
 
     /// Entries in a unit of time.
-    #[must_use]
     pub fn throughput(&self) -> f64 {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
 
     /// How many wait at a time, on average: Little's law.
-    #[must_use]
     pub fn waiting(&self) -> f64 {
         self.throughput() * self.mean().unwrap_or(0.0)
     }
 }
 
 /// Simulates arrivals until the last of them has been served.
-#[must_use]
 pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
     let mut world = World::new(locks, load.sessions, seed);
     world.window = (load.from, load.to);
@@ -183,7 +176,6 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
 }
 
 /// Simulates clients that come back.
-#[must_use]
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
     let mut world = World::new(locks, load.clients, seed);
     let mut thinking = BinaryHeap::new();
@@ -224,7 +216,6 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
     outcome
 }
 
-/// Somebody who has come.
 #[derive(Debug, Clone, Copy)]
 struct Client {
     due: f64,
@@ -236,10 +227,11 @@ struct Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
-    Enters { client: usize, number: u32 },
-    /// It calls release.
+    Enters {
+        client: usize,
+        number: u32,
+    },
     Releases(usize),
-    /// Its session is free.
     Frees(usize),
 }
 
@@ -272,12 +264,14 @@ impl Ord for Event {
 /// What a lock is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
-    /// Nobody has it or is about to.
     Idle,
     /// Somebody has it, or is about to enter a lock that was idle.
     Taken,
     /// It was released, and this waiter will enter at that time.
-    HandedTo { client: usize, enters: f64 },
+    HandedTo {
+        client: usize,
+        enters: f64,
+    },
 }
 
 struct Lock {

@@ -53,7 +53,6 @@ impl RawRequest {
     ];
 
     /// As tables name it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -118,13 +117,11 @@ pub struct ServerFigures {
 
 impl ServerFigures {
     /// What was measured of one kind of request.
-    #[must_use]
     pub fn of(&self, request: RawRequest) -> Option<&RequestFigures> {
         self.requests.iter().find(|figures| figures.request == request)
     }
 
     /// Whether writes are put in order here: the leader, or a server that stands alone.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.role == "leader" || self.role == "standalone"
     }
@@ -187,7 +184,6 @@ pub struct Calibration {
 }
 
 /// Writes a second through the leader, if there is one among these.
-#[must_use]
 pub fn synced_writes_per_s(servers: &[ServerFigures]) -> Option<f64> {
     let leader = servers.iter().find(|server| server.leads())?;
     let rates = [RawRequest::Create, RawRequest::SetData]

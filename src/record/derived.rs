@@ -76,13 +76,11 @@ impl From<&Trial> for Derived {
 
 impl Trial {
     /// Whether its load is over when each contender has acquired as often as it was to: then the total time is a result.
-    #[must_use]
     pub fn is_one_shot(&self) -> bool {
         self.spec.load == Load::Batch || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
     /// What follows from its counts.
-    #[must_use]
     pub fn derived(&self) -> Derived {
         self.into()
     }

@@ -27,7 +27,6 @@ impl Dispersion {
     pub const OFF_AT_MOST: f64 = 0.1;
 
     /// Of the counts in each window of that width; `None` of too few windows, or where nothing was due.
-    #[must_use]
     pub fn of(width_us: u64, scheduled: &[u64], issued: &[u64]) -> Option<Self> {
         let windows = scheduled.len();
         if windows < Self::WINDOWS_AT_LEAST {
@@ -38,7 +37,6 @@ impl Dispersion {
     }
 
     /// Whether the arrivals were not issued as they were scheduled: more evenly, or in bursts of the generator's own.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         (self.issued - self.scheduled).abs() > Self::OFF_AT_MOST * self.scheduled.max(1.0)
     }

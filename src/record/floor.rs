@@ -21,7 +21,6 @@ pub struct Timing {
 
 impl Timing {
     /// Of the samples of a histogram; `None` when there are none.
-    #[must_use]
     pub fn of(samples: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(samples, quantile);
         (!samples.is_empty()).then(|| Self {
@@ -53,19 +52,16 @@ pub struct Floor {
 
 impl Floor {
     /// Nothing was measured, and why.
-    #[must_use]
     pub fn not_measured(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
 
     /// How many times as long as the floor's median a handoff of that many microseconds took.
-    #[must_use]
     pub fn handoffs(&self, us: f64) -> Option<f64> {
         multiple(us, self.handoff)
     }
 
     /// How many times as long as the floor's median an uncontended acquire of that many microseconds took.
-    #[must_use]
     pub fn uncontended_acquires(&self, us: f64) -> Option<f64> {
         multiple(us, self.uncontended)
     }

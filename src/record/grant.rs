@@ -73,7 +73,6 @@ pub struct Facts {
 impl Facts {
     /// Whether a node is gone of whose end no server's log tells. Then the ensemble has lost transactions that it had
     /// acknowledged, and nothing that depends on that node can be held against the lock.
-    #[must_use]
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }

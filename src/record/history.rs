@@ -30,7 +30,6 @@ pub enum LockKind {
 
 impl LockKind {
     /// The name in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -159,7 +158,6 @@ pub struct Write<'a> {
 
 impl<'a> What<'a> {
     /// The lock that it is about.
-    #[must_use]
     pub fn lock(&self) -> Option<&'a str> {
         match self {
             Self::Acquire(Acquire { lock, .. })

@@ -46,7 +46,6 @@ impl From<Parts> for Judged {
 
 impl Judged {
     /// Of a trial that nobody has judged yet.
-    #[must_use]
     pub fn none_yet() -> Self {
         let exclusion = Verdict::Unknown(vec!["not judged yet".into()]);
         Parts { exclusion, progress: None, order: None, accounting: None }.into()

@@ -88,7 +88,6 @@ impl KeptOut {
     }
 
     /// As how many entries the shares count.
-    #[must_use]
     pub fn as_many_as(&self) -> u64 {
         self.shares.round() as u64
     }
@@ -116,13 +115,11 @@ pub struct Evidence {
 
 impl Evidence {
     /// As many entries as could have been caught, by the means that could catch the most.
-    #[must_use]
     pub fn catchable(&self) -> u64 {
         self.seen_inside.max(self.by_transactions).max(self.by_clock)
     }
 
     /// How many could have been caught, and by what.
-    #[must_use]
     pub fn describe(&self) -> String {
         format!(
             "{} of {} would have been caught if too early ({} by seeing two inside, {} by the ensemble's \
@@ -160,7 +157,6 @@ pub struct EnsembleOrder {
 
 impl EnsembleOrder {
     /// Whether two held at once.
-    #[must_use]
     pub fn is_broken(&self) -> bool {
         self.overlaps > 0 || self.too_early > 0
     }

@@ -84,7 +84,6 @@ impl RunOutcome {
     pub const INTERRUPTED: Self = Self { ending: RunEnding::Interrupted, why: None };
 
     /// The environment cut it short; why.
-    #[must_use]
     pub fn aborted(why: impl Into<String>) -> Self {
         Self { ending: RunEnding::Aborted, why: Some(why.into()) }
     }
@@ -105,7 +104,6 @@ pub struct Precision {
 
 impl Precision {
     /// How precise the figures are, in a sentence without a full stop.
-    #[must_use]
     pub fn describe(&self) -> String {
         let asked = percent(self.asked);
         let widest = self.widest.as_ref().map_or_else(String::new, |widest| {

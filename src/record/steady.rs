@@ -43,14 +43,12 @@ pub struct Steady {
 
 impl Steady {
     /// Whether the backlog grew, so that there is no steady state to speak of, by its samples.
-    #[must_use]
     pub fn growth(&self) -> Growth {
         let samples: Vec<f64> = self.backlog.iter().map(|waiting| *waiting as f64).collect();
         growth(&samples, Duration::from_micros(self.slot_us))
     }
 
     /// By how many arrivals a second the backlog grew; `None` where it did not, or nobody can tell.
-    #[must_use]
     pub fn grows_per_s(&self) -> Option<f64> {
         match self.queue {
             Some(Growth::Growing(slope)) => Some(slope.per_second),

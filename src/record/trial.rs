@@ -89,7 +89,6 @@ pub enum Counted {
 
 impl Counted {
     /// As tables call it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -105,7 +104,6 @@ impl Counted {
     }
 
     /// Whether it is one of the four kinds of event that a server delivers.
-    #[must_use]
     pub fn is_event(self) -> bool {
         matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
     }
@@ -113,7 +111,6 @@ impl Counted {
 
 impl Accounting {
     /// Whether all the numbers that are there agree; `None` when there is only one.
-    #[must_use]
     pub fn agrees(&self) -> Option<bool> {
         let known: Vec<u64> = [self.client, self.expected, self.servers].into_iter().flatten().collect();
         (known.len() > 1).then(|| known.windows(2).all(|pair| pair[0] == pair[1]))
@@ -140,7 +137,6 @@ pub struct ServerCounters {
 impl ServerCounters {
     /// Whether the server began to serve anew in between: it has been up for less time than before. It counts from when it
     /// was started, or from the last election that it took part in.
-    #[must_use]
     pub fn has_restarted(&self) -> bool {
         const KEY: &str = "zk_uptime";
         self.after.get(KEY) < self.before.get(KEY)
@@ -321,7 +317,6 @@ impl Trial {
     pub const VIOLATIONS_KEPT: usize = 20;
 
     /// The numbers of its histograms.
-    #[must_use]
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
         let numbers = |measure| Some((measure, self.latency(measure)?));
         Measure::all().into_iter().filter_map(numbers).collect()
@@ -329,7 +324,6 @@ impl Trial {
 
     /// The numbers of one of its histograms; `None` where that has no sample. Of waits, those that were not served are among
     /// them.
-    #[must_use]
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
         let samples = self.histograms.get(&measure);
         match measure {
@@ -339,34 +333,29 @@ impl Trial {
     }
 
     /// How tables and messages call it: strategy and contenders.
-    #[must_use]
     pub fn name(&self) -> String {
         let Self { spec, .. } = self;
         format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
     }
 
     /// Why its figures do not count: it is invalid, or was cut short. `None` where they do.
-    #[must_use]
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
     }
 
     /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
-    #[must_use]
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
         held.min_by_key(|trial| trial.evidence.catchable())
     }
 
     /// Whether the queue of its open load grew, so that its waits only say how long it was.
-    #[must_use]
     pub fn is_unstable(&self) -> bool {
         self.steady.as_ref().is_some_and(|steady| steady.grows_per_s().is_some())
     }
 
     /// For which share of the load the busiest server waited for its log to be on disk; `None` where no server says.
-    #[must_use]
     pub fn busiest_disk(&self) -> Option<f64> {
         const KEY: &str = "zk_sum_fsynctime";
         let loaded: u64 =
@@ -378,38 +367,32 @@ impl Trial {
     }
 
     /// How many contenders had a session when the clock started.
-    #[must_use]
     pub fn took_part(&self) -> u64 {
         self.sessions.opened.min(self.spec.contenders as u64)
     }
 
     /// The longest time for which nobody got a lock around any of its faults.
-    #[must_use]
     pub fn longest_gap_us(&self) -> Option<u64> {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
     /// The longest time from a fault's effect to the next acquisition; `None` when one was never followed by any.
-    #[must_use]
     pub fn longest_recovery_us(&self) -> Option<u64> {
         let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
         recovered?.into_iter().max()
     }
 
     /// Faults whose effect was seen.
-    #[must_use]
     pub fn faults_proved(&self) -> usize {
         self.faults.iter().filter(|fault| fault.proved).count()
     }
 
     /// Whether the servers counted what the client counted; `None` when they could not be asked.
-    #[must_use]
     pub fn servers_agree(&self) -> Option<bool> {
         all(self.accounting.iter().filter_map(|line| Some(line.client? == line.servers?)))
     }
 
     /// Whether the client counted what the cost model predicts; `None` where no model applies.
-    #[must_use]
     pub fn cost_model_agrees(&self) -> Option<bool> {
         all(self.accounting.iter().filter_map(|line| Some(line.client? == line.expected?)))
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use super::conclusions::{Conclusion, conclusions};
-use super::view::{Cell, Repetition, Spread, verdict};
+use super::view::{Cell, Repetition, Spread};
 use crate::error::Error;
 use crate::gate::Outcome;
 use crate::measure::{Latency, Measure};
@@ -153,7 +153,6 @@ pub struct LatencySummary {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(Summary)
 }
@@ -174,7 +173,7 @@ impl Summary {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::environment(format!("cannot read {}: {error}", path.display()))),
+            Err(error) => return Err(Error::cannot("read", &path)(error)),
         };
         let read: Gates = serde_json::from_slice(&bytes)
             .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))?;
@@ -182,10 +181,7 @@ impl Summary {
     }
 
     /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
-    #[must_use]
     pub fn of(stored: &StoredRun, view: &View) -> Self {
-        let trials: BTreeMap<usize, &Trial> =
-            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
         Self {
             schema_version: VERSION,
             scenario: view.title.clone(),
@@ -194,16 +190,16 @@ impl Summary {
             notes: view.notes(),
             gates: Vec::new(),
             conclusions: conclusions(stored, view),
-            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &trials)).collect(),
+            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &stored.trials)).collect(),
         }
     }
 }
 
-fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSummary {
-    let of = |one: &Repetition| trials.get(&one.trial).copied();
-    let counting: Vec<&Trial> = cell.counting().filter_map(of).collect();
-    let verdict = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
-    let load = cell.repetitions.iter().find_map(of).map(|trial| trial.spec.load.name());
+fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
+    let counting: Vec<&Trial> = cell.trials(trials).collect();
+    let verdict = cell.verdict();
+    let first = cell.repetitions.iter().find_map(|one| one.recorded(trials));
+    let load = first.map(|trial| trial.spec.load.name());
     CellSummary {
         strategy: label.to_owned(),
         contenders: cell.contenders,
@@ -224,7 +220,6 @@ fn summary(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellSu
 
 impl Repetitions {
     /// Of a cell.
-    #[must_use]
     pub fn of(cell: &Cell) -> Self {
         let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
         Self { ran: cell.repetitions.len(), sound }
@@ -233,7 +228,6 @@ impl Repetitions {
 
 impl Totals {
     /// Of a cell.
-    #[must_use]
     pub fn of(cell: &Cell) -> Self {
         let arrivals = cell.repetitions.iter().filter_map(|one| Some(one.open.as_ref()?.arrived));
         Self {
@@ -292,7 +286,6 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
 
 impl Aggregate {
     /// Of the values that repetitions gave; `None` when none gave a number.
-    #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;

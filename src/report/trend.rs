@@ -12,7 +12,7 @@ use crate::catalog::gate::Scope;
 use crate::measure::{Figure, Unit};
 use crate::results::StoredRun;
 use crate::results::record::{Reading, Run};
-use crate::units::{as_utc, contenders, counted};
+use crate::units::{as_utc, contenders, counted, grouped};
 
 /// A figure of the cells of a scenario, run by run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -99,7 +99,6 @@ fn or_unknown(text: &str) -> &str {
 
 impl Trend {
     /// Of a figure in those cells, over no run yet.
-    #[must_use]
     pub fn new(figure: Figure, scope: Scope) -> Self {
         Self {
             figure: figure.to_string(),
@@ -141,15 +140,9 @@ impl Trend {
 
     fn differences(&self) -> Vec<String> {
         let differ = |what: &str, of: fn(&Conditions) -> &String| {
-            let mut all: Vec<(&String, usize)> = Vec::new();
-            for value in self.conditions.iter().map(of) {
-                match all.iter_mut().find(|(one, _)| *one == value) {
-                    Some((_, runs)) => *runs += 1,
-                    None => all.push((value, 1)),
-                }
-            }
-            let each =
-                all.iter().map(|(value, runs)| format!("{} on {value}", counted(*runs, "run", "runs")));
+            let all = grouped(self.conditions.iter().map(|one| (of(one), ())));
+            let told = |runs: &Vec<()>| counted(runs.len(), "run", "runs");
+            let each = all.iter().map(|(value, runs)| format!("{} on {value}", told(runs)));
             (all.len() > 1).then(|| format!("{what}: {}", each.collect::<Vec<_>>().join("; ")))
         };
         let scenarios: BTreeSet<&String> = self.conditions.iter().map(|one| &one.scenario).collect();
@@ -176,7 +169,6 @@ impl Trend {
 
 impl TrendLine {
     /// As a chart calls it.
-    #[must_use]
     pub fn label(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }

@@ -20,6 +20,7 @@ use super::layout;
 use super::layout::cannot;
 use super::read::{of_version, read, read_bytes, read_run};
 use super::staging::Staging;
+use super::writer::write_json;
 use crate::error::Error;
 use crate::record::RunEnding;
 use crate::units::{as_utc, shown};
@@ -27,7 +28,6 @@ use crate::units::{as_utc, shown};
 /// Its name beside the `run.json` of a copy.
 const FILE: &str = "baseline.json";
 
-/// The version of that file.
 const VERSION: u32 = 1;
 
 /// `baseline.json`: what is known of a run since it is a baseline.
@@ -90,9 +90,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
     };
     copy(run, &stored, staging.dir())?;
     let file = BaselineFile { schema_version: VERSION, commit: commit.clone(), added_at: now };
-    let path = staging.dir().join(FILE);
-    let text = serde_json::to_string_pretty(&file).map_err(Error::environment)?;
-    fs::write(&path, text + "\n").map_err(|error| cannot("write", &path, &error))?;
+    write_json(&staging.dir().join(FILE), &file)?;
     Ok(Baseline { dir: staging.publish()?, commit, run: stored })
 }
 
@@ -163,7 +161,6 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
 }
 
 /// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
-#[must_use]
 pub fn is_store(dir: &Path) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| path.join(FILE).is_file())
@@ -190,7 +187,6 @@ pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>),
 }
 
 /// The directories of the newest commit that has runs of that scenario; none where no commit has.
-#[must_use]
 pub fn newest(baselines: &[Baseline], scenario: &str) -> Vec<PathBuf> {
     let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
     let Some(newest) = of_scenario().next_back() else { return Vec::new() };

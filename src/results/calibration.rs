@@ -29,7 +29,6 @@ pub struct CalibrationFile {
 }
 
 /// The JSON Schema of `calibration.json`.
-#[must_use]
 pub fn calibration_schema() -> Schema {
     schema_for!(CalibrationFile)
 }
@@ -51,7 +50,6 @@ impl CalibrationWriter {
     }
 
     /// Where the logs of servers belong. The folder is not created before somebody has logs.
-    #[must_use]
     pub fn server_logs(&self) -> PathBuf {
         self.staging.dir().join(layout::SERVER_LOGS)
     }

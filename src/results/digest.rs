@@ -13,7 +13,6 @@ use super::layout;
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The digest of some bytes, in hexadecimal digits.
-#[must_use]
 pub fn of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
@@ -34,9 +33,6 @@ pub fn of_file(path: &Path) -> io::Result<String> {
 }
 
 /// The digests of all files below a directory but `run.json`, by their paths in it, with `/` on every system.
-///
-/// # Errors
-/// When one cannot be read.
 pub fn of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut digests = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];

@@ -77,7 +77,6 @@ pub struct StoredRun {
 }
 
 /// The JSON Schemas of the files, each with its name.
-#[must_use]
 pub fn schemas() -> [(&'static str, Schema); 2] {
     [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
 }

@@ -22,7 +22,6 @@ const US_PER_MS: f64 = 1000.0;
 /// When the samples of a log were taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
-    /// When the trial began.
     pub began: SystemTime,
     /// When its measured phase began, since then.
     pub start: Duration,
@@ -31,8 +30,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// The measured phase of a trial.
-    #[must_use]
     pub fn measured(trial: &Trial) -> Self {
         Self {
             began: trial.started_at,
@@ -69,7 +66,6 @@ pub fn write(
 pub struct Broken {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
     pub what: String,
 }
 

@@ -27,7 +27,6 @@ pub const SERVER_LOGS: &str = "server-logs";
 
 /// The name of a run: the scenario's name and the UTC time at which the run began, in a form that every
 /// file system takes, such as `quick-2026-11-21T08-45-08Z`.
-#[must_use]
 pub fn run_name(scenario: &str, began: SystemTime) -> String {
     let time = humantime::format_rfc3339_seconds(began).to_string().replace(':', "-");
     format!("{scenario}-{time}")
@@ -39,7 +38,6 @@ pub(super) fn numbered(name: &str, attempt: u32) -> String {
 }
 
 /// The directory of a run that is not over: hidden, beside the final one, so on the same file system.
-#[must_use]
 pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
@@ -51,7 +49,6 @@ pub(super) fn is_partial(dir: &Path) -> bool {
 }
 
 /// A trial's numbers: `trials/007.json`.
-#[must_use]
 pub fn trial_json(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.json"))
 }
@@ -62,13 +59,11 @@ pub(super) fn trial_number(file: &str) -> Option<usize> {
 }
 
 /// A trial's histograms: `trials/007.hlog`.
-#[must_use]
 pub fn trial_hlog(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.hlog"))
 }
 
 /// What the contenders of a trial did: `trials/007.history.jsonl`, where a history was asked for.
-#[must_use]
 pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }

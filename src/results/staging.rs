@@ -34,9 +34,6 @@ pub struct Staging {
 
 impl Staging {
     /// Claims a name made of that one and the time, below that parent; when it is taken, `-2` and so on is appended.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
     pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
         let name = layout::run_name(name, began);
         let mut attempt = 1;

@@ -13,7 +13,6 @@ use crate::record::{Arrived, Derived, Floor, Health, Trial};
 
 /// A trial, and the floor of the run that it is compared with.
 pub struct Row<'a> {
-    /// The trial.
     pub file: &'a TrialFile<'a>,
     /// The floor; `None` where none was measured.
     pub floor: Option<&'a Floor>,
@@ -44,11 +43,8 @@ type Cell = Option<String>;
 /// A column's name (or a part of it), and its value in one part of a trial.
 type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
 
-/// One column.
 struct Column {
-    /// Its name in the header.
     name: String,
-    /// Its cell in the row of a trial.
     cell: Box<dyn Fn(&Row<'_>) -> Cell>,
 }
 

@@ -60,13 +60,11 @@ impl RunWriter {
     }
 
     /// Where the files are written now.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
 
     /// Where the logs of servers belong. The folder is not created before somebody has logs.
-    #[must_use]
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(layout::SERVER_LOGS)
     }
@@ -119,13 +117,11 @@ pub struct SealedRun {
 
 impl SealedRun {
     /// Where the files lie now; [`super::read()`] reads it.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
 
     /// The name that its directory will have.
-    #[must_use]
     pub fn name(&self) -> String {
         self.staging.name().to_owned()
     }
@@ -181,6 +177,25 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
         serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
+}
+
+/// Writes a file that may be there already, so that whoever reads it meanwhile or kills this finds the old one or the new.
+///
+/// # Errors
+/// [`Error::Environment`] naming the file.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.new"));
+    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(Error::cannot("write", path))
+}
+
+/// The same with a value as JSON.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(Error::cannot("write", path))?;
+    replace(path, (text + "\n").as_bytes())
 }
 
 fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {

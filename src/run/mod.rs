@@ -54,7 +54,6 @@ pub struct Ran {
 
 impl Ran {
     /// Judges the run by its trials.
-    #[must_use]
     pub fn judge(&self) -> Judged {
         check::of_run(&self.trials, self.planned)
     }
@@ -75,7 +74,6 @@ pub async fn run(plan: &Plan, writer: &mut RunWriter, course: &Course<'_>) -> Ra
     Ran { trials, planned, precision: figures.map(|figures| figures.precision(rounds)), outcome }
 }
 
-/// A run under way.
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
     course: &'a Course<'a>,
@@ -83,7 +81,6 @@ struct UnderWay<'a> {
     figures: Option<Figures>,
     trials: Vec<Trial>,
     planned: usize,
-    /// Rounds that ran whole.
     rounds: u32,
 }
 

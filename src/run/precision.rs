@@ -23,7 +23,6 @@ struct Cell {
     logarithms: Vec<f64>,
 }
 
-/// The figures of a run so far.
 pub(super) struct Figures {
     asked: scenario::Precision,
     cells: Vec<Cell>,
@@ -55,7 +54,6 @@ impl Figures {
         }
     }
 
-    /// How precise they are after so many rounds.
     pub(super) fn precision(&self, rounds: u32) -> Precision {
         let widest = self.cells.iter().map(|cell| (cell, half_width(&cell.logarithms)));
         let widest = widest.max_by(|(_, one), (_, other)| {

@@ -34,7 +34,6 @@ const NEAR_SATURATION: f64 = 0.8;
 const BURST: usize = 2_000;
 
 /// All advice on a scenario; `locks` are the strategies that exist, `faults` what can go wrong on purpose.
-#[must_use]
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
     let mut once = scenario.clone();
     once.repetitions = 1;

@@ -131,7 +131,6 @@ pub enum Late {
 
 impl Arrivals {
     /// Arrivals a second, on average over that time from the beginning of the measured phase.
-    #[must_use]
     pub fn mean_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
@@ -151,7 +150,6 @@ impl Arrivals {
     }
 
     /// Arrivals a second before the measured phase: the rate with which it begins.
-    #[must_use]
     pub fn first_rate(&self) -> f64 {
         match self {
             Self::Constant { rate }
@@ -166,7 +164,6 @@ impl Arrivals {
 
     /// The highest rate within that time from the beginning of the measured phase, in arrivals a second. Of a replay,
     /// which has no rate at any one moment, the mean.
-    #[must_use]
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
@@ -193,20 +190,17 @@ impl Arrivals {
 
     /// How many arrivals are to be reckoned with: the mean, and for bursts, which may happen to fill the whole time, as
     /// many as come at their peak.
-    #[must_use]
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
     }
 
     /// Whether the process is the same at all times, so that there can be a steady state.
-    #[must_use]
     pub fn is_stationary(&self) -> bool {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
     /// The process in words, without its rate where a scenario has that in a key of its own, with all times multiplied.
-    #[must_use]
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {
@@ -266,7 +260,6 @@ impl Arrivals {
 
 impl Popularity {
     /// The share of all arrivals that ask for the lock that most ask for.
-    #[must_use]
     pub fn hottest(&self, locks: usize) -> f64 {
         match self {
             Self::Uniform => 1.0 / locks.max(1) as f64,
@@ -291,13 +284,11 @@ fn harmonic(count: usize, power: f64) -> f64 {
 
 impl Replay {
     /// From its first arrival to just after its last, in whole milliseconds.
-    #[must_use]
     pub fn lasts(&self) -> Duration {
         Duration::from_millis(self.trace.last().map_or(0, |last| last.at_us / 1_000) + 1)
     }
 
     /// How many locks it needs: one more than the highest number that it names.
-    #[must_use]
     pub fn locks(&self) -> usize {
         self.trace
             .iter()

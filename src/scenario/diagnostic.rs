@@ -83,7 +83,6 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     /// Sorts by place, drops repetitions and keeps every span inside the text.
-    #[must_use]
     pub fn new(file: &str, text: &str, mut list: Vec<Diagnostic>) -> Self {
         for diagnostic in &mut list {
             diagnostic.span = inside(text, &diagnostic.span);
@@ -107,25 +106,21 @@ impl Diagnostics {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
     /// Nothing to say.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Where a diagnostic of this file begins.
-    #[must_use]
     pub fn position(&self, diagnostic: &Diagnostic) -> Position {
         position(&self.text, diagnostic.span.start)
     }
 
     /// The form for programs.
-    #[must_use]
     pub fn machine(&self) -> Vec<MachineDiagnostic> {
         self.list
             .iter()
@@ -141,7 +136,6 @@ impl Diagnostics {
     }
 
     /// The form for people: each diagnostic with the line it points at.
-    #[must_use]
     pub fn render(&self, coloured: bool) -> String {
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
         let shown: Vec<_> =

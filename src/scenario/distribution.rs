@@ -54,7 +54,6 @@ impl Distribution {
     pub const ZERO: Distribution = Distribution::Fixed(Duration::ZERO);
 
     /// The mean.
-    #[must_use]
     pub fn mean(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,
@@ -65,7 +64,6 @@ impl Distribution {
     }
 
     /// What hardly any draw exceeds.
-    #[must_use]
     pub fn rarely_exceeded(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,
@@ -76,7 +74,6 @@ impl Distribution {
     }
 
     /// The same distribution with every duration multiplied.
-    #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         match *self {
             Self::Fixed(value) => Self::Fixed(value.mul_f64(factor)),

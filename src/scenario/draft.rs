@@ -61,7 +61,6 @@ pub(super) struct Draft<'c> {
     pub(super) compose: Option<PathBuf>,
     /// The faults whose kind could be read.
     pub(super) faults: Vec<Asked<'c>>,
-    /// The gates without mistakes.
     pub(super) gates: Vec<Gate>,
 }
 

@@ -539,7 +539,6 @@ pub const FAULT: &str = "fault";
 pub const GATE: &str = "gate";
 
 /// The field of that name in that section.
-#[must_use]
 pub fn field(section: Section, name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.section == section && field.name == name)
 }

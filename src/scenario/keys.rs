@@ -19,7 +19,6 @@ pub(super) struct Place {
 /// Where each key that was given stands.
 pub(super) type Places = BTreeMap<&'static str, Place>;
 
-/// The keys of one section.
 pub(super) struct Keys<'a, 's, 't> {
     table: Table<'a>,
     section: Section,
@@ -124,7 +123,6 @@ fn place(section: Section) -> &'static str {
     }
 }
 
-/// What to do about an unknown key.
 fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
     let other = neighbour(section);
     if let Some(field) = other.and_then(|other| field(other, key)) {

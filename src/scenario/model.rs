@@ -57,7 +57,6 @@ pub enum Load {
 
 impl Load {
     /// The word in the scenario file and in outputs.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -67,7 +66,6 @@ impl Load {
     }
 
     /// What an open load is.
-    #[must_use]
     pub fn open(&self) -> Option<&Open> {
         match self {
             Self::Open(open) => Some(open),
@@ -251,7 +249,6 @@ pub struct TrialSpec {
 
 impl TrialSpec {
     /// Whether its warm-up ends when it is over, and not by the clock alone.
-    #[must_use]
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
         self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
@@ -275,7 +272,6 @@ pub struct Settling {
 impl Settling {
     /// Long enough for sessions of that timeout on a loaded host: what a session that nobody uses may still live, a
     /// round of elections, and what the load adds to both.
-    #[must_use]
     pub fn of(session_timeout: Duration) -> Self {
         Self {
             progress: 3 * session_timeout + Duration::from_secs(10),

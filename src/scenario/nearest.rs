@@ -3,7 +3,6 @@
 /// The candidate that the writer most likely meant, if one is near enough to suggest.
 ///
 /// Case and `_` against `-` cost nothing; otherwise about one slip in three characters is forgiven.
-#[must_use]
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = plain(typed);
     candidates
@@ -17,13 +16,11 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
 }
 
 /// The names in backticks, separated by commas.
-#[must_use]
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// `did you mean …?` when something is near, otherwise the other advice.
-#[must_use]
 pub fn did_you_mean<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,

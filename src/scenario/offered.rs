@@ -12,7 +12,6 @@ pub(super) struct Offered {
     pub(super) rate: f64,
     /// Arrivals a second when most come.
     pub(super) peak_rate: f64,
-    /// How many are expected.
     pub(super) arrivals: f64,
     /// How long each holds, on average.
     pub(super) hold: Duration,

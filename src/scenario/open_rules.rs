@@ -32,7 +32,6 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Where to point for what is not there.
 fn load_key(draft: &Draft<'_>) -> std::ops::Range<usize> {
     draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone())
 }

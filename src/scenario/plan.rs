@@ -30,7 +30,6 @@ impl Plan {
     /// Every repetition holds every combination once, so a drift of the machine meets all strategies alike;
     /// within a repetition the order is shuffled by the seed unless the scenario wants it as written. The same
     /// scenario gives the same plan on every platform.
-    #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let load = scaled_load(scenario);
         let trials =
@@ -39,7 +38,6 @@ impl Plan {
     }
 
     /// The trials of that repetition, from 1, in the order of running: those of the plan, and those that would follow.
-    #[must_use]
     pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
         round(&self.scenario, &scaled_load(&self.scenario), repetition)
     }
@@ -205,13 +203,11 @@ const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {
     /// How long the whole trial takes, from connecting to the end of the drain; see [`BASIS`].
-    #[must_use]
     pub fn estimated_duration(&self) -> Duration {
         time(self.seconds())
     }
 
     /// The most memory that this process takes in this trial, roughly; see `MEMORY_BASIS`.
-    #[must_use]
     pub fn estimated_memory(&self) -> u64 {
         let contenders = self.contenders as u64;
         let queue = contenders.div_ceil(self.locks.max(1) as u64);
@@ -224,7 +220,6 @@ impl TrialSpec {
     }
 
     /// Acquisitions that the measured phase is expected to yield.
-    #[must_use]
     pub fn estimated_acquisitions(&self) -> f64 {
         match self.stop {
             Stop::Acquisitions(each) => count(each) * float(self.contenders),
@@ -254,7 +249,6 @@ impl TrialSpec {
 
     /// How long the last of the contenders that queue for one lock waits, and in an open load an arrival on average, or
     /// the last one where more come than can be served.
-    #[must_use]
     pub fn estimated_wait(&self) -> Duration {
         if let Some(busy) = self.service_utilisation() {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
@@ -313,13 +307,11 @@ impl TrialSpec {
 
 impl Plan {
     /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
-    #[must_use]
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
     }
 
     /// How long the whole plan takes, the start of an own ensemble included; see [`BASIS`].
-    #[must_use]
     pub fn estimated_duration(&self) -> Duration {
         let start = match self.scenario.ensemble {
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => ENSEMBLE_START_S,

@@ -142,7 +142,6 @@ pub struct FaultPreview {
 
 impl Preview {
     /// Expands a file that was read.
-    #[must_use]
     pub fn of(parsed: &Parsed) -> Self {
         let plan = Plan::of(&parsed.scenario);
         Self {

@@ -14,10 +14,8 @@ use super::diagnostic::{Diagnostic, Severity};
 use super::nearest::{did_you_mean, listed};
 use crate::units::{parse_duration, shown};
 
-/// A value with its place.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
-/// Where diagnostics are collected.
 pub(super) struct Sink<'a> {
     text: &'a str,
     list: RefCell<Vec<Diagnostic>>,
@@ -52,7 +50,6 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Reports advice.
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Severity::Warning, span, message.into(), help.into(), &[]);
     }
@@ -173,7 +170,6 @@ pub(super) fn wrong_type(value: &Value<'_>, expected: &str, help: &str, sink: &S
     sink.error(value.span(), message, help);
 }
 
-/// A text.
 pub(super) fn expect_text<'a>(
     value: &'a Value<'a>,
     expected: &str,
@@ -213,7 +209,6 @@ pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink
     None
 }
 
-/// A number within bounds.
 pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sink: &Sink<'_>) -> Option<f64> {
     let mut help = format!("write a number from {} to {}", bounds.start(), bounds.end());
     let number = match value.get_ref() {
@@ -245,7 +240,6 @@ pub(super) fn expect_bool(value: &Value<'_>, sink: &Sink<'_>) -> Option<bool> {
     found
 }
 
-/// A duration within bounds.
 pub(super) fn expect_duration(
     value: &Value<'_>,
     bounds: &RangeInclusive<Duration>,
@@ -292,7 +286,6 @@ pub(super) fn expect_word<'w>(value: &Value<'_>, words: &[&'w str], sink: &Sink<
     found
 }
 
-/// A duration as a scenario file writes it.
 pub(super) fn written(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }

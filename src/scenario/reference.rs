@@ -11,7 +11,6 @@ use crate::catalog::fault::{Ends, FaultCard};
 use crate::catalog::{LockCard, Param, ParamKind};
 
 /// Markdown for `docs/scenario.md`.
-#[must_use]
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("## Keys at the top\n\n");

@@ -19,7 +19,6 @@ const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
 /// The schema, with the strategies and the faults that exist.
-#[must_use]
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let mut properties = properties(Section::Top, locks);
     properties.insert(ENSEMBLE.to_owned(), ensemble(locks));

@@ -27,7 +27,6 @@ impl Listed<'_> {
     }
 }
 
-/// Names of the strategies that take a parameter.
 pub(super) fn takers<'c>(cards: &'c [LockCard], param: &str) -> Vec<&'c str> {
     cards.iter().filter(|card| card.params.iter().any(|p| p.name == param)).map(|card| card.name).collect()
 }
@@ -183,9 +182,7 @@ fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
 
 /// Why a parameter means nothing.
 struct Idle {
-    /// The parameter that decides.
     decider: &'static Param,
-    /// What that is.
     chosen: String,
     /// What it would have to be.
     words: Vec<&'static str>,

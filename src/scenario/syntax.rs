@@ -63,7 +63,6 @@ fn blanked(text: &str, lines: &Range<usize>) -> String {
 }
 
 impl Readable {
-    /// Everything is TOML.
     pub(super) fn is_whole(&self) -> bool {
         self.errors.is_empty()
     }

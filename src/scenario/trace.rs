@@ -16,11 +16,9 @@ use crate::units::{format_duration, parse_duration};
 
 /// The longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The longest hold.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 /// The latest time of a decimal number of seconds: later than any clock's, and exact in microseconds.
 const LATEST_S: f64 = 4e9;
-/// The columns; only the first must be there.
 const COLUMNS: [&str; 3] = ["time", "lock", "hold"];
 
 /// Collects arrivals one after the other. Errors name the line, what is wrong with it and, after `; `, what to do.
@@ -139,7 +137,6 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
     trace.finish()
 }
 
-/// Where each of the columns stands.
 fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 3], String> {
     let mut places = [None; 3];
     for (at, name) in header.iter().enumerate() {

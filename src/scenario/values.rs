@@ -18,7 +18,6 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 use crate::connect::Connect;
 use crate::units::parse_duration;
 
-/// Any text.
 pub(super) fn text(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
     expect_text(value, "text", "write it in quotes", sink).map(str::to_owned)
 }
@@ -42,7 +41,6 @@ pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<Strin
     None
 }
 
-/// A whole number.
 pub(super) fn count(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
     let Kind::Count(bounds) = kind else { return None };
     expect_count(value, bounds, sink)
@@ -107,7 +105,6 @@ pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
     whole.then_some(counts)
 }
 
-/// A duration.
 pub(super) fn duration(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Duration> {
     let Kind::Duration(bounds) = kind else { return None };
     expect_duration(value, bounds, sink)
@@ -119,7 +116,6 @@ pub(super) fn word(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<&'
     expect_word(value, words, sink)
 }
 
-/// A number.
 pub(super) fn factor(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
     let Kind::Factor(bounds) = kind else { return None };
     expect_number(value, bounds, sink)
@@ -287,7 +283,6 @@ pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<St
 pub(super) type Given = BTreeMap<&'static str, ParamValue>;
 
 /// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
-#[must_use]
 pub fn default_value(param: &Param) -> Option<ParamValue> {
     match param.kind {
         ParamKind::Duration => parse_duration(param.default).ok().map(ParamValue::Duration),

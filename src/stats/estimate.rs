@@ -37,13 +37,11 @@ impl RatioEstimate {
 
 impl RatioInterval {
     /// Whether it holds that ratio.
-    #[must_use]
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }
 
     /// How far it reaches to the farther side of its geometric middle, as a share: 0.03 for ± 3 %.
-    #[must_use]
     pub fn half_width(&self) -> f64 {
         if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 }
     }
@@ -65,14 +63,12 @@ pub(super) fn half_way(one: f64, other: f64) -> f64 {
     if mean.is_nan() { 1.0 } else { mean }
 }
 
-/// The middle of sorted ratios.
 fn middle(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(half_way(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
 /// The median of values; `None` where there is none.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -8,7 +8,6 @@
 /// that shrinks with what is missing is chosen after the data. What is no number counts as missing, too.
 ///
 /// Source: S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
-#[must_use]
 pub fn holm(family: &[Option<f64>]) -> Vec<Option<f64>> {
     let known = |at: &usize| family[*at].filter(|p| !p.is_nan());
     let mut order: Vec<(usize, f64)> = (0..family.len()).filter_map(|at| Some((at, known(&at)?))).collect();

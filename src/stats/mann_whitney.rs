@@ -30,7 +30,6 @@ impl MannWhitney {
 
     /// Compares two samples; `alpha` is what the interval leaves out. `None` where one of them is empty or has a value
     /// that is negative or no number.
-    #[must_use]
     pub fn of(base: &[f64], new: &[f64], alpha: f64) -> Option<Self> {
         let comparable = |sample: &[f64]| !sample.is_empty() && sample.iter().all(|value| *value >= 0.0);
         if !comparable(base) || !comparable(new) {
@@ -52,7 +51,6 @@ impl MannWhitney {
     }
 
     /// The smallest p that samples of these sizes can give: that of two that do not overlap.
-    #[must_use]
     pub fn smallest_p(base: usize, new: usize) -> f64 {
         // One outcome to either side, of so many ways to choose the base from all.
         let share = (1..=base).fold(2.0, |p, chosen| p * chosen as f64 / (new + chosen) as f64);
@@ -61,7 +59,6 @@ impl MannWhitney {
 
     /// How many repetitions a side it takes so that one of so many comparisons can be significant by itself, after
     /// [`super::holm`]; `None` where that is beyond all reason.
-    #[must_use]
     pub fn repetitions_needed(comparisons: usize, alpha: f64) -> Option<usize> {
         (1..=MOST).find(|each| Self::smallest_p(*each, *each) * comparisons.max(1) as f64 <= alpha)
     }

@@ -17,7 +17,6 @@ const OUTSIDE: f64 = 0.025;
 /// The interval of the median by order statistics, which assumes nothing of how the values are distributed: as many of them
 /// are left out on either side as the binomial distribution allows. `None` of fewer than six, of which even the smallest and
 /// the largest are not sure enough.
-#[must_use]
 pub fn median_interval(values: &[f64]) -> Option<MedianInterval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -30,7 +30,6 @@ impl Null {
         Self::Counted(sums.collect())
     }
 
-    /// Whether it was counted.
     pub(super) fn exactness(&self) -> Exactness {
         match self {
             Self::Counted(_) => Exactness::Exact,
@@ -89,7 +88,6 @@ impl Null {
     }
 }
 
-/// Outcomes as a share of all.
 fn share(some: u128, sums: &[u128]) -> f64 {
     some as f64 / all(sums) as f64
 }
@@ -99,7 +97,6 @@ fn up_to(value: usize, sums: &[u128]) -> u128 {
     sums.get(value).copied().unwrap_or_else(|| all(sums))
 }
 
-/// How many outcomes there are.
 fn all(sums: &[u128]) -> u128 {
     sums.last().copied().unwrap_or(1)
 }

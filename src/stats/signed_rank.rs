@@ -41,7 +41,6 @@ impl SignedRank {
 
     /// Compares pairs; `alpha` is what the interval leaves out. `None` where there is none, or where a value is negative
     /// or no number.
-    #[must_use]
     pub fn of(pairs: &[Pair], alpha: f64) -> Option<Self> {
         let comparable = |pair: &Pair| pair.base >= 0.0 && pair.new >= 0.0;
         if pairs.is_empty() || !pairs.iter().all(comparable) {
@@ -62,14 +61,12 @@ impl SignedRank {
     }
 
     /// The smallest p that so many pairs can give: that of pairs which all differ in the same way.
-    #[must_use]
     pub fn smallest_p(pairs: usize) -> f64 {
         2.0 * 0.5_f64.powi(i32::try_from(pairs.max(1)).unwrap_or(i32::MAX))
     }
 
     /// How many pairs it takes so that one of so many comparisons can be significant by itself, after [`super::holm`];
     /// `None` where that is beyond all reason.
-    #[must_use]
     pub fn pairs_needed(comparisons: usize, alpha: f64) -> Option<usize> {
         (1..=MOST).find(|pairs| Self::smallest_p(*pairs) * comparisons.max(1) as f64 <= alpha)
     }

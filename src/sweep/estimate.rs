@@ -26,7 +26,6 @@ pub struct Interval {
 
 impl Interval {
     /// How far it reaches up, as a share of the value; `None` where there are too few repetitions.
-    #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         Some(self.high? / self.value - 1.0)
     }
@@ -43,7 +42,6 @@ pub struct Spread {
 
 impl Spread {
     /// Of groups of repetitions of the same thing; `None` where no group has two.
-    #[must_use]
     pub fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
         for group in groups.into_iter().filter(|group| group.len() > 1) {
@@ -56,7 +54,6 @@ impl Spread {
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
-    #[must_use]
     pub fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Interval> {
         let logs = logarithms(values);
         if logs.is_empty() {

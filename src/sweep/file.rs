@@ -15,12 +15,12 @@ use super::over::Over;
 use super::sample::{At, Sample};
 use crate::catalog::gate::Objective;
 use crate::error::Error;
+use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::units::as_utc;
 
 /// Its name in the directory of a sweep.
 pub const FILE: &str = "sweep.json";
-/// The rows.
 const CSV: &str = "sweep.csv";
 /// The folder in which the runs' directories lie.
 pub const POINTS: &str = "points";
@@ -127,23 +127,11 @@ impl SweepFile {
     /// # Errors
     /// When the disk refuses.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
-        let mut text = serde_json::to_string_pretty(self).map_err(|error| cannot(FILE, &error))?;
-        text.push('\n');
-        replace(directory, FILE, text.as_bytes())?;
-        let mut rows = Vec::new();
-        write_csv(self, &mut rows).map_err(|error| cannot(CSV, &error))?;
-        replace(directory, CSV, &rows)
+        results::replace_json(&directory.join(FILE), self)?;
+        let (rows, path) = (&mut Vec::new(), directory.join(CSV));
+        write_csv(self, &mut *rows).map_err(Error::cannot("write", &path))?;
+        results::replace(&path, rows)
     }
-}
-
-fn cannot(what: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::environment(format!("cannot write {what}: {error}"))
-}
-
-fn replace(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
-    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, &path));
-    written.map_err(|error| cannot(&path.display().to_string(), &error))
 }
 
 /// Reads the file of a sweep's directory.
@@ -197,7 +185,6 @@ fn contradiction(file: &SweepFile) -> Option<String> {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(SweepFile)
 }

@@ -84,7 +84,6 @@ pub struct Finding {
 }
 
 /// What these samples come to. The law is asked where `with_law`: of contenders of a closed load.
-#[must_use]
 pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Finding> {
     let all = ask.beside.iter().flat_map(|beside| ask.strategies.iter().map(move |one| (one, *beside)));
     all.map(|(strategy, beside)| {

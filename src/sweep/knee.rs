@@ -28,7 +28,6 @@ pub enum KneeFigure {
 
 impl KneeFigure {
     /// As sentences call it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -38,7 +37,6 @@ impl KneeFigure {
     }
 
     /// The curve of a series: its points that count, on logarithmic axes.
-    #[must_use]
     pub fn curve(self, series: &Series) -> Vec<Dot> {
         let dot = |point: &super::series::Point| {
             let found = match self {
@@ -74,7 +72,6 @@ impl Dot {
 
 /// The point farthest from the chord, and how far, where the curve fills a square of 1 by 1; `None` where the curve is no more
 /// than noise.
-#[must_use]
 pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
     let (first, last) = (curve.first()?, curve.last()?);
     let (low, high) = ends(curve.iter().map(|dot| dot.y));
@@ -126,7 +123,6 @@ pub enum Knee {
 const POINTS: usize = 5;
 /// How often the curve is drawn anew.
 const DRAWS: usize = 400;
-/// How much slopes must differ.
 const SLOPES: f64 = 0.2;
 /// In how many of the draws it must bend.
 const SHARE: f64 = 0.95;
@@ -134,7 +130,6 @@ const SHARE: f64 = 0.95;
 const STEPS: usize = 60;
 
 /// Where a curve bends.
-#[must_use]
 pub fn knee(curve: &[Dot], seed: u64) -> Knee {
     let up_to = curve.last().map(|dot| dot.x.exp());
     let none = |why: String| Knee::NotFound { up_to, why };
@@ -186,11 +181,9 @@ pub(super) fn share_of(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().or_else(|| median(values)).unwrap_or(f64::NAN)
 }
 
-/// Two lines that meet.
 struct Lines {
     /// Where, on the logarithmic axis.
     at: f64,
-    /// The slope of the first.
     slope: f64,
     /// By how much the second is steeper.
     change: f64,

@@ -49,7 +49,6 @@ pub enum Why {
 
 impl Why {
     /// As the progress shows it.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Cover => "cover the range",
@@ -97,7 +96,6 @@ const BENT: f64 = 0.1;
 const AT_EDGE: usize = 3;
 
 /// What follows from these samples. `cost` is what a step is expected to take in seconds, `left` what is left.
-#[must_use]
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
     let all: Vec<Series> = ask
         .beside

@@ -33,7 +33,6 @@ impl Variable {
         [Self::Contenders, Self::Rate, Self::Hold, Self::Locks, Self::Servers, Self::Delay];
 
     /// As it is written.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Contenders => "contenders",
@@ -58,13 +57,11 @@ impl Variable {
     }
 
     /// Whether its values are whole numbers.
-    #[must_use]
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Contenders | Self::Locks | Self::Servers)
     }
 
     /// Whether more of it is harder for the lock, so that beyond a value that fails all others fail as well.
-    #[must_use]
     pub const fn is_burden(self) -> bool {
         matches!(self, Self::Contenders | Self::Rate | Self::Hold | Self::Delay)
     }
@@ -74,7 +71,6 @@ impl Variable {
     }
 
     /// A value for people, with its unit.
-    #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Contenders | Self::Locks | Self::Servers => format!("{value:.0}"),
@@ -84,7 +80,6 @@ impl Variable {
     }
 
     /// The nearest value that it can have: a whole number, or one of three digits, which people can write down.
-    #[must_use]
     pub fn round(self, value: f64) -> f64 {
         let digits = if self.is_whole() { 0 } else { 2 - value.log10().floor() as i32 };
         let factor = 10_f64.powi(digits);
@@ -153,7 +148,6 @@ const PER_DECADE: f64 = 2.0;
 
 impl Over {
     /// The values to begin with: all that are listed or, of a range, a few geometrically spaced ones.
-    #[must_use]
     pub fn grid(&self) -> Vec<f64> {
         match &self.values {
             Values::List(values) => values.clone(),
@@ -165,7 +159,6 @@ impl Over {
     }
 
     /// The values of the second variable: each is a series of its own.
-    #[must_use]
     pub fn few(&self) -> Vec<f64> {
         match &self.values {
             Values::List(values) => values.clone(),
@@ -174,7 +167,6 @@ impl Over {
     }
 
     /// So many values of a range, geometrically spaced, as far as they are different.
-    #[must_use]
     pub fn spaced(&self, count: usize) -> Vec<f64> {
         let Values::Range { from, to } = self.values else { return self.grid() };
         let last = (count.max(2) - 1) as f64;
@@ -189,7 +181,6 @@ impl Over {
     }
 
     /// The value half way between two, by their ratio; `None` where the values are listed, or none lies between.
-    #[must_use]
     pub fn between(&self, low: f64, high: f64) -> Option<f64> {
         let Values::Range { .. } = self.values else { return None };
         let middle = self.variable.round((low * high).sqrt());
@@ -197,7 +188,6 @@ impl Over {
     }
 
     /// The largest value.
-    #[must_use]
     pub fn most(&self) -> f64 {
         match &self.values {
             Values::Range { to, .. } => *to,

@@ -36,7 +36,6 @@ pub enum State {
 
 impl State {
     /// As tables show it.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Sound => "ok",
@@ -48,7 +47,6 @@ impl State {
     }
 
     /// Whether the lock or its ensemble broke down, and not the generator.
-    #[must_use]
     pub const fn is_broken(self) -> bool {
         matches!(self, Self::Unstable | Self::Failed | Self::Violated)
     }
@@ -94,7 +92,6 @@ const WHY: usize = 300;
 const SESSIONS_LOST: f64 = 0.1;
 
 /// What the trials of a run showed.
-#[must_use]
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
     let of = |trial: &Trial| {
         let (state, why) = state(trial);

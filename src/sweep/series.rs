@@ -29,7 +29,6 @@ pub enum Decision {
 
 impl Decision {
     /// As tables show it.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -72,7 +71,6 @@ pub struct Point {
 
 impl Point {
     /// Whether the lock broke down there, in every one of two repetitions at least.
-    #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
@@ -102,7 +100,6 @@ pub struct Series {
 
 impl Series {
     /// What the samples of a strategy come to.
-    #[must_use]
     pub fn of(
         strategy: &str,
         beside: Option<f64>,
@@ -126,7 +123,6 @@ impl Series {
     }
 
     /// The point at that value.
-    #[must_use]
     pub fn at(&self, x: f64) -> Option<&Point> {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }

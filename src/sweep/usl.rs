@@ -24,13 +24,11 @@ pub struct Law {
 
 impl Law {
     /// The throughput at that many contenders.
-    #[must_use]
     pub fn at(&self, n: f64) -> f64 {
         self.g * n / (1.0 + self.a * (n - 1.0) + self.b * n * (n - 1.0))
     }
 
     /// Where it is highest; `None` where it grows for ever.
-    #[must_use]
     pub fn peak(&self) -> Option<f64> {
         (self.b > 0.0).then(|| ((1.0 - self.a).max(0.0) / self.b).sqrt().max(1.0))
     }
@@ -106,7 +104,6 @@ const KEPT: f64 = 0.95;
 
 /// Fits the law to contenders and throughput, by the logarithms of the latter; `None` where the points do not tell its
 /// parameters.
-#[must_use]
 pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
     let usable = points.iter().all(|(n, x)| *n >= 1.0 && *x > 0.0 && x.is_finite());
     if points.len() < 3 || !usable {
@@ -158,7 +155,6 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
 }
 
 /// What the law says of contenders and throughput.
-#[must_use]
 pub fn usl(points: &[(f64, f64)], seed: u64) -> Opinion {
     let up_to = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
     if points.len() < POINTS {

@@ -29,26 +29,22 @@ impl Mntr {
     }
 
     /// A counter or gauge, without fraction; `None` where the server has no such key.
-    #[must_use]
     pub fn number(&self, key: &str) -> Option<i64> {
         let value = self.text.get(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
     }
 
     /// `leader`, `follower`, `observer` or `standalone`.
-    #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.text.get("zk_server_state").map(String::as_str)
     }
 
     /// The version without build details, e.g. `3.8.0`.
-    #[must_use]
     pub fn version(&self) -> Option<&str> {
         without_build(self.text.get("zk_version")?)
     }
 
     /// How many followers are in step with this leader.
-    #[must_use]
     pub fn synced_followers(&self) -> Option<i64> {
         self.number("zk_synced_followers")
     }
@@ -129,7 +125,6 @@ impl Srvr {
     }
 
     /// In whose leadership the last transaction was made.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.zxid >> 32
     }

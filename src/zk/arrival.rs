@@ -29,13 +29,11 @@ pub struct StampWaker {
 
 impl StampWaker {
     /// A waker that has not been woken; each wake-up also moves the pulse.
-    #[must_use]
     pub fn new(pulse: Option<Pulse>) -> Arc<Self> {
         Arc::new(Self { arrived: AtomicU64::new(0), task: AtomicWaker::new(), pulse })
     }
 
     /// When it was first woken; `None` if it was not yet.
-    #[must_use]
     pub fn arrived(&self) -> Option<Stamp> {
         Some(self.arrived.load(Ordering::Acquire)).filter(|stamp| *stamp != 0)
     }
@@ -100,7 +98,6 @@ pub struct Arm {
 
 impl Arm {
     /// Reads the sequence numbers off a list of children.
-    #[must_use]
     pub fn of_list(names: &[String]) -> Self {
         let mut arm = Self { children: i64::try_from(names.len()).unwrap_or(i64::MAX), ..Self::default() };
         for sequence in names.iter().filter_map(|name| sequence_of(name)) {
@@ -111,14 +108,12 @@ impl Arm {
     }
 
     /// How many children had been created when the list was taken.
-    #[must_use]
     pub fn creates(&self) -> i64 {
         self.highest.map_or(0, |highest| highest + 1)
     }
 
     /// How many times the children had changed when the list was taken; `None` for an empty list, whose
     /// highest number nobody can know.
-    #[must_use]
     pub fn change_number(&self) -> Option<i64> {
         self.highest.map(|_| 2 * self.creates() - self.children)
     }
@@ -126,7 +121,6 @@ impl Arm {
 
 /// The sequence number at the end of a node's name: ten digits, with a minus sign before them once the
 /// server's 32-bit counter has wrapped.
-#[must_use]
 pub fn sequence_of(name: &str) -> Option<i64> {
     let digits = name.get(name.len().checked_sub(10)?..)?;
     let (digits, negative) = match digits.strip_prefix('-') {

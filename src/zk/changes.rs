@@ -47,7 +47,6 @@ pub struct ChangeLog {
 
 impl ChangeLog {
     /// A log that remembers enough for that many contenders.
-    #[must_use]
     pub fn new(contenders: usize) -> Self {
         let remembered = (contenders * 16 + 1024).next_power_of_two();
         let [lists, created, deleted] = [const { OnceLock::new() }; 3];
@@ -74,7 +73,6 @@ impl ChangeLog {
     }
 
     /// What the change was that fired a watch set with that list.
-    #[must_use]
     pub fn fired(&self, armed: &Arm) -> Change {
         let Some(before) = armed.change_number() else { return Change::NobodyLooked };
         // Look at the change itself first, then at the ones after it.

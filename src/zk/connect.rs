@@ -52,7 +52,6 @@ impl fmt::Debug for Secret {
 
 impl Secret {
     /// The secret itself, for a place that others cannot look into.
-    #[must_use]
     pub fn told(&self) -> &str {
         &self.0
     }

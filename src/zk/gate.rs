@@ -20,7 +20,6 @@ use crate::clock::{self, Stamp};
 /// A gate, as whoever shuts and opens it sees it.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// How many keep it shut.
     shut: AtomicUsize,
     shut_at: AtomicU64,
     opened_at: AtomicU64,
@@ -56,20 +55,17 @@ impl Gate {
     }
 
     /// How often it has been opened.
-    #[must_use]
     pub fn times_opened(&self) -> u64 {
         self.opened.load(Ordering::SeqCst)
     }
 
     /// How long it was shut the last time, in microseconds, if it was opened after that time; else 0.
-    #[must_use]
     pub fn shut_since(&self, at: Stamp) -> u64 {
         let opened = self.opened_at.load(Ordering::SeqCst);
         if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
     }
 
     /// How often anything behind it has run.
-    #[must_use]
     pub fn times_passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
@@ -137,13 +133,11 @@ thread_local! {
 
 impl TaskScope {
     /// An empty scope behind that gate.
-    #[must_use]
     pub fn behind(gate: Arc<Gate>) -> Self {
         Self { gate, ..Self::default() }
     }
 
     /// The scope of whoever asks, if it has one.
-    #[must_use]
     pub fn here() -> Option<Self> {
         HERE.with_borrow(Clone::clone)
     }

@@ -319,7 +319,6 @@ impl News {
         }
     }
 
-    /// Whether nothing was learned.
     pub(super) fn is_none(&self) -> bool {
         matches!(*self.last.borrow(), Last::Nothing)
     }
@@ -359,7 +358,6 @@ impl Watch {
     }
 
     /// Whether its notification is still to come.
-    #[must_use]
     pub fn is_armed(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }

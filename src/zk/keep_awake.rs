@@ -22,7 +22,6 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 const NODE: &str = "/zookeeper";
 
 /// Whether servers of that version can forget a request.
-#[must_use]
 pub fn is_needed(version: &str) -> bool {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);

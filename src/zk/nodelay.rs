@@ -9,7 +9,6 @@
 ///
 /// Returns how many sockets were set; 0 where the system offers no way.
 #[cfg(target_os = "linux")]
-#[must_use]
 pub fn apply(servers: &[String]) -> usize {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -30,7 +29,6 @@ pub fn apply(servers: &[String]) -> usize {
 
 /// Other systems offer no safe way to the library's sockets.
 #[cfg(not(target_os = "linux"))]
-#[must_use]
 pub fn apply(_servers: &[String]) -> usize {
     0
 }

@@ -40,19 +40,16 @@ pub enum Failure {
 
 impl Failure {
     /// Whether the request certainly did not happen.
-    #[must_use]
     pub fn is_definite(&self) -> bool {
         !matches!(self, Self::ConnectionLoss | Self::NoReply | Self::SessionExpired | Self::NotConnected(_))
     }
 
     /// Whether the session can still be used after this.
-    #[must_use]
     pub fn session_survives(&self) -> bool {
         !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply)
     }
 
     /// The kind alone, for counting.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NoNode => "no node",

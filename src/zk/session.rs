@@ -72,7 +72,6 @@ pub struct SessionKey(pub(super) SessionInfo);
 
 impl SessionKey {
     /// The session's identifier.
-    #[must_use]
     pub fn id(&self) -> i64 {
         self.0.id().0
     }
@@ -103,13 +102,11 @@ impl Session {
     }
 
     /// The session's identifier.
-    #[must_use]
     pub fn id(&self) -> i64 {
         self.0.client.session_id().0
     }
 
     /// The session timeout that the server granted.
-    #[must_use]
     pub fn timeout(&self) -> Duration {
         self.0.client.session_timeout()
     }
@@ -283,7 +280,6 @@ impl Session {
     }
 
     /// Whether the node was what the session was last asked to delete since [`Session::begins_anew`].
-    #[must_use]
     pub fn has_asked_to_delete(&self, path: &str) -> bool {
         *self.0.deleted.borrow() == path
     }
@@ -291,20 +287,17 @@ impl Session {
     /// As of which transaction the last thing is true that was learned since [`Session::begins_anew`]; `None` when
     /// nothing tells. No transaction after it need have been seen, all before it have. Lists tell where
     /// [`Observed::dates_lists`] says so, events from servers of 3.9 and later.
-    #[must_use]
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
 
     /// The last thing that was learned since [`Session::begins_anew`], where that is an event that came without its
     /// transaction.
-    #[must_use]
     pub fn undated_event(&self) -> Option<Undated> {
         self.0.news.undated()
     }
 
     /// Whether nothing was learned since [`Session::begins_anew`]: whoever used the session meanwhile went past it.
-    #[must_use]
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()
     }
@@ -335,7 +328,6 @@ impl Session {
     }
 
     /// Follows the session's state from now on.
-    #[must_use]
     pub fn states(&self) -> StateWatcher {
         let mut states = self.0.client.state_watcher();
         states.state();
@@ -352,7 +344,6 @@ impl Session {
     }
 
     /// Whether the session is over.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.client.state().is_terminated()
     }
@@ -364,7 +355,6 @@ impl Session {
     }
 
     /// Takes the generator's own lag since this session was last woken by a notification, in microseconds.
-    #[must_use]
     pub fn take_lag_us(&self) -> u64 {
         self.0.lag_us.take()
     }
@@ -390,7 +380,6 @@ impl Session {
     }
 
     /// What it takes to speak for this session from another connection.
-    #[must_use]
     pub fn key(&self) -> SessionKey {
         SessionKey(self.0.client.session().clone())
     }

@@ -24,12 +24,10 @@ pub fn created(path: &str) -> u64 {
     24 + len(path) + STAT
 }
 
-/// A delete request.
 pub fn delete(path: &str) -> u64 {
     20 + len(path)
 }
 
-/// A setData request.
 pub fn set_data(path: &str, data: &[u8]) -> u64 {
     24 + len(path) + data.len() as u64
 }
@@ -59,12 +57,10 @@ pub fn read(path: &str) -> u64 {
     17 + len(path)
 }
 
-/// The reply to getChildren.
 pub fn children(names: &[String]) -> u64 {
     24 + names.iter().map(|name| 4 + len(name)).sum::<u64>()
 }
 
-/// The reply to getData.
 pub fn data(data: &[u8]) -> u64 {
     24 + data.len() as u64 + STAT
 }
@@ -72,7 +68,6 @@ pub fn data(data: &[u8]) -> u64 {
 /// The reply to exists on a node that is there.
 pub const STAT_REPLY: u64 = 20 + STAT;
 
-/// A notification.
 pub fn event(path: &str) -> u64 {
     32 + len(path)
 }

@@ -279,7 +279,6 @@ impl<'t> Reader<'t, '_> {
         Ok(Rule::NotRegressed { percent: number })
     }
 
-    /// What follows a relation.
     fn compared(&mut self, subject: &Subject, relation: Relation, sign: Range<usize>) -> Read<Rule> {
         let figure = subject.figure;
         let is_count = matches!(figure, Figure::Count(_));
@@ -460,7 +459,6 @@ fn stray_help(text: &str) -> &'static str {
     }
 }
 
-/// What to do about a strategy that is none of these.
 fn strategies_help(label: &str, strategies: &[String]) -> String {
     let near = |one: &&String| strsim::damerau_levenshtein(label, one) <= (one.len() / 3).max(1);
     let meant = strategies.iter().find(|one| one.starts_with(label)).or_else(|| strategies.iter().find(near));
@@ -485,7 +483,6 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
     }
 }
 
-/// A limit that fits.
 fn example(figure: Figure) -> &'static str {
     match figure.unit() {
         Unit::Micros => "a time such as `50ms`, in us, ms or s",

@@ -36,7 +36,6 @@ pub struct Checker {
 
 impl Checker {
     /// For the history that begins with that header.
-    #[must_use]
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,
@@ -68,7 +67,6 @@ impl Checker {
         done.map_err(|what| format!("contender {number} of `{}`, lock `{}`: {what}", event.process, lock()))
     }
 
-    /// The number of a lock.
     fn lock(&self, name: &str) -> Result<usize, String> {
         self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
     }
@@ -79,7 +77,6 @@ impl Checker {
         Ok(Scene { who, lock: &mut self.locks[number], stand: contender.stand(number), suspended, at })
     }
 
-    /// One end of an acquire.
     fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
         let mut scene = self.scene(who, event.lock, at)?;
         scene.lock.check(event.claim)?;
@@ -109,7 +106,6 @@ impl Checker {
         Ok(())
     }
 
-    /// One end of a release.
     fn release(&mut self, who: usize, event: &Release<'_>, at: Moment) -> Result<(), String> {
         let mut scene = self.scene(who, event.lock, at)?;
         let before = scene.stand.at;

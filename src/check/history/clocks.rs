@@ -9,9 +9,7 @@ use crate::record::history::{Event, Place};
 pub struct Moment {
     /// Microseconds of its clock.
     pub t_us: u64,
-    /// Its line.
     pub place: Place,
-    /// The clock's number.
     pub clock: usize,
 }
 
@@ -33,7 +31,6 @@ impl Names {
     }
 }
 
-/// The processes and clocks of a history.
 #[derive(Debug, Default)]
 pub struct Clocks {
     processes: Names,
@@ -47,9 +44,6 @@ pub struct Clocks {
 
 impl Clocks {
     /// The process's number and the moment of an event.
-    ///
-    /// # Errors
-    /// When the clock goes backwards, or the process changes clocks.
     pub fn read(&mut self, event: &Event<'_>, place: Place) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);
@@ -96,7 +90,6 @@ impl Clocks {
         Ok(())
     }
 
-    /// The name of a process.
     pub fn process(&self, process: usize) -> &str {
         &self.known[process].0
     }
@@ -111,7 +104,6 @@ impl Clocks {
         self.latest[clock].0
     }
 
-    /// How many clocks there are.
     pub fn count(&self) -> usize {
         self.latest.len()
     }

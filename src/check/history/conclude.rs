@@ -15,7 +15,6 @@ const REPORTED: usize = 20;
 
 impl Checker {
     /// Judges what was read.
-    #[must_use]
     pub fn conclude(mut self, ending: Ending) -> Judgement {
         if ending.cut_off_at.is_some() {
             self.complete = Some(false);

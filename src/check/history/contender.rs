@@ -11,24 +11,19 @@ use crate::record::history::{Place, SessionState, Step};
 /// An acquire that was called.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// When.
     pub at: Moment,
     /// For how long somebody had been kept out by then who asked for the same.
     pub kept_out_us: u64,
 }
 
-/// One contender and one lock.
 #[derive(Debug, Default)]
 pub struct Stand {
-    /// Where it stands.
     pub at: At,
-    /// How often it holds.
     pub depth: u32,
     /// Its hold, as long as that can still be judged.
     pub hold: Option<u64>,
     /// Whether it was told during that hold that its session had ended.
     pub lost: bool,
-    /// The token of that hold.
     pub token: Option<i64>,
     /// The acquire that was called last.
     pub asked: Option<Asked>,
@@ -38,25 +33,20 @@ pub struct Stand {
     pub writing: Option<Option<Newest>>,
 }
 
-/// One contender.
 #[derive(Debug)]
 pub struct Contender {
-    /// Its process.
     pub process: usize,
     /// Its number within the process.
     pub number: u64,
-    /// What it knows of its session.
     pub state: SessionState,
     /// The line that said so.
     pub told: Option<Place>,
     /// Its session, as a hash: names of sessions are many and only compared.
     pub session: Option<u64>,
-    /// Where it stands, by lock.
     pub stands: Vec<(usize, Stand)>,
 }
 
 impl Contender {
-    /// Where it stands with a lock.
     pub fn stand(&mut self, lock: usize) -> &mut Stand {
         let found = self.stands.iter().position(|(of, _)| *of == lock).unwrap_or_else(|| {
             self.stands.push((lock, Stand::default()));

@@ -7,32 +7,24 @@ use super::clocks::Moment;
 use super::judgement::WriteReport;
 use crate::record::history::Place;
 
-/// How many examples are kept.
 const EXAMPLES: usize = 20;
 
 /// The accepted write with the newest token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newest {
-    /// The token.
     pub token: i64,
     /// The write's own zxid.
     pub zxid: Option<i64>,
-    /// By which clock.
     pub clock: usize,
-    /// Its line.
     pub place: Place,
 }
 
-/// An answer of the resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer {
-    /// The token that was shown.
     pub token: Option<i64>,
-    /// Whether the write was accepted.
     pub accepted: bool,
     /// The write's own zxid.
     pub zxid: Option<i64>,
-    /// When the answer came.
     pub at: Moment,
 }
 
@@ -40,7 +32,6 @@ pub struct Answer {
 #[derive(Debug, Default)]
 pub struct Fencing {
     newest: Vec<Newest>,
-    /// What was found.
     pub report: WriteReport,
     /// Stale writes that were accepted, each after the newer one.
     pub examples: Vec<(Newest, Newest)>,

@@ -41,7 +41,6 @@ pub enum Breach {
 
 impl Breach {
     /// The name in outputs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Violation => "violation",

@@ -7,34 +7,25 @@ use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
 use crate::units::counted;
 
-/// One lock.
 #[derive(Debug)]
 pub struct Lock {
-    /// Its name.
     pub name: String,
-    /// What it promises.
     pub kind: LockKind,
     /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
     pub rooms: Vec<(usize, Room)>,
-    /// What the ensemble saw.
     pub order: Order,
     /// The resource that it guards.
     pub fencing: Fencing,
-    /// Holds so far.
     pub holds: u64,
-    /// Acquisitions.
     pub acquired: u64,
-    /// Acquires that failed.
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
     /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
     pub kept_out: KeptOut,
-    /// Who got it first.
     pub first: Option<usize>,
     /// Whether somebody else got it, too.
     pub contended: bool,
-    /// Acquires that are stuck.
     pub stuck: u64,
     /// Acquires that had not ended at the end.
     pub unfinished: u64,
@@ -61,7 +52,6 @@ impl Lock {
         }
     }
 
-    /// Who is inside by one clock.
     pub fn room(&mut self, clock: usize) -> &mut Room {
         let found = self.rooms.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
             self.rooms.push((clock, Room::new(self.kind)));
@@ -70,16 +60,11 @@ impl Lock {
         &mut self.rooms[found].1
     }
 
-    /// The number of the next hold.
     pub fn next_hold(&mut self) -> u64 {
         self.holds += 1;
         self.holds
     }
 
-    /// Whether that can be had.
-    ///
-    /// # Errors
-    /// When it is more leases than the semaphore has, or none.
     pub fn check(&self, claim: Claim) -> Result<(), String> {
         match self.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {

@@ -10,17 +10,12 @@ use crate::record::history::{Claim, LockKind, Place};
 /// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
 /// that are written out of order only where they cannot be compared anyway.
 const WINDOW: usize = 512;
-/// How many examples are kept.
 const EXAMPLES: usize = 20;
 
-/// One hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
-    /// Whose.
     pub who: usize,
-    /// By which clock.
     pub clock: usize,
-    /// What it asked for.
     pub claim: Claim,
     /// The token: the zxid at which its node was created.
     pub token: i64,
@@ -28,7 +23,6 @@ pub struct Grant {
     pub zxid: Option<i64>,
     /// The zxid at which its node was deleted.
     pub deleted: Option<i64>,
-    /// Where acquire returned.
     pub acquired: Place,
     /// Where the release said what was deleted.
     pub released: Option<Place>,
@@ -46,7 +40,6 @@ pub struct Order {
     highest: Vec<(usize, i64)>,
     /// Holds of which it is not known at which zxid they were found.
     unfound: u64,
-    /// What was found.
     pub report: OrderReport,
     /// Pairs of which the second was let in too early.
     pub examples: Vec<(Grant, Grant)>,
@@ -66,7 +59,6 @@ impl Order {
         }
     }
 
-    /// A contender holds.
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
         // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
@@ -108,7 +100,6 @@ impl Order {
         self.recent.values_mut().rev().chain(self.inside.iter_mut())
     }
 
-    /// Nothing follows.
     pub fn close(&mut self) {
         while !self.recent.is_empty() {
             self.settle_first();

@@ -13,7 +13,6 @@ pub const LOOKED_AT: usize = 64;
 /// What is known of the session behind a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Character {
-    /// Nothing yet.
     Open,
     /// The session was alive during the hold.
     Sound,
@@ -26,18 +25,14 @@ pub enum Character {
 /// The lines of a hold that matter.
 #[derive(Debug, Clone, Copy)]
 pub struct Traces {
-    /// Whose hold.
     pub who: usize,
-    /// Where acquire returned.
     pub acquired: Place,
     /// Where the session was suspended or expired.
     pub session: Option<Place>,
-    /// Where release was called.
     pub released: Option<Place>,
 }
 
 impl Traces {
-    /// Those lines.
     pub fn lines(&self) -> impl Iterator<Item = Place> {
         [Some(self.acquired), self.session, self.released].into_iter().flatten()
     }
@@ -46,26 +41,19 @@ impl Traces {
 /// One of the two sides.
 #[derive(Debug, Clone, Copy)]
 pub struct Party {
-    /// The hold's number.
     pub hold: u64,
-    /// How many leases it has.
     pub weight: u64,
     /// What is known of its session.
     pub character: Character,
-    /// Whether it is still inside.
     pub inside: bool,
-    /// Its lines.
     pub traces: Traces,
 }
 
 /// One entry while others were inside.
 #[derive(Debug)]
 pub struct Overlap {
-    /// Who entered, and when.
     pub entering: Party,
-    /// When that was.
     pub since: Moment,
-    /// Those inside.
     pub insiders: Vec<Party>,
     /// Leases of those inside who are not looked at.
     pub others: u64,

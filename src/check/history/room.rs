@@ -15,17 +15,13 @@ const EXAMPLES: usize = 20;
 /// One hold, from the return of acquire to the call of release.
 #[derive(Debug)]
 pub struct Hold {
-    /// Its number in the room.
     pub number: u64,
-    /// What it asked for.
     pub claim: Claim,
-    /// Its token.
     pub token: Option<i64>,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     /// Whether the session is suspended now.
     pub suspended: bool,
-    /// Its lines.
     pub traces: Traces,
     /// What happened after the holder was told that its session had ended.
     pub lost: Option<Lost>,
@@ -36,22 +32,16 @@ pub struct Hold {
 pub struct Lost {
     /// When the holder was told.
     pub at: Moment,
-    /// How many entered since.
     pub others: u64,
-    /// The first of them.
     pub first: Option<(u64, Traces)>,
 }
 
 /// An overlap that is settled, as an example.
 #[derive(Debug, Clone)]
 pub struct Example {
-    /// What it was.
     pub breach: Breach,
-    /// Who was inside.
     pub inside: Traces,
-    /// Who entered.
     pub entered: Traces,
-    /// When it entered.
     pub since_us: u64,
     /// How long they were inside together.
     pub length_us: u64,
@@ -62,24 +52,20 @@ pub struct Example {
 pub struct Room {
     inside: Inside<Hold>,
     waiting: Vec<Overlap>,
-    /// How many have entered.
     pub entries: u64,
     /// Waits, for telling who is stuck.
     pub waits: Waits,
     /// Overlaps that no session explains.
     pub violations: Overlaps,
-    /// Overlaps with a zombie.
     pub zombies: Overlaps,
     /// Overlaps that cannot be classed.
     pub uncertain: Overlaps,
     /// Holders that stayed although they had been told to go, while others entered.
     pub ignored_expiry: u64,
-    /// Some of each.
     pub examples: Vec<Example>,
 }
 
 impl Room {
-    /// An empty one.
     pub fn new(kind: LockKind) -> Self {
         Self {
             inside: Inside::new(kind),
@@ -104,7 +90,6 @@ impl Room {
         self.inside.kept_out(claim, t_us)
     }
 
-    /// Somebody enters.
     pub fn enter(&mut self, hold: Hold, since: Moment) {
         self.entries += 1;
         if !hold.possible && self.inside.keeps_out(hold.claim) {

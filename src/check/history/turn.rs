@@ -2,17 +2,13 @@
 
 use crate::record::history::Step;
 
-/// Where the contender stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum At {
     /// It neither holds nor asks.
     #[default]
     Outside,
-    /// It asked and has no answer.
     Asking,
-    /// It holds.
     Inside,
-    /// It holds and asks again.
     AskingAgain,
     /// It holds and gives one of several acquires back.
     Easing,
@@ -27,26 +23,20 @@ pub enum At {
 /// What an event means for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It begins to ask.
     Asks,
     /// It is inside from now on.
     Enters,
-    /// It got no lock.
     Refused,
     /// It may be inside from now on.
     MayEnter,
     /// It begins to let go: it believes no longer.
     Leaves,
-    /// The release ended; how.
     Left(Step),
     /// A holder's further acquire or its release: nothing changes for others.
     Nested,
 }
 
 /// Where a contender stands after an event of acquire, and what that means.
-///
-/// # Errors
-/// When it cannot be: what was done before is said.
 pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -62,9 +52,6 @@ pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
 }
 
 /// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
-///
-/// # Errors
-/// When it cannot be: what was done before is said.
 pub fn release(at: At, step: Step, last: bool) -> Result<(At, Turn), String> {
     use At::*;
     Ok(match (at, step) {

@@ -30,7 +30,6 @@ fn uncompared(lock: &LockReport) -> u64 {
     if lock.several_clocks { uncompared } else { 0 }
 }
 
-/// The verdict on all locks, and the notes.
 pub fn of(locks: &[LockReport], complete: Option<bool>, ending: Ending) -> (Verdict, Vec<String>) {
     let mut violated = reasons(locks, VIOLATED);
     let zombies = reasons(locks, &[(|lock| lock.zombies.count, "entries while a zombie was inside")]);

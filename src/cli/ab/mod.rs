@@ -19,6 +19,7 @@ use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::Place;
+use super::runs::whole_seconds;
 use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
@@ -28,11 +29,11 @@ use crate::clock::micros;
 use crate::compare::Limits;
 use crate::error::{Error, Exit};
 use crate::record::Trial;
-use crate::report::{self, Style};
+use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
 use crate::stats::SignedRank;
-use crate::units::{counted, format_duration, number};
+use crate::units::{counted, number};
 use crate::verdict::Verdict;
 use args::AbArgs;
 use questions::questions;
@@ -44,17 +45,10 @@ const BLOCKS: u32 = 8;
 const BLOCKS_AT_MOST: u32 = 40;
 /// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
 const AROUND_A_RUN: Duration = Duration::from_millis(700);
-/// Starting servers.
 const START: Duration = Duration::from_secs(4);
-/// Warming them up.
 const WARM_UP: Duration = Duration::from_secs(8);
-/// Measuring the floor.
 const FLOOR: Duration = Duration::from_millis(1_500);
 
-/// Compares.
-///
-/// # Errors
-/// A usage error when the sides cannot be compared, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when it began is a label")]
 pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let access = args.opening.access.access()?;
@@ -95,8 +89,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         answers: Vec::new(),
         judged: [Verdict::Held, Verdict::Held],
     };
-    let end = session.run(stop).await;
-    session.conclude(end)
+    let ran = session.run(stop).await;
+    session.conclude(ran.map_or_else(End::from, |()| End::of(Ending::Complete)))
 }
 
 /// How many blocks, so that all of that many comparisons can be decided.
@@ -127,7 +121,6 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     Ok(Length { blocks, until: args.until, at_most })
 }
 
-/// How the ensemble of that side is opened.
 fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
     OpeningArgs {
         // The kept ensemble could be that of one side only, and has a longer life behind it than a fresh one.
@@ -139,7 +132,6 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
 
 /// About how long it takes.
 struct Estimate {
-    /// One block.
     block: Duration,
     /// What comes before the first one.
     start: Duration,
@@ -190,10 +182,6 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate:
     ));
 }
 
-pub(super) fn whole_seconds(time: Duration) -> String {
-    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
-}
-
 /// The directory of a comparison. Until a block has begun, dropping it removes it.
 struct Directory {
     path: PathBuf,
@@ -205,9 +193,7 @@ impl Directory {
         let path = results::create_dated(parent, name, began)?;
         let directory = Self { path, is_kept: false };
         for folder in [directory.runs(), directory.logs()] {
-            fs::create_dir(&folder).map_err(|error| {
-                Error::environment(format!("cannot create {}: {error}", folder.display()))
-            })?;
+            fs::create_dir(&folder).map_err(Error::cannot("create", &folder))?;
         }
         Ok(directory)
     }
@@ -221,7 +207,6 @@ impl Directory {
         self.path.join("logs")
     }
 
-    /// The logs of the servers of a side.
     fn server_logs(&self, turn: Turn) -> PathBuf {
         self.path.join(layout::SERVER_LOGS).join(turn.name())
     }
@@ -235,7 +220,6 @@ impl Drop for Directory {
     }
 }
 
-/// Where the sides run.
 struct Places {
     a: Place,
     /// `None` where both share one.
@@ -290,10 +274,16 @@ struct End {
     why: Option<String>,
 }
 
+impl End {
+    fn of(ending: Ending) -> Self {
+        Self { ending, why: None }
+    }
+}
+
 impl From<Error> for End {
     fn from(error: Error) -> Self {
         match error {
-            Error::Interrupted => Self { ending: Ending::Interrupted, why: None },
+            Error::Interrupted => Self::of(Ending::Interrupted),
             Error::Usage(why) | Error::Environment(why) => Self { ending: Ending::Aborted, why: Some(why) },
         }
     }
@@ -321,27 +311,19 @@ impl Done {
 
 impl Session {
     /// Runs blocks until there are enough.
-    async fn run(&mut self, stop: &CancellationToken) -> End {
+    async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut number = 1;
         loop {
-            if let Err(error) = self.block(Block::of(self.seed, number), stop).await {
-                return error.into();
-            }
-            let file = self.file(&End { ending: Ending::GoingOn, why: None });
-            if let Err(error) = file.write(&self.directory.path) {
-                return error.into();
-            }
+            self.block(Block::of(self.seed, number), stop).await?;
+            let file = self.file(&End::of(Ending::GoingOn));
+            file.write(&self.directory.path)?;
             if self.next(&file) != Next::Another {
-                return End { ending: Ending::Complete, why: None };
+                return Ok(());
             }
             number += 1;
         }
     }
 
-    /// Runs a block.
-    ///
-    /// # Errors
-    /// When the user stops, or a run leaves no results.
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         self.directory.is_kept = true;
         let mut done = Vec::new();
@@ -407,7 +389,6 @@ impl Session {
         Ok(Done { record, stored })
     }
 
-    /// The process of a run.
     fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
@@ -419,15 +400,8 @@ impl Session {
 
     /// A run that left no results ends the comparison: another one would only end in the same way.
     fn failed(&self, block: &Block, turn: Turn, ended: &Ended, said: &Path) -> Error {
-        let how = ended.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"));
-        let last = child::last_words(said);
-        let server = self.places.ended().map_or_else(String::new, |server| format!("; {server}"));
-        Error::environment(format!(
-            "{} of block {} left no results ({how}){server}; the end of {}:\n  {last}",
-            turn.title(),
-            block.number,
-            said.display()
-        ))
+        let which = format!("{} of block {}", turn.title(), block.number);
+        ended.without_results(&which, self.places.ended(), said)
     }
 
     fn next(&self, file: &AbFile) -> Next {
@@ -531,9 +505,6 @@ impl Session {
     }
 
     /// Ends the ensembles, writes what came out of it and prints it.
-    ///
-    /// # Errors
-    /// What cut the comparison short; or when it cannot be written or printed.
     fn conclude(self, end: End) -> Result<Exit, Error> {
         let file = self.file(&end);
         let written = file.write(&self.directory.path);
@@ -550,10 +521,9 @@ impl Session {
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
         if args.json {
-            return answer(&file, &directory.path, exit, error);
+            return output::conclude("ab", exit, error, &json!({ "results": directory.path, "ab": file }));
         }
-        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-        let table = report::ab(&file, style);
+        let table = report::ab(&file, output::style());
         output::text(&format!("\n{table}\n{}", where_results_are(&directory.path)))?;
         error.map_or(Ok(exit), Err)
     }
@@ -581,16 +551,4 @@ fn exit(file: &AbFile) -> Exit {
         (_, Verdict::Unknown(_), _) | (_, _, Conclusion::Unknown) => Exit::Unknown,
         (_, Verdict::Held, Conclusion::Improved | Conclusion::NotWorse | Conclusion::Same) => Exit::Held,
     }
-}
-
-/// The outcome as JSON; an error that cut the comparison short stands beside it.
-fn answer(file: &AbFile, path: &Path, exit: Exit, error: Option<Error>) -> Result<Exit, Error> {
-    let found = json!({ "results": path, "ab": file });
-    let Some(error) = error else {
-        output::answer("ab", exit, &found)?;
-        return Ok(exit);
-    };
-    output::complain(&error);
-    output::answer_error("ab", &error, Vec::new(), Some(&found))?;
-    Ok(error.exit())
 }

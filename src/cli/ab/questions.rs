@@ -9,9 +9,6 @@ use crate::scenario::{Load, Plan, TrialSpec};
 use super::side::Side;
 
 /// A figure of every combination.
-///
-/// # Errors
-/// Usage, when the sides' combinations cannot be paired, or their loads measure nothing in common.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [Plan::of(a.scenario()), Plan::of(b.scenario())];

@@ -20,15 +20,12 @@ const DECIDED: [(&str, &str); 4] = [
     ("seed", "each block draws its own seed from the comparison's --seed"),
 ];
 
-/// One side.
 pub struct Side {
     /// Which: [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,
     /// How it differs from the other, as it was written on the command line.
     pub differs: Vec<String>,
-    /// The scenario as this side runs it.
     pub file: ScenarioFile,
-    /// What its faults need.
     pub needs: Needs,
     /// Where its ZooKeeper is, where that was said.
     pub zookeeper_home: Option<PathBuf>,
@@ -40,35 +37,24 @@ pub struct Side {
 /// A binary of this suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Where it is.
     pub path: PathBuf,
     /// What it says of itself, such as `zklockbench 0.1.0`.
     pub version: String,
 }
 
-/// One run of a side.
 pub struct Errand<'a> {
-    /// The scenario file.
     pub scenario: &'a Path,
-    /// The ensemble.
     pub connect: &'a str,
-    /// The block's seed.
     pub seed: u64,
-    /// Name of the run.
     pub name: &'a str,
     /// Where its directory is made.
     pub out: &'a Path,
     /// Whether its faults may break connections there.
     pub allow_faults: bool,
-    /// Generator threads.
     pub threads: Option<u16>,
 }
 
 impl Side {
-    /// Reads what one side is.
-    ///
-    /// # Errors
-    /// Usage, naming the option and what to write instead; every mistake of the changed scenario.
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
         let file = ScenarioFile::read(&args.scenario, &overrides)
@@ -110,7 +96,6 @@ impl Side {
         })
     }
 
-    /// The scenario as this side runs it.
     pub fn scenario(&self) -> &Scenario {
         &self.file.parsed.scenario
     }
@@ -120,7 +105,6 @@ impl Side {
         self.scenario().ensemble == other.scenario().ensemble && self.zookeeper_home == other.zookeeper_home
     }
 
-    /// Its combinations.
     pub fn matrix(&self) -> Matrix {
         let scenario = self.scenario();
         Matrix {
@@ -202,7 +186,6 @@ fn set(turn: Turn, text: &str) -> Result<String, Error> {
     Ok(format!("{key}={value}"))
 }
 
-/// How a side differs, as it was written.
 fn differs(own: &SideArgs) -> Vec<String> {
     let path =
         |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
@@ -219,7 +202,6 @@ fn differs(own: &SideArgs) -> Vec<String> {
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Program {
-    /// The binary that was named, or this one.
     async fn find(turn: Turn, named: Option<&Path>) -> Result<Self, Error> {
         let Some(named) = named else {
             let path = std::env::current_exe().map_err(|error| {

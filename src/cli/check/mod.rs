@@ -24,10 +24,6 @@ use shown::Shown;
 const NAME: &str = "check";
 
 /// Judges it and says why.
-///
-/// # Errors
-/// A usage error when the file or directory is not what it should be; an error of the environment when it cannot be
-/// read.
 pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let stop = stop.clone();
     // A history may have gigabytes: meanwhile this thread listens for Ctrl-C.
@@ -57,9 +53,6 @@ fn conclusion(verdict: &Verdict) -> String {
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 /// Judges a history and prints what was found.
-///
-/// # Errors
-/// As [`execute`].
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
     // Its lines are looked up again, which standard input cannot do.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
@@ -108,9 +101,6 @@ fn read_through(
 }
 
 /// Judges a run by what was recorded of it, and prints what came of that.
-///
-/// # Errors
-/// As [`execute`]; and when what was recorded as the verdict is not what follows from the rest.
 fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     let StoredRun { run, mut trials } = results::read(&args.path)?;
     let mut changed = Vec::new();
@@ -126,6 +116,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
+    let (exit, error) = (exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
     if args.json {
         let found = json!({
             "run": args.path.display().to_string(),
@@ -137,27 +128,16 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
         });
-        if !changed.is_empty() {
-            let error = does_not_follow(&args.path);
-            output::complain(&error);
-            output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
-            return Ok(error.exit());
-        }
-        output::answer(NAME, exit(&verdict), &found)?;
-    } else {
-        let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
-        let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
-        let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
-        let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
-        let least = check::least_evidence(&trials)
-            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
-        output::text(&format!(
-            "{}: {counts}\n{changed}{least}{}",
-            args.path.display(),
-            conclusion(&verdict)
-        ))?;
+        return output::conclude(NAME, exit, error, &found);
     }
-    if changed.is_empty() { Ok(exit(&verdict)) } else { Err(does_not_follow(&args.path)) }
+    let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
+    let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
+    let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
+    let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
+    let least = check::least_evidence(&trials)
+        .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
+    output::text(&format!("{}: {counts}\n{changed}{least}{}", args.path.display(), conclusion(&verdict)))?;
+    error.map_or(Ok(exit), Err)
 }
 
 fn does_not_follow(path: &Path) -> Error {

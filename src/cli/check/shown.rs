@@ -13,9 +13,7 @@ use crate::units::{self, counted, format_micros};
 /// A finding with the text of its lines.
 #[derive(Debug)]
 pub struct Shown<'a> {
-    /// The finding.
     pub finding: &'a Finding,
-    /// The text of each of its lines.
     pub lines: Vec<String>,
 }
 
@@ -123,7 +121,6 @@ fn excerpts(shown: &[Shown<'_>]) -> String {
     said
 }
 
-/// All of it, for programs.
 pub fn machine(path: &Path, judgement: &Judgement, shown: &[Shown<'_>]) -> Value {
     json!({
         "history": path.display().to_string(),

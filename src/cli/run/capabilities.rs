@@ -15,7 +15,6 @@ use crate::units::counted;
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
-    /// Of that scenario.
     pub fn of(scenario: &Scenario) -> Self {
         let need = |kind: &String| fault::find(kind).map(|entry| entry.card.needs);
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
@@ -32,9 +31,6 @@ impl Needs {
     }
 
     /// Refuses what cannot be done to these containers, before any of them is started.
-    ///
-    /// # Errors
-    /// Usage, with what to change.
     pub fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
@@ -51,9 +47,6 @@ impl Needs {
     }
 
     /// What stands before those servers from the start, if a fault is to set something there.
-    ///
-    /// # Errors
-    /// When the system has no port left for it.
     pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
         if !self.0.contains(&Capability::Proxies) {
             return Ok(None);
@@ -69,9 +62,6 @@ impl Needs {
     }
 
     /// Refuses what cannot be done here, before anything is started.
-    ///
-    /// # Errors
-    /// Environment, when this machine cannot do it; usage, with what to do instead.
     pub fn check(&self, scenario: &Scenario, allow_faults: bool, wants_tls: bool) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));

@@ -11,9 +11,7 @@ use crate::scenario::Scenario;
 use crate::units::shown;
 use crate::verdict::Verdict;
 
-/// The runs that a run is compared with.
 pub struct Baseline {
-    /// What was named.
     path: PathBuf,
     /// Their directories, of which there is one at least.
     dirs: Vec<PathBuf>,
@@ -23,7 +21,6 @@ pub struct Baseline {
 /// Which of the runs of a baseline count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// All of them, together.
     All,
     /// The first that can be compared with: they lie in a directory of runs, the newest first.
     NewestThatFits,
@@ -31,9 +28,6 @@ enum Which {
 
 impl Baseline {
     /// Looks for it before anything is started, and reads it, so that one that is damaged is told at once.
-    ///
-    /// # Errors
-    /// A usage error when there is no such run or none of that scenario, or when a gate needs one and none was given.
     pub fn find(dir: Option<&Path>, scenario: &Scenario) -> Result<Option<Self>, Error> {
         let Some(dir) = dir else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {

@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::record::HostInfo;
 
 /// Describes it; what the system does not tell stays empty.
-#[must_use]
 pub fn describe() -> HostInfo {
     let what = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing())
@@ -24,7 +23,6 @@ pub fn describe() -> HostInfo {
 }
 
 /// Processors that this process may use.
-#[must_use]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -34,9 +32,6 @@ const OTHERS: u64 = 100;
 
 /// Makes sure that so many sessions, each of which takes so many open files, can be open at once, raising the limit as far
 /// as the system allows.
-///
-/// # Errors
-/// When it does not allow enough; says how to change that.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -36,9 +36,6 @@ const TEXT_LASTS: Duration = Duration::from_millis(250);
 const HEAD_AT_MOST: usize = 16 * 1024;
 
 /// Where `/metrics` is served: an address with a port, or a port of this host alone.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -56,9 +53,6 @@ pub struct Port {
 
 impl Port {
     /// Takes it. To be called before the process moves to a network of its own, which nobody outside could reach.
-    ///
-    /// # Errors
-    /// When it is in use or not allowed.
     pub fn take(asked: SocketAddr) -> Result<Self, Error> {
         let listener = TcpListener::bind(asked).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -81,9 +75,6 @@ impl Port {
     }
 
     /// Serves what is known of the run until that is dropped.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
     pub fn serve(self, live: Live) -> Result<Endpoint, Error> {
         let Self { listener, address } = self;
         let shared = Arc::new(Shared { live: Mutex::new(live), text: Mutex::new(None) });
@@ -113,7 +104,6 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// Where it is.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }

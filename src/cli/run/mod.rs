@@ -26,7 +26,7 @@ use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
 use crate::report::ci::{Document, Live};
 use crate::report::page::{Source, document};
-use crate::report::{self, Style, Summary, View};
+use crate::report::{self, Summary, View};
 use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
@@ -40,10 +40,6 @@ use metrics::{Endpoint, Port};
 use progress::Progress;
 use world::World;
 
-/// Runs the scenario.
-///
-/// # Errors
-/// A usage error when the scenario can't be run, an environment error when nothing could be measured.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
@@ -140,7 +136,6 @@ fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
 
-/// A run under way.
 struct Session {
     args: RunArgs,
     /// Read once, so that its files are the same for all that follows.
@@ -239,9 +234,6 @@ impl Session {
     }
 
     /// Ends the ensemble, if it is ours, and turns what was measured into results.
-    ///
-    /// # Errors
-    /// What cut the run short, when the environment did; or when the results can't be written.
     fn conclude(self, measured: Measured, outputs: &Prepared) -> Result<Exit, Error> {
         let (run, judged) = (self.record(&measured), measured.ran.judge());
         let strict = if self.args.strict { check::zombies(&measured.ran.trials) } else { Verdict::Held };
@@ -366,14 +358,11 @@ fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
     }
 }
 
-/// What is printed of a run.
 struct Outcome<'a> {
     stored: &'a StoredRun,
     view: &'a View,
     summary: &'a Summary,
-    /// With what it was compared.
     comparison: Option<Comparison>,
-    /// Where it lies.
     path: &'a Path,
     exit: Exit,
 }
@@ -389,16 +378,9 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
             "comparison": comparison,
             "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
         });
-        let Some(error) = error else {
-            output::answer(NAME, exit, &found)?;
-            return Ok(exit);
-        };
-        output::complain(&error);
-        output::answer_error(NAME, &error, Vec::new(), Some(&found))?;
-        return Ok(error.exit());
+        return output::conclude(NAME, exit, error, &found);
     }
-    let colour = output::may_colour(&std::io::stdout());
-    let style = Style { colour, width: output::width() };
+    let style = output::style();
     let table = report::terminal(view, style);
     let compared =
         comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));

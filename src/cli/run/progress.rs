@@ -27,7 +27,6 @@ pub struct Progress {
 
 /// The trial under way, and what is to come.
 struct Now {
-    /// How many trials there are by now.
     trials: usize,
     /// How long all of them should take.
     expected: Duration,

@@ -31,9 +31,6 @@ const ENOUGH: u64 = 8_000;
 const ROUNDS_AT_MOST: usize = 4;
 
 /// Loads the ensemble in rounds of three seconds until it is warm; what happens is not kept.
-///
-/// # Errors
-/// When no session can be opened, or the ensemble goes away.
 pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
     let parsed = parse("warm-up", ROUND, &lock::cards(), &[]).map_err(Error::usage)?;
     let mut acquired = 0;

@@ -22,18 +22,26 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a run may take to end in order once it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How a run ended.
 pub struct Ended {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
-    /// How long it took.
     pub took: Duration,
 }
 
+impl Ended {
+    pub fn how(&self) -> String {
+        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
+    }
+
+    /// The error of a run that left no results, with which of the servers has ended and with the end of what the run said.
+    pub fn without_results(&self, run: &str, server: Option<String>, said: &Path) -> Error {
+        let server = server.map_or_else(String::new, |server| format!("; {server}"));
+        let (how, file, last) = (self.how(), said.display(), last_words(said));
+        Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
+    }
+}
+
 /// A process of this very program, yet without arguments.
-///
-/// # Errors
-/// When the system does not tell where the program lies.
 pub fn of_this_program() -> Result<Command, Error> {
     let own = std::env::current_exe();
     own.map(Command::new)
@@ -41,15 +49,11 @@ pub fn of_this_program() -> Result<Command, Error> {
 }
 
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
-///
-/// # Errors
-/// When it cannot be started or waited for.
 pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<Ended, Error> {
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
-    let said = File::create(said)
-        .map_err(|error| Error::environment(format!("cannot write {}: {error}", said.display())))?;
+    let said = File::create(said).map_err(Error::cannot("write", said))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();
     let mut running = Running(spawn_mortal(command).map_err(cannot)?);

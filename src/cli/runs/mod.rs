@@ -3,3 +3,11 @@
 
 pub mod child;
 pub mod place;
+
+use std::time::Duration;
+
+use crate::units::format_duration;
+
+pub fn whole_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
+}

@@ -19,7 +19,6 @@ use crate::zk::{Access, Target, keep_awake, reactor};
 /// An ensemble, ready for runs.
 pub struct Place {
     world: World,
-    /// What it is.
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
@@ -28,9 +27,6 @@ pub struct Place {
 
 impl Place {
     /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
-    ///
-    /// # Errors
-    /// As of a run: ZooKeeper is not found or does not start, or the ensemble cannot be reached.
     pub async fn open(
         scenario: &Scenario,
         needs: &Needs,
@@ -54,7 +50,6 @@ impl Place {
         Ok(Self { world, ensemble, floor, _awake: awake })
     }
 
-    /// How to reach it.
     pub fn connect(&self) -> String {
         self.world.connect()
     }

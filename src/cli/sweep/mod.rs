@@ -16,15 +16,15 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::ab::whole_seconds;
 use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, tool_commit};
-use super::runs::child;
+use super::runs::child::{self, Ended};
 use super::runs::place::Place;
+use super::runs::whole_seconds;
 use crate::clock::micros;
 use crate::error::{Error, Exit};
-use crate::report::{self, Style};
+use crate::report;
 use crate::results::{self, layout};
 use crate::scenario::{Plan, Scenario};
 use crate::sweep::{
@@ -48,10 +48,6 @@ const PRECISE: f64 = 0.1;
 /// Where a run's directory grows until it is whole.
 const UNDER_WAY: &str = ".under-way";
 
-/// Sweeps.
-///
-/// # Errors
-/// Usage when the question cannot be asked of the scenario, an environment error when nothing could be measured.
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
     let (question, file, directory) = match args.resume.clone().or(named) {
@@ -66,12 +62,10 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
             output::note(&format!("going on after {done} runs, which are not repeated"));
         }
     }
-    let beside =
-        question.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect());
     let ask = Ask {
         over: question.over[0].clone(),
         grid,
-        beside,
+        beside: question.beside(),
         strategies: question.strategies.clone(),
         objective: question.objective.clone(),
         figure: question.figure(),
@@ -91,11 +85,10 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         spent_before,
         name,
     };
-    let end = session.measure(stop).await;
-    session.conclude(end)
+    let measured = session.measure(stop).await;
+    session.conclude(measured.map_or_else(End::from, End::of))
 }
 
-/// A sweep from the beginning.
 fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
     let question = Question::read(args)?;
     let needs = Needs::of(&question.scenario);
@@ -133,15 +126,14 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
         None => results::create_dated(&args.out, &format!("sweep-{}", file.scenario), now)?,
         Some(name) => {
             let path = args.out.join(name);
-            let cannot = |error| Error::environment(format!("cannot create {}: {error}", path.display()));
-            fs::create_dir_all(&args.out).and_then(|()| fs::create_dir(&path)).map_err(cannot)?;
+            let created = fs::create_dir_all(&args.out).and_then(|()| fs::create_dir(&path));
+            created.map_err(Error::cannot("create", &path))?;
             path
         }
     };
     for folder in [POINTS, "scenarios", "logs"] {
         let path = directory.join(folder);
-        fs::create_dir(&path)
-            .map_err(|error| Error::environment(format!("cannot create {}: {error}", path.display())))?;
+        fs::create_dir(&path).map_err(Error::cannot("create", &path))?;
     }
     file.write(&directory)?;
     Ok((question, file, directory))
@@ -178,10 +170,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
 fn grid(question: &Question, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
-    let beside = question
-        .over
-        .get(1)
-        .map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect::<Vec<_>>());
+    let beside = question.beside();
     let cost = |grid: &[f64]| -> f64 {
         let each = beside.iter().flat_map(|beside| grid.iter().map(move |x| At { x: *x, beside: *beside }));
         each.map(|at| {
@@ -217,7 +206,6 @@ struct Ground {
     number: usize,
 }
 
-/// A sweep under way.
 struct Session {
     args: SweepArgs,
     question: Question,
@@ -232,35 +220,43 @@ struct Session {
 }
 
 /// How a sweep ended, and what cut it short.
-type End = (Ending, Option<String>);
+struct End {
+    ending: Ending,
+    why: Option<String>,
+}
+
+impl End {
+    fn of(ending: Ending) -> Self {
+        Self { ending, why: None }
+    }
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Interrupted => Self::of(Ending::Interrupted),
+            Error::Usage(why) | Error::Environment(why) => Self { ending: Ending::Aborted, why: Some(why) },
+        }
+    }
+}
 
 impl Session {
-    async fn measure(&mut self, stop: &CancellationToken) -> End {
-        let cut_short = |error: Error| match error {
-            Error::Interrupted => (Ending::Interrupted, None),
-            Error::Usage(why) | Error::Environment(why) => (Ending::Aborted, Some(why)),
-        };
-        if let Err(error) = self.sweep_up() {
-            return cut_short(error);
-        }
+    async fn measure(&mut self, stop: &CancellationToken) -> Result<Ending, Error> {
+        self.sweep_up()?;
         loop {
             if stop.is_cancelled() {
-                return (Ending::Interrupted, None);
+                return Err(Error::Interrupted);
             }
             let left = (self.file.budget_us as f64 - self.spent() as f64) / 1e6;
             let step = match next(&self.ask, &self.file.samples, &|step| self.cost(step), left) {
                 Next::Run(step) => step,
-                Next::Enough => return (Ending::Complete, None),
-                Next::NoTime { covered: true } => return (Ending::OutOfTime, None),
-                Next::NoTime { covered: false } => return (Ending::NotCovered, None),
+                Next::Enough => return Ok(Ending::Complete),
+                Next::NoTime { covered: true } => return Ok(Ending::OutOfTime),
+                Next::NoTime { covered: false } => return Ok(Ending::NotCovered),
             };
-            if let Err(error) = self.step(&step, stop).await {
-                return cut_short(error);
-            }
-            self.refresh((Ending::GoingOn, None));
-            if let Err(error) = self.file.write(&self.directory) {
-                return cut_short(error);
-            }
+            self.step(&step, stop).await?;
+            self.refresh(End::of(Ending::GoingOn));
+            self.file.write(&self.directory)?;
         }
     }
 
@@ -344,9 +340,7 @@ impl Session {
         let under_way = self.directory.join(POINTS).join(UNDER_WAY);
         let directory = self.directory.join(POINTS).join(format!("{number:03}"));
         let found = if under_way.join(&name).is_dir() {
-            fs::rename(under_way.join(&name), &directory).map_err(|error| {
-                Error::environment(format!("cannot move {}: {error}", directory.display()))
-            })?;
+            fs::rename(under_way.join(&name), &directory).map_err(Error::cannot("move", &directory))?;
             let stored = results::read(&directory)?;
             samples(
                 &stored,
@@ -355,7 +349,7 @@ impl Session {
                 self.question.objective.as_ref().map(|objective| objective.figure),
             )
         } else {
-            self.failed(step, number, ended.code, &said)?
+            self.failed(step, number, &ended, &said)?
         };
         self.file.samples.extend(found);
         self.file.runs.push(RunRecord {
@@ -371,19 +365,14 @@ impl Session {
     }
 
     /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
-    fn failed(&self, step: &Step, number: u32, code: Option<i32>, said: &Path) -> Result<Vec<Sample>, Error> {
-        let how = code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"));
-        let ended = self.place.as_ref().and_then(|ground| ground.place.ended());
+    fn failed(&self, step: &Step, number: u32, ended: &Ended, said: &Path) -> Result<Vec<Sample>, Error> {
+        let server = self.place.as_ref().and_then(|ground| ground.place.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
-        let is_usage = code == Some(Exit::Usage as i32);
-        let last = child::last_words(said);
-        if ended.is_some() || !any_sound || is_usage {
-            let server = ended.map_or_else(String::new, |server| format!("; {server}"));
-            return Err(Error::environment(format!(
-                "run {number} left no results ({how}){server}; the end of {}:\n  {last}",
-                said.display()
-            )));
+        let is_usage = ended.code == Some(Exit::Usage as i32);
+        if server.is_some() || !any_sound || is_usage {
+            return Err(ended.without_results(&format!("run {number}"), server, said));
         }
+        let (how, last) = (ended.how(), child::last_words(said));
         let sample = |strategy: &String| Sample {
             run: number,
             strategy: strategy.clone(),
@@ -435,7 +424,7 @@ impl Session {
     }
 
     /// Brings the file up to date.
-    fn refresh(&mut self, (ending, why): End) {
+    fn refresh(&mut self, End { ending, why }: End) {
         self.file.spent_us = self.spent();
         self.file.written_at = SystemTime::now();
         (self.file.ending, self.file.why) = (ending, why);
@@ -464,17 +453,9 @@ impl Session {
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         if self.args.json {
             let found = json!({ "results": self.directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
-            return match error {
-                None => output::answer("sweep", exit, &found).map(|()| exit),
-                Some(error) => {
-                    output::complain(&error);
-                    output::answer_error("sweep", &error, Vec::new(), Some(&found))?;
-                    Ok(error.exit())
-                }
-            };
+            return output::conclude("sweep", exit, error, &found);
         }
-        let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-        let mut text = report::sweep(&self.file, &notes, style);
+        let mut text = report::sweep(&self.file, &notes, output::style());
         text.push_str(&format!("\nresults: {}", self.directory.display()));
         if let Some(hint) = hint {
             let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };

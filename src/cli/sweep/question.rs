@@ -18,7 +18,6 @@ use crate::{fault, lock};
 /// Keys that a sweep decides by itself, or has no use for.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
 
-/// The question of a sweep.
 pub struct Question {
     /// What is swept: one or two variables.
     pub over: Vec<Over>,
@@ -28,16 +27,12 @@ pub struct Question {
     pub scenario: Scenario,
     /// Its text, with the command line's changes, and what each point changes left out.
     pub text: String,
-    /// The labels of the strategies.
     pub strategies: Vec<String>,
     base: Table,
 }
 
 impl Question {
     /// Reads the scenario and what is asked.
-    ///
-    /// # Errors
-    /// Usage: what cannot be swept, and what to change.
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
         let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
         refuse(&args.overrides, &args.over)?;
@@ -61,9 +56,6 @@ impl Question {
     }
 
     /// Of a scenario's text.
-    ///
-    /// # Errors
-    /// Usage: what cannot be swept, and what to change.
     pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {
         let mut base: Table = text.parse().map_err(Error::usage)?;
         for key in DROPPED {
@@ -80,27 +72,15 @@ impl Question {
         let text = toml::to_string(&base).map_err(Error::usage)?;
         let ends = |pick: fn(&Over) -> f64| At { x: pick(&over[0]), beside: over.get(1).map(pick) };
         let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
-        let question = |scenario| Self {
-            strategies: Vec::new(),
-            over: over.clone(),
-            objective: objective.clone(),
-            scenario,
-            text: text.clone(),
-            base: base.clone(),
-        };
         let at = |at| parsed(&text_at(&base, &over, at)?);
         let scenario = at(least)?;
         // What cannot be at the far end is told before anything starts.
         at(ends(Over::most))?;
-        let mut asked = question(scenario);
-        asked.strategies = asked.scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
-        Ok(asked)
+        let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
+        Ok(Self { strategies, over, objective, scenario, text, base })
     }
 
     /// The scenario of a step, as text and as read.
-    ///
-    /// # Errors
-    /// Usage, where that value cannot be.
     pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
         let mut table = table_at(&self.base, &self.over, step.at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
@@ -120,6 +100,11 @@ impl Question {
             value.filter(|_| over.variable == Variable::Servers).map(|value| value as usize)
         };
         self.over.iter().zip([Some(at.x), at.beside]).find_map(value)
+    }
+
+    /// The values of the second variable; one that is `None` where there is no second.
+    pub fn beside(&self) -> Vec<Option<f64>> {
+        self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
     /// Which figure's knee is sought.
@@ -217,7 +202,6 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     }
 }
 
-/// Refuses what the scenario does not have.
 fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
     let refused = |why: String| Err(Error::usage(why));

@@ -9,17 +9,11 @@ use crate::error::Error;
 const COMPOSE: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
 
 /// What `docker` said on stdout. Given up, the command is killed.
-///
-/// # Errors
-/// Names the command and what it said, or how to get it.
 pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     run(command(&["docker"], arguments)).await
 }
 
 /// The same, waiting for it: for the end of a life, when nothing more can be awaited.
-///
-/// # Errors
-/// As [`docker`].
 pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     let mut command = command(&["docker"], arguments);
     let output = command.output();
@@ -35,19 +29,12 @@ pub fn command(program: &[&str], arguments: &[&str]) -> Command {
 }
 
 /// What a command said on stdout. Given up, it is killed.
-///
-/// # Errors
-/// As [`docker`].
 pub async fn run(command: Command) -> Result<String, String> {
     let mut command = tokio::process::Command::from(command);
     let output = command.kill_on_drop(true).output().await;
     said(command.as_std(), output)
 }
 
-/// How Compose is called here.
-///
-/// # Errors
-/// When there is no Docker, its daemon cannot be reached, or there is no Compose: says how to get it.
 pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
         Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))

@@ -9,7 +9,6 @@ use super::command::{docker, docker_now};
 
 /// The port on which a server in a container listens for clients.
 pub const CLIENT_PORT: &str = "2181/tcp";
-/// Which service of the Compose file it is.
 const SERVICE: &str = "com.docker.compose.service";
 
 /// A container, as far as it matters here.
@@ -125,20 +124,16 @@ pub struct Endpoint {
 /// An address that was asked for.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Asked {
-    /// It.
     #[serde(rename = "IPv4Address")]
     pub address: Option<String>,
 }
 
 impl Container {
     /// The service of the Compose file that it is.
-    #[must_use]
     pub fn service(&self) -> &str {
         self.config.labels.get(SERVICE).map_or("", String::as_str)
     }
 
-    /// A variable of its environment.
-    #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {
         let variables = self.config.env.iter().flatten();
         variables
@@ -148,20 +143,17 @@ impl Container {
     }
 
     /// Whether a path of it lies in memory, which is lost when it ends.
-    #[must_use]
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
     }
 
     /// What is mounted where that path is, if anything is.
-    #[must_use]
     pub fn mount_of(&self, path: &str) -> Option<&Mount> {
         self.mounts.iter().find(|mount| contains(&mount.destination, path))
     }
 
     /// Where its client port was asked to be on the host.
-    #[must_use]
     pub fn asked_binding(&self) -> Option<&Binding> {
         self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
     }
@@ -169,7 +161,6 @@ impl Container {
 
 impl Mount {
     /// Where it lies on the host; of a volume, where all volumes do: its own name tells nobody anything.
-    #[must_use]
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
         let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
@@ -179,7 +170,6 @@ impl Mount {
 
 impl Binding {
     /// `host:port`, from this host.
-    #[must_use]
     pub fn address(&self) -> String {
         let host = match self.host_ip.as_str() {
             "" | "0.0.0.0" | "::" => "127.0.0.1",
@@ -189,7 +179,6 @@ impl Binding {
     }
 
     /// Whether it is the same after the container was started again.
-    #[must_use]
     pub fn stays(&self) -> bool {
         !matches!(self.host_port.as_str(), "" | "0")
     }
@@ -199,18 +188,11 @@ fn contains(directory: &str, path: &str) -> bool {
     Path::new(path).starts_with(directory)
 }
 
-/// Looks at these containers.
-///
-/// # Errors
-/// What Docker said; or when it is not understood.
 pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
 }
 
 /// The same, waiting for it.
-///
-/// # Errors
-/// As [`inspect`].
 pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker_now(&[&["container", "inspect"], ids].concat())?)
 }

@@ -107,9 +107,6 @@ impl Links for Compose {
 
 impl Compose {
     /// Whether something gets from one container to the other and back.
-    ///
-    /// # Errors
-    /// When that cannot be asked.
     async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
         let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
         let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);

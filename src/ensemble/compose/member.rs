@@ -14,7 +14,6 @@ const LOG_LINES: &str = "8";
 pub struct Member {
     /// From 1.
     pub number: usize,
-    /// The container as it was made.
     pub made: Container,
     /// It is meant to be down: that it is so is no news.
     pub meant_down: AtomicBool,
@@ -23,9 +22,7 @@ pub struct Member {
 /// A container's place on its network, to be given back to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The network's name.
     pub network: String,
-    /// Its address there.
     pub address: Ipv4Addr,
     /// The names by which others find it.
     pub aliases: Vec<String>,
@@ -33,9 +30,6 @@ pub struct Place {
 
 impl Member {
     /// Servers in the order of their numbers (`ZOO_MY_ID`).
-    ///
-    /// # Errors
-    /// Names a service that is no ZooKeeper, or publishes no port for clients.
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
@@ -53,32 +47,26 @@ impl Member {
             .collect())
     }
 
-    /// The container.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.made.id
     }
 
     /// `server 2 (zoo2)`.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("server {} ({})", self.number, self.made.service())
     }
 
     /// Where it keeps its transaction logs, in the container.
-    #[must_use]
     pub fn log_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog")
     }
 
     /// Where it keeps its snapshots and its number, in the container.
-    #[must_use]
     pub fn data_dir(&self) -> &str {
         self.made.variable("ZOO_DATA_DIR").unwrap_or("/data")
     }
 
     /// On what its transaction logs lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> String {
         let directory = self.log_dir();
         if self.made.is_in_memory(directory) {
@@ -91,9 +79,6 @@ impl Member {
     }
 
     /// Whether it can be ended and is itself again when it is started.
-    ///
-    /// # Errors
-    /// Why not, and what to change.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
@@ -115,9 +100,6 @@ impl Member {
     }
 
     /// Whether it can be taken off its network and put back where it was.
-    ///
-    /// # Errors
-    /// Why not, and what to change.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.place()?;
         self.keeps_its_port()
@@ -134,10 +116,6 @@ impl Member {
         ))
     }
 
-    /// Its place on its only network.
-    ///
-    /// # Errors
-    /// When it is in none or in several, or its address is not its own.
     pub fn place(&self) -> Result<Place, String> {
         let service = self.made.service();
         let networks: Vec<_> = self.made.network_settings.networks.iter().collect();
@@ -166,7 +144,6 @@ impl Member {
     }
 
     /// How it ended, if it has ended by itself, as that look at it tells.
-    #[must_use]
     pub fn ended(&self, now: &Container) -> Option<String> {
         if now.state.running || self.meant_down.load(Ordering::Acquire) {
             return None;

@@ -42,9 +42,6 @@ pub struct LeftProject {
 
 impl Project {
     /// A name that nobody has.
-    ///
-    /// # Errors
-    /// When its lock cannot be made.
     pub fn create() -> io::Result<Self> {
         Self::create_in(&locks())
     }
@@ -60,22 +57,16 @@ impl Project {
         Ok(Self { name, lock, removed: AtomicBool::new(false), _held: held })
     }
 
-    /// The name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// What puts the project's label on a container that Compose does not make.
-    #[must_use]
     pub fn label(&self) -> String {
         format!("{LABEL}={}", self.name)
     }
 
     /// Removes all that bears the name. Doing it twice does no harm.
-    ///
-    /// # Errors
-    /// What Docker said; the next run tries again then.
     pub fn remove(&self) -> Result<(), String> {
         remove(&self.name)?;
         let _ = std::fs::remove_file(&self.lock);
@@ -94,7 +85,6 @@ impl Drop for Project {
 }
 
 /// All projects that have not been removed, by name.
-#[must_use]
 pub fn left_projects() -> Vec<LeftProject> {
     // Looking fails only where there is nothing of ours.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()
@@ -164,7 +154,6 @@ fn remove(project: &str) -> Result<(), String> {
     failed.and_then(|()| Err(format!("the project {project} comes back again and again")))
 }
 
-/// Whether there was any.
 fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {
     let filter = format!("label={LABEL}={project}");
     let told = docker_now(&[list, &["--filter", &filter]].concat())?;

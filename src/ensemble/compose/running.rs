@@ -26,7 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MOST: usize = 5;
 /// How many ranges of addresses are tried when one turns out to be taken.
 const ATTEMPTS: usize = 5;
-/// What Docker says then.
 const TAKEN: &str = "Pool overlaps";
 
 /// An ensemble of containers. Closed or dropped, all of it is gone, its data included.
@@ -110,18 +109,12 @@ impl Compose {
     }
 
     /// The server of that number, from 1.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
         member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
     }
 
     /// What the container of that server is now.
-    ///
-    /// # Errors
-    /// When there is no such server, or Docker does not tell.
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
         let mut told = inspect(&[self.member(number)?.id()]).await?;
         told.pop().ok_or_else(|| format!("Docker tells nothing of server {number}"))
@@ -141,19 +134,16 @@ impl Compose {
     }
 
     /// The servers' client addresses.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| self.address(member)).collect()
     }
 
     /// The connect string.
-    #[must_use]
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
 
     /// The name of its Compose project, as `docker ps` shows it before the names of the containers.
-    #[must_use]
     pub fn project(&self) -> &str {
         self.project.name()
     }
@@ -175,7 +165,6 @@ impl Compose {
     }
 
     /// On what the data lie, and what that means.
-    #[must_use]
     pub fn placement(&self) -> String {
         self.members.first().map(Member::placement).unwrap_or_default()
     }
@@ -199,7 +188,6 @@ impl Compose {
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
-    #[must_use]
     pub fn ended(&self) -> Option<String> {
         let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
         now.ok().and_then(|now| self.ended_in(&now))
@@ -232,7 +220,6 @@ impl Compose {
     }
 }
 
-/// Ports of this host for so many servers.
 fn ports_for(servers: usize, file: &Path) -> Result<Claim, Error> {
     if servers > MOST {
         let file = file.display();
@@ -284,7 +271,6 @@ fn variables(ports: &Claim) -> Vec<(String, String)> {
     ports.servers.iter().enumerate().flat_map(of).chain(network).collect()
 }
 
-/// The containers of a project.
 async fn containers(project: &Project) -> Result<Vec<Container>, String> {
     let filter = format!("label={}", project.label());
     let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;

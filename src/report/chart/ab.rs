@@ -10,7 +10,6 @@ use crate::ab::{AbFile, Comparison, Turn, Values};
 use crate::report::{ab_headline, sides};
 use crate::units::number;
 
-/// What is divided by A.
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
 /// Every ratio with its interval; says why when there is none.

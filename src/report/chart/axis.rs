@@ -5,9 +5,7 @@ use crate::units::{format_micros, number};
 /// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
-    /// Evenly.
     Linear,
-    /// By their logarithm.
     Log,
     /// Evenly up to 1, by their logarithm above: so that 0 has a place.
     ZeroAndLog,
@@ -27,7 +25,6 @@ impl Scale {
 /// One tick: a value and what is written at it; nothing for a lesser one.
 pub(super) type Tick = (f64, String);
 
-/// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     /// What it shows, with the unit.

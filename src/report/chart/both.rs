@@ -9,7 +9,6 @@ use super::plot::{Key, Series};
 use crate::compare::{CellKey, Comparison, Side};
 use crate::measure::{Measure, Survival};
 
-/// What the sides are called.
 const SIDES: [&str; 2] = ["base", "new"];
 /// Two keys beside each other have room for labels that wide.
 const KEY: f64 = 380.0;

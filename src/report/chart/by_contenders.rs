@@ -13,9 +13,7 @@ use crate::units::{contenders, number};
 /// A figure, and the fewest contenders with which it says anything.
 #[derive(Clone, Copy)]
 struct Figure {
-    /// The figure of one repetition.
     of: fn(&Repetition) -> Option<f64>,
-    /// The fewest contenders.
     from: usize,
 }
 
@@ -82,7 +80,7 @@ pub(super) fn throughput(view: &View) -> Result<Picture, String> {
 
 fn throughput_over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, "Throughput by number of contenders", said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), "Throughput by number of contenders", said, &keys);
     let y = Axis::amounts(THROUGHPUT, all.iter().flat_map(Series::heights));
     let plot = sheet.plot(Axis::contenders(counts), y, &keys);
     draw_series(&mut sheet.picture, &plot, all);
@@ -120,7 +118,7 @@ fn fan_out_bars(count: usize) -> Bars<'static> {
 
 fn fan_out_over(view: &View, all: &[Series], counts: &[usize], said: &[String]) -> Picture {
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, "Fan-out by number of contenders", said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), "Fan-out by number of contenders", said, &keys);
     let (fewest, most) = (float(counts[0]), float(counts[counts.len() - 1]));
     let highest = all.iter().flat_map(Series::heights).fold(most - 1.0, f64::max);
     let plot = sheet.plot(Axis::contenders(counts), Axis::zero_and_log(FAN_OUT, highest), &keys);
@@ -134,9 +132,7 @@ fn least_and_most(picture: &mut Picture, plot: &Plot, low: f64, high: f64) {
     let least = [plot.at(low, 1.0), plot.at(high, 1.0)];
     let most: Vec<_> = (0..=60).map(|step| plot.at(along(step), along(step) - 1.0)).collect();
     for line in [least.as_slice(), most.as_slice()] {
-        for stroke in dashed(line, &[2.0, 3.0]) {
-            picture.line(stroke, RULE, 1.0);
-        }
+        dashed(picture, line, &[2.0, 3.0], RULE, 1.0);
     }
     picture.text((plot.right - 4.0, least[1].1 - 18.0), LEAST, SMALL, FAINT_INK, Anchor::End);
     let (across, row) = most[48];
@@ -146,13 +142,9 @@ fn least_and_most(picture: &mut Picture, plot: &Plot, low: f64, high: f64) {
 const LABEL: f64 = 230.0;
 const LINE: f64 = 17.0;
 
-/// What the bars show.
 struct Bars<'a> {
-    /// The title.
     title: String,
-    /// The figure with its unit.
     unit: &'a str,
-    /// The contender count.
     contenders: usize,
     /// Values to compare with, and their names.
     references: Vec<(f64, String)>,
@@ -179,7 +171,7 @@ fn draw_bars(
         Some(Row { cell, label: label_lines(view.label(cell), LABEL), median, furthest })
     };
     let rows: Vec<Row> = view.cells_at(bars.contenders).filter_map(row).collect();
-    let mut sheet = Sheet::new(view, &bars.title, said, HEIGHT);
+    let mut sheet = Sheet::new(&view.place_line(), &bars.title, said, HEIGHT);
     let field = Field::new(&mut sheet, &rows, bars);
     for (at, row) in rows.iter().enumerate() {
         let middle = field.middle(at);
@@ -195,7 +187,6 @@ fn draw_bars(
     sheet.picture
 }
 
-/// Where the bars lie.
 struct Field {
     left: f64,
     right: f64,

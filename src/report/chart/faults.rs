@@ -39,7 +39,6 @@ struct Row<'a> {
     tiles: Vec<Option<(Tile, Vec<String>)>>,
 }
 
-/// What all panels share.
 struct Field<'a> {
     view: &'a View,
     under: Vec<UnderFault<'a>>,
@@ -65,7 +64,8 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let panels: Vec<Panel> = starts.map(|from| field.panel(from..names.len().min(from + each))).collect();
     let heights = panels.iter().map(|panel| BETWEEN + panel.height(&field.names));
     let inner = KEY_HEIGHT + field.names.list_height() + heights.sum::<f64>();
-    let mut sheet = Sheet::holding(view, "Recovery from faults", &field.caption(names.len() > 1), inner);
+    let caption = field.caption(names.len() > 1);
+    let mut sheet = Sheet::holding(&view.place_line(), "Recovery from faults", &caption, inner);
     heat::draw_key(&mut sheet.picture, sheet.top, field.scale.as_ref());
     let mut at = sheet.top + KEY_HEIGHT;
     field.names.list(&mut sheet.picture, at);
@@ -228,7 +228,6 @@ struct Names {
 }
 
 impl Names {
-    /// The names in columns of that width.
     fn new(names: &[String], width: f64) -> Self {
         let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, SMALL, width - 8.0)).collect();
         if wrapped
@@ -243,7 +242,6 @@ impl Names {
         Self { list: flow(entries), headings: numbers.iter().map(|number| vec![number.clone()]).collect() }
     }
 
-    /// The height that the list takes.
     fn list_height(&self) -> f64 {
         self.list.last().map_or(0.0, |(_, (_, below))| below + NAME_LINE + 10.0)
     }
@@ -255,7 +253,6 @@ impl Names {
         }
     }
 
-    /// The height of the headings of these columns.
     fn height(&self, columns: &Range<usize>) -> f64 {
         let most = self.headings[columns.clone()].iter().map(Vec::len).max().unwrap_or(0);
         float(most) * NAME_LINE + 6.0

@@ -7,16 +7,13 @@ use super::axis::Axis;
 use super::look::{ALARM, INK, PAPER, RULE, between};
 use super::picture::{Anchor, Colour, Picture, Point, SMALL, text_width};
 use super::sheet::MARGIN;
-use crate::report::view::{FaultFigures, TrialFigures, UnderFault, recovery_word};
+use crate::report::view::{Fate, SHORTEST_US, UnderFault};
 
 /// The lock stood still, or somebody was not served.
 const STUCK: Colour = (230, 159, 0);
 /// Times from short to long.
 const RAMP: [Colour; 4] = [(226, 238, 248), (140, 190, 222), (28, 100, 168), (6, 38, 88)];
-/// Shorter times are not told apart: trials note no shorter gap.
-const SHORTEST_US: f64 = 5_000.0;
 
-/// One tile.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tile {
     /// What is written on it, part by part.
@@ -29,16 +26,15 @@ pub(super) struct Tile {
 
 /// The scale of all these tiles; none when no lock was ever acquired again.
 pub(super) fn scale(under: &[UnderFault]) -> Option<Axis> {
-    let times: Vec<f64> =
-        under.iter().filter_map(median).filter(|us| us.is_finite()).map(|us| us.max(SHORTEST_US)).collect();
+    let times: Vec<f64> = under
+        .iter()
+        .filter_map(UnderFault::recovery_us)
+        .filter(|us| us.is_finite())
+        .map(|us| us.max(SHORTEST_US))
+        .collect();
     (!times.is_empty()).then(|| Axis::durations("recovery", times))
 }
 
-fn median(under: &UnderFault) -> Option<f64> {
-    Some(under.faults?.recovery?.median_us)
-}
-
-/// The colour of a time.
 fn colour(scale: &Axis, us: f64) -> Colour {
     let along = scale.share(us.max(SHORTEST_US)).clamp(0.0, 1.0) * 3.0;
     let (from, to, part) = match along {
@@ -52,20 +48,16 @@ fn colour(scale: &Axis, us: f64) -> Colour {
 impl Tile {
     /// The tile of what became of a lock under a fault.
     pub fn of(under: &UnderFault, scale: Option<&Axis>) -> Self {
-        let wrong = under.trials.map(wrong).unwrap_or_default();
-        let time = under.faults.as_ref().map(|faults| recovery(faults, scale));
-        let judged = under.trials.filter(|_| under.faults.is_none() && wrong.is_empty()).map(verdict);
-        let worst = wrong.first().map(|(_, colour)| Some(*colour));
-        let plain = time.as_ref().and_then(|(_, colour)| *colour);
-        let said = time.map(|(text, _)| text).into_iter().chain(judged);
-        Self {
-            said: said.chain(wrong.into_iter().map(|(text, _)| text)).collect(),
-            colour: worst.unwrap_or(plain),
-            hollow: !under.cell.is_sound(),
-        }
+        let (said, fate) = under.told();
+        let colour = match fate {
+            Fate::Unknown => None,
+            Fate::Recovered(us) => scale.map(|scale| colour(scale, us)),
+            Fate::Stuck => Some(STUCK),
+            Fate::Violated => Some(ALARM),
+        };
+        Self { said, colour, hollow: !under.cell.is_sound() }
     }
 
-    /// What fills it, and what its border is.
     pub fn fill(&self) -> (Colour, Colour) {
         match (self.colour, self.hollow) {
             (Some(colour), true) => (PAPER, colour),
@@ -75,30 +67,9 @@ impl Tile {
     }
 }
 
-fn recovery(faults: &FaultFigures, scale: Option<&Axis>) -> (String, Option<Colour>) {
-    let Some(recovery) = faults.recovery else { return ("not proved".to_owned(), None) };
-    let time = recovery.median_us;
-    let colour = if time.is_finite() { scale.map(|scale| colour(scale, time)) } else { Some(STUCK) };
-    (recovery_word(time), colour)
-}
-
-/// What went wrong, worst first.
-fn wrong(trials: TrialFigures) -> Vec<(String, Colour)> {
-    let violated = (trials.violations > 0).then(|| (format!("{} violated", trials.violations), ALARM));
-    let too_early = trials.order.map_or(0, |order| order.too_early);
-    let early = (too_early > 0).then(|| (format!("{too_early} too early"), ALARM));
-    let stuck = (trials.stuck > 0).then(|| (format!("{} stuck", trials.stuck), STUCK));
-    violated.into_iter().chain(early).chain(stuck).collect()
-}
-
-fn verdict(trials: TrialFigures) -> String {
-    trials.verdict.unwrap_or("no verdict").to_owned()
-}
-
 const BAR: f64 = 300.0;
 const STEPS: u32 = 60;
 const TILE: f64 = 18.0;
-/// The height that the key takes.
 pub(super) const KEY_HEIGHT: f64 = 50.0;
 
 /// Draws what the colours mean, the scale of times and the tiles with words, from that row on.

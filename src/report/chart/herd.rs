@@ -17,7 +17,7 @@ pub(super) fn draw(view: &View, contenders: usize) -> Picture {
     let said = caption_of(view, vec![View::HERD_CAPTION.to_owned()], shown);
     let title = format!("When the k-th waiter hears of a release, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
     let last = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
     let x = Axis::columns("k: place among the waiters that one release wakes", &labels);

@@ -13,15 +13,12 @@ use crate::report::View;
 use crate::report::view::{Cell, Repetition};
 use crate::units::counted;
 
-/// Text.
 pub(super) const INK: Colour = (51, 51, 51);
 /// Text on a colour that is neither light nor dark.
 pub(super) const BLACK: Colour = (0, 0, 0);
-/// Lesser text.
 pub(super) const FAINT_INK: Colour = (95, 95, 95);
 /// Axis lines and reference lines.
 pub(super) const RULE: Colour = (140, 140, 140);
-/// Grid lines.
 pub(super) const GRID: Colour = (226, 226, 226);
 /// The inside of a hollow marker.
 pub(super) const PAPER: Colour = (255, 255, 255);
@@ -52,7 +49,6 @@ const DASHES: [&[f64]; 10] = [
     &[18.0, 3.0, 6.0, 3.0],
 ];
 
-/// The outline of a marker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Outline {
     corners: u32,
@@ -82,14 +78,12 @@ const MARKERS: [Outline; 10] = [
 /// How one strategy is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Look {
-    /// The colour.
     pub colour: Colour,
     /// Lengths of strokes and gaps in turn, in pixels; empty for a solid line.
     pub dash: &'static [f64],
     marker: Outline,
 }
 
-/// How a marker is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
     /// Invalid or partial: drawn hollow.
@@ -111,7 +105,6 @@ impl Mark {
 }
 
 impl Look {
-    /// The look of the strategy at that position.
     pub fn of(strategy: usize) -> Self {
         Self {
             colour: COLOURS[strategy % COLOURS.len()],
@@ -126,7 +119,6 @@ impl Look {
         (thin(self.colour.0), thin(self.colour.1), thin(self.colour.2))
     }
 
-    /// Draws the marker.
     pub fn marker(&self, picture: &mut Picture, at: Point, mark: Mark) {
         picture.area(self.outline(at, 7.5), PAPER);
         picture.area(self.outline(at, 6.0), self.colour);
@@ -185,8 +177,15 @@ pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
+/// Draws a line in a dash pattern: lengths of strokes and gaps in turn, in pixels; empty for a solid line.
+pub(super) fn dashed(picture: &mut Picture, points: &[Point], pattern: &[f64], colour: Colour, width: f64) {
+    for stroke in strokes(points, pattern) {
+        picture.line(stroke, colour, width);
+    }
+}
+
 /// Cuts a line into the strokes of a dash pattern.
-pub(super) fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+fn strokes(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     if pattern.iter().sum::<f64>() <= 0.0 {
         return vec![points.to_vec()];
     }

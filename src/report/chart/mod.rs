@@ -58,9 +58,7 @@ fn draw_each(
         match chart {
             Ok(picture) => {
                 // Not before there is something to put into it.
-                std::fs::create_dir_all(dir).map_err(|error| {
-                    Error::environment(format!("cannot create {}: {error}", dir.display()))
-                })?;
+                std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
                 drawn.files.extend(write(&picture, dir, &name)?);
             }
             Err(why) => drawn.left_out.push((name, why)),
@@ -71,7 +69,6 @@ fn draw_each(
 
 /// Every chart of a run as SVG text, by the name of its file, or why it is not drawn: for pages that hold
 /// their charts themselves.
-#[must_use]
 pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
     let text = |picture: Picture| paint::svg_text(&picture).map_err(|error| error.to_string());
     charts(view).into_iter().map(|(name, chart)| (name, chart.and_then(text))).collect()

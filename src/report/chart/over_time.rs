@@ -39,7 +39,7 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let said = caption_of(view, said, |cell| cell.contenders == contenders && lasted(cell));
     let title = format!("Throughput over time, {}", units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
     let plot = sheet.plot_on(x, y, &keys, |picture, plot| {
         shade.draw(picture, plot);
@@ -85,7 +85,6 @@ struct Span {
 
 /// The faults of all locks of a chart, each as its first sound repetition met them.
 struct Shade {
-    /// One list of spans for each lock.
     locks: Vec<Vec<Span>>,
     labels: Vec<String>,
 }
@@ -123,7 +122,6 @@ impl Shade {
         ))
     }
 
-    /// Draws it.
     fn draw(&self, picture: &mut Picture, plot: &Plot) {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);
@@ -185,7 +183,6 @@ fn spans(broken: &Broken, end: f64) -> Vec<Span> {
 
 /// Dashes of the line at which an election was seen.
 const ELECTION_DASHES: [f64; 2] = [5.0, 4.0];
-/// What is written at it.
 const ELECTION: &str = "election";
 /// How many elections a caption tells of one by one.
 const ELECTIONS_TOLD: usize = 4;
@@ -231,17 +228,14 @@ impl Elections {
         })
     }
 
-    /// Draws the lines.
     fn draw(&self, picture: &mut Picture, plot: &Plot) {
         for (at, _) in &self.seen {
             let across = plot.at(*at, 0.0).0;
-            for stroke in dashed(&[(across, plot.top), (across, plot.bottom)], &ELECTION_DASHES) {
-                picture.line(stroke, FAINT_INK, 1.5);
-            }
+            let down = [(across, plot.top), (across, plot.bottom)];
+            dashed(picture, &down, &ELECTION_DASHES, FAINT_INK, 1.5);
         }
     }
 
-    /// What is written at each.
     fn labels(&self) -> Vec<(f64, String)> {
         self.seen.iter().map(|(at, _)| (*at, ELECTION.to_owned())).collect()
     }

@@ -34,12 +34,10 @@ struct Fit {
     down: f64,
 }
 
-/// Writes the SVG.
 pub(super) fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, svg_text(picture)?).map_err(|error| failed(path, error))
+    std::fs::write(path, svg_text(picture)?).map_err(Error::cannot("write", path))
 }
 
-/// The SVG as text.
 pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     let mut text = String::new();
     let (width, height) = size(picture, DENSITY);
@@ -54,7 +52,6 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     Ok(text.replacen(&fine, &shown, 1))
 }
 
-/// Writes the PNG.
 pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
     // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges. And in
     // bands, because the whole would take more memory than a run with a hundred contenders.
@@ -66,20 +63,16 @@ pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         {
             let area = Band::new(&mut fine, (width, height), above..above + rows).into_drawing_area();
             paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
-                .map_err(|error| failed(path, error))?;
+                .map_err(Error::cannot("write", path))?;
         }
         halve(&fine, width as usize, &mut kept);
     }
-    let file = File::create(path).map_err(|error| failed(path, error))?;
+    let file = File::create(path).map_err(Error::cannot("write", path))?;
     let mut encoder = Encoder::new(file, width / 2, height / 2);
     encoder.set_color(ColorType::Rgb);
     let written =
         encoder.write_header().and_then(|mut file| file.write_image_data(&kept).and_then(|()| file.finish()));
-    written.map_err(|error| failed(path, error))
-}
-
-fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
-    Error::environment(format!("cannot write {}: {error}", path.display()))
+    written.map_err(Error::cannot("write", path))
 }
 
 fn size(picture: &Picture, dots: u32) -> (u32, u32) {

@@ -13,27 +13,20 @@ const HEADING: f64 = 36.0;
 const INNER: f64 = 190.0;
 const BETWEEN: f64 = 26.0;
 
-/// One plot.
 pub(super) struct Panel {
-    /// What it is of.
     pub heading: String,
     /// The axis along the bottom.
     pub x: Axis,
     /// The axis along the left.
     pub y: Axis,
-    /// What it shows.
     pub series: Vec<Series>,
     /// Values of the upright axis at which a dashed line goes across.
     pub rules: Vec<f64>,
 }
 
-/// All of them.
 pub(super) struct Panels {
-    /// The title of the sheet.
     pub title: String,
-    /// The line below it.
     pub place: String,
-    /// What the lines are.
     pub keys: Vec<Key>,
     /// The plots, of which only the first [`AT_MOST`] are drawn.
     pub panels: Vec<Panel>,
@@ -42,7 +35,6 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// Draws them.
     pub fn draw(mut self) -> Picture {
         if let Some(more) = self.panels.len().checked_sub(AT_MOST).filter(|more| *more > 0) {
             self.caption.push(format!("{more} more are not shown."));
@@ -51,7 +43,7 @@ impl Panels {
         let across = if self.panels.len() > 1 { 2 } else { 1 };
         let height = HEADING + ABOVE_PLOT + INNER + BELOW_PLOT + BETWEEN;
         let rows = self.panels.len().div_ceil(across) as f64;
-        let mut sheet = Sheet::placed_holding(&self.place, &self.title, &self.caption, KEYS + rows * height);
+        let mut sheet = Sheet::holding(&self.place, &self.title, &self.caption, KEYS + rows * height);
         let (mut top, picture) = (sheet.top, &mut sheet.picture);
         draw_keys_across(picture, (MARGIN, top + KEYS / 2.0), &self.keys);
         top += KEYS;
@@ -84,9 +76,7 @@ impl Panel {
         draw_axes(picture, &plot, left);
         for rule in &self.rules {
             let row = plot.bottom - plot.y.share(*rule) * (plot.bottom - plot.top);
-            for stroke in dashed(&[(plot.left, row), (plot.right, row)], &[4.0, 4.0]) {
-                picture.line(stroke, RULE, 1.0);
-            }
+            dashed(picture, &[(plot.left, row), (plot.right, row)], &[4.0, 4.0], RULE, 1.0);
         }
         draw_series(picture, &plot, &self.series);
     }

@@ -40,7 +40,7 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let said = caption_of(view, vec![said], shown);
     let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
     let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(view, &title, &said, &keys);
+    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
     let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
     let heights = all.iter().flat_map(Series::heights);
     let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
@@ -60,9 +60,7 @@ fn floor(view: &View, measure: Measure) -> Option<Timing> {
 /// A dashed line across, and its value at the left end.
 fn draw_floor(picture: &mut Picture, plot: &Plot, floor: Timing) {
     let row = plot.bottom - plot.y.share(floor.p50_us as f64) * (plot.bottom - plot.top);
-    for stroke in dashed(&[(plot.left, row), (plot.right, row)], &[6.0, 4.0]) {
-        picture.line(stroke, INK, 1.5);
-    }
+    dashed(picture, &[(plot.left, row), (plot.right, row)], &[6.0, 4.0], INK, 1.5);
     let name = format!("floor: {}", format_micros(floor.p50_us));
     picture.text((plot.left + 6.0, row + 10.0), name, SMALL, INK, Anchor::Start);
 }

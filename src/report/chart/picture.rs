@@ -21,11 +21,8 @@ pub(super) type Point = (f64, f64);
 /// Which point of a text its position means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// Its left end.
     Start,
-    /// Its middle.
     Middle,
-    /// Its right end.
     End,
 }
 
@@ -40,7 +37,6 @@ pub(super) enum Shape {
     Text { at: Point, text: String, size: f64, colour: Colour, anchor: Anchor },
 }
 
-/// A picture of that size.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Picture {
     /// Width in pixels.
@@ -52,19 +48,16 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// An empty, white picture.
     pub fn new(width: f64, height: f64) -> Self {
         Self { width, height, shapes: Vec::new() }
     }
 
-    /// Draws a solid line.
     pub fn line(&mut self, points: Vec<Point>, colour: Colour, width: f64) {
         if points.len() > 1 {
             self.shapes.push(Shape::Line { points, colour, width });
         }
     }
 
-    /// Fills an area.
     pub fn area(&mut self, points: Vec<Point>, colour: Colour) {
         self.shapes.push(Shape::Area { points, colour });
     }

@@ -10,11 +10,8 @@ use super::picture::{Anchor, MEDIUM, Picture, Point, text_width, wrap};
 pub(super) struct Plot {
     /// Left edge, in pixels.
     pub left: f64,
-    /// Top edge.
     pub top: f64,
-    /// Right edge.
     pub right: f64,
-    /// Bottom edge.
     pub bottom: f64,
     /// The axis along the bottom.
     pub x: Axis,
@@ -36,20 +33,15 @@ pub(super) type Marked = ((f64, f64), Mark);
 /// What one strategy gives to a plot, as values on the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
-    /// Position of the strategy.
     pub strategy: usize,
-    /// Its label.
     pub label: String,
-    /// The line.
     pub line: Vec<(f64, f64)>,
-    /// Where the markers go.
     pub markers: Vec<Marked>,
     /// Where the dots of single repetitions go.
     pub dots: Vec<Marked>,
 }
 
 impl Series {
-    /// The key of this series.
     pub fn key(&self) -> Key {
         let end = self.line.last().copied().unwrap_or((1.0, 1.0));
         Key { look: Look::of(self.strategy), label: self.label.clone(), end }
@@ -71,9 +63,7 @@ pub(super) fn draw_series(picture: &mut Picture, plot: &Plot, all: &[Series]) {
     for series in all {
         let look = Look::of(series.strategy);
         let points: Vec<Point> = series.line.iter().map(|(x, y)| plot.at(*x, *y)).collect();
-        for stroke in dashed(&points, look.dash) {
-            picture.line(stroke, look.colour, 2.5);
-        }
+        dashed(picture, &points, look.dash, look.colour, 2.5);
     }
     markers(picture, plot, all);
 }
@@ -112,12 +102,10 @@ const TEXT: f64 = 190.0;
 const ROW: f64 = 16.0;
 const BETWEEN: f64 = 5.0;
 
-/// One key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Key {
     /// What the strategy looks like.
     pub look: Look,
-    /// Its label.
     pub label: String,
     /// The last point of its line, as values on the axes.
     pub end: (f64, f64),
@@ -129,7 +117,6 @@ pub(super) fn keys_width(keys: &[Key]) -> f64 {
     LEADER + SAMPLE + GAP + widest.fold(0.0, f64::max)
 }
 
-/// The height that the keys take.
 pub(super) fn keys_height(keys: &[Key]) -> f64 {
     keys.iter().map(|key| height(&lines(&key.label))).sum()
 }
@@ -165,9 +152,7 @@ fn leader(picture: &mut Picture, plot: &Plot, key: &Key, row: f64, at: f64) {
 }
 
 fn one(picture: &mut Picture, left: f64, at: f64, key: &Key, lines: &[String]) {
-    for stroke in dashed(&[(left, at), (left + SAMPLE, at)], key.look.dash) {
-        picture.line(stroke, key.look.colour, 2.5);
-    }
+    dashed(picture, &[(left, at), (left + SAMPLE, at)], key.look.dash, key.look.colour, 2.5);
     key.look.marker(picture, (left + SAMPLE / 2.0, at), Mark::default());
     let first = at - (height(lines) - BETWEEN - ROW) / 2.0;
     let mut row = first;
@@ -181,7 +166,6 @@ fn height(lines: &[String]) -> f64 {
     lines.iter().map(|_| ROW).sum::<f64>() + BETWEEN
 }
 
-/// A label in lines that fit.
 fn lines(label: &str) -> Vec<String> {
     wrap(label, MEDIUM, TEXT)
 }

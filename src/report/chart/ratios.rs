@@ -17,21 +17,14 @@ const FARTHEST: f64 = 10.0;
 /// A ratio with its interval. What has no bound is `None`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interval {
-    /// The ratio itself.
     pub middle: Option<f64>,
-    /// Its lower end.
     pub low: Option<f64>,
-    /// Its upper end.
     pub high: Option<f64>,
 }
 
-/// One ratio.
 pub(super) struct Bar {
-    /// Of what.
     pub label: String,
-    /// What was found of it.
     pub verdict: Verdict,
-    /// The ratio.
     pub interval: Option<Interval>,
     /// Dots above it, in faint ink.
     pub above: Vec<f64>,
@@ -39,15 +32,11 @@ pub(super) struct Bar {
     pub below: Vec<f64>,
 }
 
-/// All ratios of a comparison.
 pub(super) struct Ratios {
-    /// What it came to.
     pub heading: String,
-    /// What is divided by what.
     pub axis: &'static str,
     /// The smallest difference that matters, as a share.
     pub margin: f64,
-    /// The ratios.
     pub bars: Vec<Bar>,
     /// What has to be said, paragraph by paragraph.
     pub caption: Vec<String>,

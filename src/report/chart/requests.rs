@@ -46,7 +46,7 @@ pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let said = caption_of(view, Vec::new(), measured);
     let kinds = Kinds::of(groups.iter().flat_map(|group| &group.cells).copied());
     let inner = kinds.height() + HEAD + groups.iter().map(Group::height).sum::<f64>() + FOOT;
-    let mut sheet = Sheet::holding(view, "Requests per acquisition", &said, inner);
+    let mut sheet = Sheet::holding(&view.place_line(), "Requests per acquisition", &said, inner);
     let field = Field::new(&mut sheet, &groups, &kinds, &totals);
     let mut at = field.top;
     for group in &groups {
@@ -162,7 +162,6 @@ impl Kinds {
         Self(kinds)
     }
 
-    /// The height of the legend.
     fn height(&self) -> f64 {
         self.places().last().map_or(0.0, |(_, (_, row))| row + LEGEND_LINE)
     }

@@ -4,7 +4,6 @@ use super::axis::Axis;
 use super::look::{FAINT_INK, GRID, INK, RULE};
 use super::picture::{Anchor, MEDIUM, Picture, SMALL, shorten, text_width, wrap};
 use super::plot::{Key, Plot, draw_keys, keys_height, keys_width};
-use crate::report::View;
 
 /// Width of every chart, in pixels.
 pub(super) const WIDTH: f64 = 1000.0;
@@ -32,43 +31,24 @@ pub(super) struct Sheet {
 
 impl Sheet {
     /// A sheet of the common height, or taller if these keys need it.
-    pub fn for_keys(view: &View, title: &str, caption: &[String], keys: &[Key]) -> Self {
-        let needed = Self::overhead(view, caption) + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
-        Self::new(view, title, caption, needed.max(HEIGHT).ceil())
-    }
-
-    /// The same for what is not measured in one place, with another line below the title.
-    pub fn placed(place: &str, title: &str, caption: &[String], keys: &[Key]) -> Self {
-        let needed = Self::overhead_at(place, caption) + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
-        Self::at(place, title, caption, needed.max(HEIGHT).ceil())
-    }
-
-    /// The same with that much height between heading and caption.
-    pub fn placed_holding(place: &str, title: &str, caption: &[String], inner: f64) -> Self {
-        Self::at(place, title, caption, (Self::overhead_at(place, caption) + inner).ceil())
+    pub fn for_keys(place: &str, title: &str, caption: &[String], keys: &[Key]) -> Self {
+        let needed = Self::overhead(place, caption) + ABOVE_PLOT + keys_height(keys) + BELOW_PLOT;
+        Self::new(place, title, caption, needed.max(HEIGHT).ceil())
     }
 
     /// A sheet with that much height between heading and caption.
-    pub fn holding(view: &View, title: &str, caption: &[String], inner: f64) -> Self {
-        Self::new(view, title, caption, (Self::overhead(view, caption) + inner).ceil())
+    pub fn holding(place: &str, title: &str, caption: &[String], inner: f64) -> Self {
+        Self::new(place, title, caption, (Self::overhead(place, caption) + inner).ceil())
     }
 
     /// What heading and caption take of a sheet's height.
-    fn overhead(view: &View, caption: &[String]) -> f64 {
-        Self::overhead_at(&view.place_line(), caption)
-    }
-
-    fn overhead_at(place: &str, caption: &[String]) -> f64 {
-        let probe = Self::at(place, "", caption, HEIGHT);
+    fn overhead(place: &str, caption: &[String]) -> f64 {
+        let probe = Self::new(place, "", caption, HEIGHT);
         HEIGHT - (probe.bottom - probe.top)
     }
 
-    /// A sheet of that height, with title, place and caption.
-    pub fn new(view: &View, title: &str, caption: &[String], height: f64) -> Self {
-        Self::at(&view.place_line(), title, caption, height)
-    }
-
-    fn at(place: &str, title: &str, caption: &[String], height: f64) -> Self {
+    /// A sheet of that height; the place is the line below the title: where it was measured.
+    pub fn new(place: &str, title: &str, caption: &[String], height: f64) -> Self {
         let mut sheet = Self { picture: Picture::new(WIDTH, height), top: MARGIN, bottom: height - MARGIN };
         sheet.heading(place, title);
         sheet.caption(caption);

@@ -44,7 +44,6 @@ pub fn draw_sweep(file: &SweepFile, directory: &Path) -> Result<Vec<PathBuf>, Er
     Ok(files)
 }
 
-/// What one chart shows.
 struct Drawn {
     name: &'static str,
     axis: &'static str,
@@ -105,7 +104,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
         counted(file.host.cores, "core", "cores")
     );
     let title = format!("{} by {}", crate::units::capitalised(drawn.name), variable.name());
-    let mut sheet = Sheet::placed(&place, &title, &caption, &keys);
+    let mut sheet = Sheet::for_keys(&place, &title, &caption, &keys);
     let ends =
         file.findings.iter().flat_map(|finding| &finding.series.points).filter_map(|point| (drawn.of)(point));
     let heights: Vec<f64> = ends
@@ -125,9 +124,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
     if let Some(objective) = limit {
         let row = plot.at(plot_low(&measured), objective.limit).1;
         let line = [(plot.left, row), (plot.right, row)];
-        for stroke in dashed(&line, &[7.0, 4.0]) {
-            sheet.picture.line(stroke, ALARM, 1.5);
-        }
+        dashed(&mut sheet.picture, &line, &[7.0, 4.0], ALARM, 1.5);
         sheet.picture.text((plot.left + 6.0, row - 9.0), &objective.text, SMALL, ALARM, Anchor::Start);
     }
     draw_series(&mut sheet.picture, &plot, &all);
@@ -146,7 +143,6 @@ fn knee_of(file: &SweepFile) -> KneeFigure {
     if file.load == "closed" { KneeFigure::Throughput } else { KneeFigure::WaitP99 }
 }
 
-/// The axis of what was swept.
 fn across(variable: Variable, values: &[f64]) -> Axis {
     let (low, high) = (plot_low(values), plot_high(values));
     match variable {
@@ -181,9 +177,8 @@ fn knees(picture: &mut Picture, plot: &Plot, file: &SweepFile) {
         let column = |value: f64| plot.left + plot.x.share(value).clamp(0.0, 1.0) * (plot.right - plot.left);
         let (middle, row) = (column(bend.at), plot.bottom - above);
         picture.line(vec![(column(bend.low), row), (column(bend.high), row)], look.colour, 2.5);
-        for stroke in dashed(&[(middle, plot.bottom), (middle, plot.bottom - 70.0)], &[2.0, 3.0]) {
-            picture.line(stroke, look.colour, 1.5);
-        }
+        let down = [(middle, plot.bottom), (middle, plot.bottom - 70.0)];
+        dashed(picture, &down, &[2.0, 3.0], look.colour, 1.5);
         picture.text((middle + 5.0, row - 8.0), "knee", SMALL, FAINT_INK, Anchor::Start);
         above += 18.0;
     }

@@ -38,7 +38,7 @@ fn draw(trend: &Trend) -> Result<Picture, String> {
     let heights = all.iter().flat_map(Series::heights);
     let (title, place) =
         (format!("{} by commit", trend.figure), "One column for each run, the oldest first.");
-    let mut sheet = Sheet::placed(place, &title, &caption, &keys);
+    let mut sheet = Sheet::for_keys(place, &title, &caption, &keys);
     let y = match trend.unit {
         Unit::Micros => Axis::durations(&trend.figure, heights),
         Unit::PerSecond => Axis::amounts(&format!("{} (per second)", trend.figure), heights),
@@ -48,9 +48,8 @@ fn draw(trend: &Trend) -> Result<Picture, String> {
     let plot = sheet.plot(Axis::columns("commit", &labels), y, &keys);
     for (at, pair) in trend.runs.windows(2).enumerate().filter(|(_, pair)| pair[0].host != pair[1].host) {
         let column = plot.at(float(at) + 1.5, 0.0).0;
-        for stroke in dashed(&[(column, plot.top), (column, plot.bottom)], &[2.0, 3.0]) {
-            sheet.picture.line(stroke, RULE, 1.0);
-        }
+        let down = [(column, plot.top), (column, plot.bottom)];
+        dashed(&mut sheet.picture, &down, &[2.0, 3.0], RULE, 1.0);
         let host = shorten(&format!("host {}", pair[1].host), SMALL, 160.0);
         sheet.picture.text((column + 4.0, plot.top + 8.0), host, SMALL, FAINT_INK, Anchor::Start);
     }

@@ -1,6 +1,5 @@
 //! The document: what was checked, what was measured, and where.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::compare::{Compared, Comparison, Method, Regression, Row};
@@ -8,7 +7,7 @@ use crate::gate::Outcome;
 use crate::measure::Measure;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
-use crate::report::view::{Cell, Repetition, verdict};
+use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial};
 use crate::units::{contenders, counted, format_micros, harmless, number};
@@ -60,7 +59,6 @@ impl CheckKind {
     pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
 
     /// One word for it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -88,7 +86,6 @@ pub struct Check {
 
 impl Check {
     /// `passed`, `failed` or `no evidence`.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self.verdict {
             Verdict::Held => "passed",
@@ -98,7 +95,6 @@ impl Check {
     }
 
     /// How bad it is: the larger, the worse.
-    #[must_use]
     pub fn severity(&self) -> u8 {
         match self.verdict {
             Verdict::Held => 0,
@@ -152,13 +148,10 @@ pub const TRACKED: [Figure; 12] = [
 
 impl Document {
     /// Of a stored run, and of the view of it.
-    #[must_use]
     pub fn of_run(stored: &StoredRun, view: &View) -> Self {
         let run = &stored.run.run;
-        let trials: BTreeMap<usize, &Trial> =
-            stored.trials.iter().map(|trial| (trial.spec.index, trial)).collect();
         let cells: Vec<CellFigures> =
-            view.cells.iter().map(|cell| figures(view.label(cell), cell, &trials)).collect();
+            view.cells.iter().map(|cell| figures(view.label(cell), cell, &stored.trials)).collect();
         let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
         Self {
             title: clean(&view.title),
@@ -172,7 +165,6 @@ impl Document {
     }
 
     /// Of a comparison by itself. What was measured on either side is its own run's.
-    #[must_use]
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let sides = [("base", &comparison.base), ("new", &comparison.new)];
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
@@ -205,7 +197,6 @@ impl Document {
     }
 
     /// Of something that broke off before anything was measured, and why.
-    #[must_use]
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
         Self {
             title: clean(title),
@@ -247,7 +238,6 @@ impl Document {
     }
 
     /// The checks that did not pass, the worst first.
-    #[must_use]
     pub fn troubles(&self) -> Vec<&Check> {
         let mut troubles: Vec<&Check> =
             self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
@@ -256,7 +246,6 @@ impl Document {
     }
 
     /// How many failed, had no evidence and passed, in words: `1 failed, 2 without evidence, 9 passed`.
-    #[must_use]
     pub fn counts(&self) -> String {
         let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
         let [passed, unknown, failed] = [0, 1, 2].map(count);
@@ -268,7 +257,6 @@ impl Document {
 
 impl CellFigures {
     /// How it is called: strategy and contenders.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }
@@ -284,7 +272,6 @@ impl CellFigures {
 
 impl Value {
     /// The median and between which values it lies, as people read them.
-    #[must_use]
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| self.figure.unit().show(value);
@@ -401,14 +388,13 @@ fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
     }
 }
 
-fn figures(label: &str, cell: &Cell, trials: &BTreeMap<usize, &Trial>) -> CellFigures {
-    let counting: Vec<&Trial> = cell.counting().filter_map(|one| trials.get(&one.trial).copied()).collect();
-    let judged = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+fn figures(label: &str, cell: &Cell, trials: &[Trial]) -> CellFigures {
+    let counting: Vec<&Trial> = cell.trials(trials).collect();
     CellFigures {
         strategy: clean(label),
         contenders: cell.contenders,
         repetitions: Repetitions::of(cell),
-        verdict: judged.map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
+        verdict: cell.verdict().map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
         totals: Totals::of(cell),
         values: TRACKED.iter().filter_map(|figure| value(*figure, &counting)).collect(),
     }

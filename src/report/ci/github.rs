@@ -19,7 +19,6 @@ const RESERVE: usize = 500;
 const TEXT_AT_MOST: usize = 500;
 
 /// The summary, of so many bytes at most; empty where there is not even room for its first lines.
-#[must_use]
 pub fn summary(document: &Document, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
     let title = format!("### zklockbench: {}\n\n**{}**\n\n", text(&document.title), document.counts());
@@ -93,7 +92,6 @@ fn trouble(check: &Check) -> String {
     format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
 }
 
-/// The figures that any cell has.
 fn columns(document: &Document) -> Vec<Figure> {
     let measured = |figure: &&Figure| {
         document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == **figure))
@@ -145,7 +143,6 @@ fn text(raw: &str) -> String {
 
 /// The annotations: workflow commands, one a line, which GitHub takes from stdout and from stderr. Each is an error, because
 /// what could not be decided ends the step as well.
-#[must_use]
 pub fn annotations(document: &Document) -> Vec<String> {
     let troubles = document.troubles();
     let mut shown = troubles.len();

@@ -15,11 +15,9 @@ pub struct Live {
     began: SystemTime,
     planned: usize,
     under_way: Option<UnderWay>,
-    /// By strategy and contenders.
     cells: BTreeMap<(String, usize), SoFar>,
 }
 
-/// The trial under way.
 #[derive(Debug, Clone, PartialEq)]
 struct UnderWay {
     strategy: String,
@@ -42,7 +40,6 @@ struct SoFar {
 
 impl Live {
     /// A run of that scenario of which no trial has begun.
-    #[must_use]
     pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
@@ -87,7 +84,6 @@ impl Live {
     }
 
     /// As OpenMetrics text, at that time.
-    #[must_use]
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
         let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];

@@ -21,7 +21,6 @@ use crate::results::record::{Figure, Unit};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The file at the end of a run.
-#[must_use]
 pub fn render(document: &Document) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));
@@ -80,7 +79,6 @@ fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
 
 /// Locks acquired in measured phases.
 pub(super) const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
-/// Violations.
 pub(super) const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
 /// A figure's median, smallest and largest, and its interval where there is one.
@@ -129,12 +127,10 @@ pub(super) fn of_cell(strategy: &str, contenders: usize) -> Labels {
     vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
 }
 
-/// A name as labels may have it.
 fn label_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// Names and values.
 pub(super) type Labels = Vec<(String, String)>;
 
 /// The families of an exposition, in the order in which they are first mentioned.

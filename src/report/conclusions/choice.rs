@@ -6,7 +6,7 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Verdict as Compared;
 use crate::measure::Measure;
 use crate::report::document::value::{Value, listed};
-use crate::report::view::{Cell, Repetition, verdict};
+use crate::report::view::{Cell, Repetition};
 use crate::units::{contenders, number};
 use crate::verdict::Verdict;
 
@@ -91,8 +91,7 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
 }
 
 fn kept_its_promises(cell: &Cell) -> bool {
-    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
-    verdict(&trials, cell.contenders).is_none_or(|verdict| verdict == Verdict::Held)
+    cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
 }
 
 /// Of these, the one that is shown to be lighter than all others of them; all where none is.

@@ -96,7 +96,6 @@ pub enum Evidence {
 
 impl Evidence {
     /// The part of a report that shows it.
-    #[must_use]
     pub fn anchor(self) -> &'static str {
         match self {
             Self::Verdicts => "verdicts",
@@ -110,7 +109,6 @@ impl Evidence {
     }
 
     /// What a link to it says.
-    #[must_use]
     pub fn link(self) -> &'static str {
         match self {
             Self::Verdicts => "verdicts and their evidence",
@@ -125,7 +123,6 @@ impl Evidence {
 }
 
 /// What a stored run comes to, the most telling first.
-#[must_use]
 pub fn conclusions(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
     let limits = Limits::default();
     let warnings = warnings::of(stored, view);

@@ -22,7 +22,6 @@ pub(super) enum Speed {
     Wait,
 }
 
-/// What can be ranked in a run.
 pub(super) struct Field<'a> {
     view: &'a View,
     trials: &'a [Trial],
@@ -83,8 +82,7 @@ impl<'a> Field<'a> {
     }
 
     fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<Entry> {
-        let find = |index: usize| self.trials.iter().find(|trial| trial.spec.index == index);
-        let sound = || cell.counting().filter_map(|one| Some((one.number, find(one.trial)?)));
+        let sound = || cell.counting().filter_map(|one| Some((one.number, one.recorded(self.trials)?)));
         let readings: Option<Vec<(u32, Reading)>> =
             sound().map(|(number, trial)| Some((number, self.reading(aspect, trial)?))).collect();
         let determined = aspect == Aspect::Load && sound().all(|(_, trial)| is_determined(trial));
@@ -130,7 +128,6 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-/// The words of a respect.
 struct Words {
     topic: Topic,
     evidence: Evidence,

@@ -20,7 +20,6 @@ pub(super) enum Aspect {
 pub(super) struct Entry {
     /// The strategy's place in the view.
     pub strategy: usize,
-    /// Its label.
     pub label: String,
     /// What each of its sound repetitions gave, by the number of the repetition.
     pub readings: Vec<(u32, Reading)>,
@@ -61,7 +60,6 @@ pub(super) struct Standing {
     pub repetitions: usize,
     /// With how many a test could decide.
     pub needed: Option<usize>,
-    /// Whether that many there are.
     pub decidable: bool,
 }
 
@@ -170,7 +168,6 @@ impl Standing {
         Self { aspect, contenders, better, entries, against, repetitions, needed, decidable }
     }
 
-    /// The best by its median.
     pub fn best(&self) -> &Entry {
         &self.entries[0]
     }

@@ -3,13 +3,12 @@
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
 use crate::report::document::value::listed;
-use crate::report::view::{Cell, Repetition, verdict};
+use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
 use crate::results::record::RunEnding;
 use crate::units::{contenders, counted};
 use crate::verdict::Verdict;
 
-/// They all.
 pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
     let limits = [cut_short(stored), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
@@ -99,11 +98,10 @@ fn unsound(view: &View) -> Option<Conclusion> {
 }
 
 fn unknown(view: &View) -> Option<Conclusion> {
-    let judged = |cell: &Cell| verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
-    let is_unknown = |cell: &Cell| cell.is_sound() && matches!(judged(cell), Some(Verdict::Unknown(_)));
+    let is_unknown = |cell: &Cell| cell.is_sound() && matches!(cell.verdict(), Some(Verdict::Unknown(_)));
     let unknown: Vec<&Cell> = view.cells.iter().filter(|cell| is_unknown(cell)).collect();
     let first = unknown.first()?;
-    let why = judged(first).and_then(|verdict| verdict.why()).unwrap_or_default();
+    let why = first.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
     let names = named(view, is_unknown);
     let sentence = format!(
         "Whether {} kept others out is not known (with {}: {why}), so no recommendation rests on that.",

@@ -4,7 +4,6 @@
 ///
 /// Source: D. Douglas and T. Peucker, Algorithms for the reduction of the number of points required to represent a
 /// digitized line or its caricature, 1973. The distance is taken in whatever the points are in: pixels, for what is drawn.
-#[must_use]
 pub fn simplified(points: &[(f64, f64)], tolerance: f64) -> Vec<(f64, f64)> {
     let mut kept = vec![false; points.len()];
     let mut parts = vec![(0, points.len().saturating_sub(1))];

@@ -14,13 +14,11 @@ pub struct Column {
 }
 
 /// A column of words.
-#[must_use]
 pub const fn words(heading: &'static str) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }
 
 /// A column of numbers, and how soon it is left out.
-#[must_use]
 pub const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
@@ -39,7 +37,6 @@ pub struct Table {
 
 impl Table {
     /// Of texts; a dash is a missing value.
-    #[must_use]
     pub fn of_texts(
         columns: Vec<Column>,
         labels: usize,
@@ -66,7 +63,6 @@ impl Table {
     }
 
     /// Without the column that can best be spared; `None` when all must stay.
-    #[must_use]
     pub fn without_spare_column(&self) -> Option<(Self, &'static str)> {
         let spare =
             self.columns.iter().max_by_key(|column| column.spare).filter(|column| column.spare > 0)?;

@@ -79,13 +79,11 @@ impl Value {
     pub const NOT_MEASURED: Self = Self::Missing(Missing::NotMeasured);
 
     /// A verdict in a word.
-    #[must_use]
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
         Self::Verdict { word: word.into(), tone }
     }
 
     /// One of these, or nothing was measured.
-    #[must_use]
     pub fn or_missing<T>(value: Option<T>, what: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::NOT_MEASURED, what)
     }
@@ -103,13 +101,11 @@ impl Value {
     }
 
     /// Whether nothing was measured.
-    #[must_use]
     pub fn is_not_measured(&self) -> bool {
         *self == Self::NOT_MEASURED
     }
 
     /// As a person reads it.
-    #[must_use]
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) | Self::Verdict { word: text, .. } => text.clone(),
@@ -132,7 +128,6 @@ impl Value {
     }
 
     /// How good it is.
-    #[must_use]
     pub fn tone(&self) -> Tone {
         match self {
             Self::Verdict { tone, .. } => *tone,
@@ -141,7 +136,6 @@ impl Value {
     }
 
     /// A number to sort by; `None` of what has none, such as words.
-    #[must_use]
     pub fn rank(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
@@ -194,7 +188,6 @@ impl From<&str> for Value {
 }
 
 /// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
-#[must_use]
 pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     match names {
         [] => String::new(),

@@ -15,7 +15,6 @@ pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// The page of these runs; `between` is what stands before the first of several.
-#[must_use]
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);

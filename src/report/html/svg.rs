@@ -21,7 +21,6 @@ const TOLERANCE: f64 = 0.25;
 /// More positions than that cannot be pointed at.
 const POSITIONS: usize = 160;
 
-/// How many outlines of markers there are.
 const MARKERS: [&str; 8] = [
     "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
     "M-4-4h8v8h-8z",
@@ -200,7 +199,6 @@ fn lines(lines: &Lines, strategies: &[String]) -> (Markup, String) {
     (drawing, values(lines, &x))
 }
 
-/// The horizontal axis.
 fn across(lines: &Lines, x: &Spread) -> Markup {
     let bottom = HEIGHT - BOTTOM;
     let mut free = 0.0;

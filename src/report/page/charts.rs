@@ -13,8 +13,7 @@ use crate::units::{capitalised, contenders, format_micros, number};
 impl Source<'_> {
     /// The trials of a cell whose figures count.
     pub fn trials<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Trial> {
-        let find = |index: usize| self.stored.trials.iter().find(|trial| trial.spec.index == index);
-        cell.counting().filter_map(move |one| find(one.trial))
+        cell.trials(&self.stored.trials)
     }
 
     fn pooled(&self, cell: &Cell, measure: Measure) -> Option<Survival> {
@@ -220,6 +219,7 @@ pub(super) fn herd(view: &View) -> Option<Chart> {
             series: all,
             bands: Vec::new(),
             guides: Vec::new(),
+            upright: Vec::new(),
         }),
     })
 }

@@ -4,7 +4,7 @@ use super::Source;
 use crate::measure::Outcome;
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
-use crate::report::view::{Cell, Repetition, verdict};
+use crate::report::view::{Cell, Repetition};
 use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
 use crate::units::{counted, number};
 use crate::verdict::Verdict;
@@ -100,8 +100,8 @@ fn gibibytes(bytes: u64) -> String {
 pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
     let all = |cell: &Cell, outcome: Outcome| -> u64 {
-        let of = |one: &Repetition| source.stored.trials.iter().find(|trial| trial.spec.index == one.trial);
-        cell.repetitions.iter().filter_map(of).map(|trial| trial.measured.outcomes.get(outcome)).sum()
+        let recorded = |one: &Repetition| one.recorded(&source.stored.trials);
+        cell.repetitions.iter().filter_map(recorded).map(|trial| trial.measured.outcomes.get(outcome)).sum()
     };
     let used: Vec<Outcome> = Outcome::ALL
         .into_iter()
@@ -227,10 +227,10 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
             each.reduce(Verdict::and)
         };
         let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
-        let of = |one: &Repetition| source.stored.trials.iter().find(|trial| trial.spec.index == one.trial);
-        let trials: Vec<&Trial> = cell.repetitions.iter().filter_map(of).collect();
+        let recorded = |one: &Repetition| one.recorded(&source.stored.trials);
+        let trials: Vec<&Trial> = cell.repetitions.iter().filter_map(recorded).collect();
         let entries = |count: fn(&Trial) -> u64| Value::Count(trials.iter().map(|trial| count(trial)).sum());
-        let together = verdict(&cell.repetitions.iter().collect::<Vec<_>>(), cell.contenders);
+        let together = cell.verdict();
         let why = together.as_ref().and_then(Verdict::why).unwrap_or_default();
         let counts = all(|one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
             // Counts that disagree make figures doubtful, not the lock.

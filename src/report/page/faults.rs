@@ -2,11 +2,8 @@
 
 use crate::report::View;
 use crate::report::document::{Block, Heat, Shade, Tile};
-use crate::report::view::{Cell, TrialFigures, UnderFault, recovery_word};
+use crate::report::view::{Cell, Fate, SHORTEST_US, UnderFault};
 use crate::units::contenders;
-
-/// Shorter times are not told apart: trials note no shorter gap.
-const SHORTEST_US: f64 = 5_000.0;
 
 /// The tiles of all strategies under all faults; nothing where nothing was broken.
 pub(super) fn blocks(view: &View) -> Vec<Block> {
@@ -15,7 +12,8 @@ pub(super) fn blocks(view: &View) -> Vec<Block> {
         return Vec::new();
     }
     let under = view.under_faults();
-    let times: Vec<f64> = under.iter().filter_map(median).filter(|us| us.is_finite()).collect();
+    let times: Vec<f64> =
+        under.iter().filter_map(UnderFault::recovery_us).filter(|us| us.is_finite()).collect();
     let span = (
         times.iter().copied().fold(f64::INFINITY, f64::min).max(SHORTEST_US),
         times.iter().copied().fold(SHORTEST_US, f64::max),
@@ -48,41 +46,17 @@ fn none() -> Tile {
     Tile { said: Vec::new(), shade: Shade::None }
 }
 
-fn median(under: &UnderFault<'_>) -> Option<f64> {
-    Some(under.faults?.recovery?.median_us)
-}
-
 fn tile(under: &UnderFault<'_>, (shortest, longest): (f64, f64)) -> Tile {
-    let wrong = under.trials.map(wrong).unwrap_or_default();
-    let time = under.faults.map(|faults| match faults.recovery {
-        None => ("not proved".to_owned(), Shade::None),
-        Some(recovery) if recovery.median_us.is_infinite() => {
-            (recovery_word(recovery.median_us), Shade::Stuck)
+    let (said, fate) = under.told();
+    let shade = match fate {
+        Fate::Unknown => Shade::None,
+        Fate::Recovered(_) if longest <= shortest => Shade::Time(0.0),
+        Fate::Recovered(us) => {
+            let along = (us.max(SHORTEST_US) / shortest).ln() / (longest / shortest).ln();
+            Shade::Time(along.clamp(0.0, 1.0))
         }
-        Some(recovery) => {
-            let us = recovery.median_us.max(SHORTEST_US);
-            let along =
-                if longest > shortest { (us / shortest).ln() / (longest / shortest).ln() } else { 0.0 };
-            (recovery_word(recovery.median_us), Shade::Time(along.clamp(0.0, 1.0)))
-        }
-    });
-    let judged = under.trials.filter(|_| under.faults.is_none() && wrong.is_empty());
-    let judged = judged.map(|trials| trials.verdict.unwrap_or("no verdict").to_owned());
-    let worst = wrong.first().map(|(_, shade)| *shade);
-    let plain = time.as_ref().map_or(Shade::None, |(_, shade)| *shade);
-    let said = time.map(|(text, _)| text).into_iter().chain(judged);
-    Tile {
-        said: said.chain(wrong.into_iter().map(|(text, _)| text)).collect(),
-        shade: worst.unwrap_or(plain),
-    }
-}
-
-/// What went wrong, worst first.
-fn wrong(trials: TrialFigures) -> Vec<(String, Shade)> {
-    let violated =
-        (trials.violations > 0).then(|| (format!("{} violated", trials.violations), Shade::Violated));
-    let too_early = trials.order.map_or(0, |order| order.too_early);
-    let early = (too_early > 0).then(|| (format!("{too_early} too early"), Shade::Violated));
-    let stuck = (trials.stuck > 0).then(|| (format!("{} stuck", trials.stuck), Shade::Stuck));
-    violated.into_iter().chain(early).chain(stuck).collect()
+        Fate::Stuck => Shade::Stuck,
+        Fate::Violated => Shade::Violated,
+    };
+    Tile { said, shade }
 }

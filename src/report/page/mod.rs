@@ -27,18 +27,17 @@ pub struct Source<'a> {
 }
 
 /// All that is said of a run.
-#[must_use]
 pub fn document(source: &Source<'_>) -> Document {
     let view = source.view;
     let sections = [
-        environment(source),
-        table(view),
-        waits(source),
-        by_contenders(source),
-        requests(source),
-        over_time(source),
-        outcomes(source),
-        fairness(source),
+        section("environment", "Where it was measured", facts::environment(source)),
+        section("table", "Figures", figures(view)),
+        section("waits", "Waits, handoffs and notifications", waits(source)),
+        section("throughput", "Throughput", vec![drawn("Throughput", charts::throughput(source))]),
+        section("requests", "Fan-out, requests and notifications", requests(source)),
+        section("time", "Over time", vec![drawn("Throughput over time", charts::over_time(source))]),
+        section("outcomes", "Outcomes", facts::outcomes(source)),
+        section("fairness", "Fairness", vec![drawn("Shares of the acquisitions", charts::fairness(source))]),
         section("servers", "Server counters", facts::servers(source)),
         section("faults", "Locks under faults", faults::blocks(view)),
         section("floor", "The floor", facts::floor(view)),
@@ -82,7 +81,6 @@ fn finding(one: Conclusion) -> Finding {
 }
 
 /// The main figures of several runs below each other.
-#[must_use]
 pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     let (first, others) = sources.split_first()?;
     let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {
@@ -109,35 +107,25 @@ fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id, title: title.to_owned(), blocks }
 }
 
-/// A chart, or why there is none.
 fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
     chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::Chart)
 }
 
-fn environment(source: &Source<'_>) -> Section {
-    section("environment", "Where it was measured", facts::environment(source))
+fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
+    let is_empty = table.rows.is_empty();
+    (!is_empty).then(|| Block::Table { caption: caption.to_owned(), table, legend: legend.into() })
 }
 
-fn table(view: &View) -> Section {
-    let mut blocks = Vec::new();
+fn figures(view: &View) -> Vec<Block> {
     if view.cells.is_empty() {
-        blocks.push(Block::Text("No trial ran, so there is nothing to show.".to_owned()));
-        return section("table", "Figures", blocks);
+        return vec![Block::Text("No trial ran, so there is nothing to show.".to_owned())];
     }
-    let block = |caption: &str, table: Table, legend: String| Block::Table {
-        caption: caption.to_owned(),
-        table,
-        legend,
-    };
-    blocks.push(block("Each strategy with each number of contenders", Table::of(view), legend(view)));
-    let open = Table::open(view);
-    if !open.rows.is_empty() {
-        blocks.push(block("What became of the arrivals", open, OPEN_LEGEND.to_owned()));
-    }
-    section("table", "Figures", blocks)
+    let all = table("Each strategy with each number of contenders", Table::of(view), legend(view));
+    let open = table("What became of the arrivals", Table::open(view), OPEN_LEGEND);
+    all.into_iter().chain(open).collect()
 }
 
-fn waits(source: &Source<'_>) -> Section {
+fn waits(source: &Source<'_>) -> Vec<Block> {
     let mut blocks = vec![
         drawn("Waits by percentile", charts::by_percentile(source, Measure::Wait)),
         drawn("Handoffs by percentile", charts::by_percentile(source, Measure::Handoff)),
@@ -151,32 +139,15 @@ fn waits(source: &Source<'_>) -> Section {
             .chain(charts::herd(source.view))
             .map(Block::Chart),
     );
-    section("waits", "Waits, handoffs and notifications", blocks)
+    blocks
 }
 
-fn by_contenders(source: &Source<'_>) -> Section {
-    section("throughput", "Throughput", vec![drawn("Throughput", charts::throughput(source))])
-}
-
-fn requests(source: &Source<'_>) -> Section {
-    let blocks = vec![
+fn requests(source: &Source<'_>) -> Vec<Block> {
+    vec![
         drawn("Fan-out", charts::fan_out(source)),
         drawn("Requests and notifications", charts::requests(source)),
         drawn("Requests by kind", charts::kinds(source)),
-    ];
-    section("requests", "Fan-out, requests and notifications", blocks)
-}
-
-fn over_time(source: &Source<'_>) -> Section {
-    section("time", "Over time", vec![drawn("Throughput over time", charts::over_time(source))])
-}
-
-fn outcomes(source: &Source<'_>) -> Section {
-    section("outcomes", "Outcomes", facts::outcomes(source))
-}
-
-fn fairness(source: &Source<'_>) -> Section {
-    section("fairness", "Fairness", vec![drawn("Shares of the acquisitions", charts::fairness(source))])
+    ]
 }
 
 fn notes(view: &View) -> Vec<Block> {
@@ -185,21 +156,13 @@ fn notes(view: &View) -> Vec<Block> {
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    let accounting = Table::accounting(view);
-    if !accounting.rows.is_empty() {
-        blocks.push(Block::Table {
-            caption: "What the client counted, what the cost model expects, and what the servers counted"
-                .to_owned(),
-            table: accounting,
-            legend: "Sums over all repetitions; agree: in each of them.".to_owned(),
-        });
-    }
+    blocks.extend(table(
+        "What the client counted, what the cost model expects, and what the servers counted",
+        Table::accounting(view),
+        "Sums over all repetitions; agree: in each of them.",
+    ));
     if view.has_faults() {
-        blocks.push(Block::Table {
-            caption: "Each strategy under each fault".to_owned(),
-            table: Table::faults(view),
-            legend: faults_legend(view),
-        });
+        blocks.extend(table("Each strategy under each fault", Table::faults(view), faults_legend(view)));
     }
     blocks
 }

@@ -2,17 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::markdown::{escaped, folded, table};
-use super::terminal::fitted;
+use super::markdown::{bullets, escaped, folded, table};
+use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
 use crate::compare;
 use crate::report::document::Value;
-use crate::units::{counted, format_micros, number};
+use crate::units::{counted, format_micros, grouped, number};
 use crate::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
-#[must_use]
 pub fn ab(file: &AbFile, style: Style) -> String {
     let mut said = vec![ab_headline(file)];
     said.extend([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]);
@@ -21,47 +20,33 @@ pub fn ab(file: &AbFile, style: Style) -> String {
         said.push("No block ran to its end, so there is nothing to show.".into());
         return said.join("\n") + "\n";
     }
-    let (table, left_out) = fitted(grid(file), style);
-    said.extend([table, String::new(), legend(file)]);
-    if !left_out.is_empty() {
-        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-    }
+    said.extend(fitted_above(grid(file), style, |_| legend(file)));
     said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }
 
 /// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
-#[must_use]
 pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
-    said.push(bullets([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]));
+    said.extend(bullets([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]));
     if file.blocks.is_empty() {
         said.push("No block ran to its end, so there is nothing to show.".into());
         return said.join("\n\n") + "\n";
     }
     said.push(table(&grid(file)));
-    let notes = notes(file);
-    if !notes.is_empty() {
-        said.push(bullets(notes));
-    }
+    said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
     said.push(folded("How to read this", &[escaped(&place), escaped(&legend(file))].join("\n\n")));
     said.join("\n\n") + "\n"
 }
 
-fn bullets(lines: impl IntoIterator<Item = String>) -> String {
-    lines.into_iter().map(|line| format!("- {}", escaped(&line))).collect::<Vec<_>>().join("\n")
-}
-
 /// What one side is, in a line.
-#[must_use]
 pub fn sides(turn: Turn, differs: &[String]) -> String {
     let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
     format!("{}: {differs}", turn.title())
 }
 
 /// What it came to, in a sentence.
-#[must_use]
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts = compare::Verdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
@@ -205,15 +190,7 @@ fn notes(file: &AbFile) -> Vec<String> {
 
 /// Why comparisons came to what they did, each reason once, however many share it.
 fn reasons(comparisons: &[Comparison]) -> Vec<String> {
-    let mut each: Vec<(String, Vec<&Comparison>)> = Vec::new();
-    for one in comparisons {
-        let Some(why) = &one.why else { continue };
-        let told = format!("{}: {why}", one.verdict.word());
-        match each.iter_mut().find(|(other, _)| *other == told) {
-            Some((_, same)) => same.push(one),
-            None => each.push((told, vec![one])),
-        }
-    }
+    let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
         [one] => format!("{} of {}: {told}", one.figure, one.cells),
         [first, ..] => format!(
@@ -224,5 +201,5 @@ fn reasons(comparisons: &[Comparison]) -> Vec<String> {
         ),
         [] => told,
     };
-    each.into_iter().map(line).collect()
+    grouped(comparisons.iter().filter_map(|one| Some((told(one)?, one)))).into_iter().map(line).collect()
 }

@@ -10,7 +10,6 @@ use crate::units::number;
 const BUSY: f64 = 0.9;
 
 /// The floor by placement, requests by server, and what must be said of them.
-#[must_use]
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
     let mut said = vec!["The floor: what a lock can at best cost on this ensemble".to_owned(), String::new()];
     said.extend([fitted(floor(calibration), style).0, String::new(), LEGEND.to_owned(), String::new()]);

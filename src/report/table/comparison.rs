@@ -1,31 +1,26 @@
 //! What a comparison came to: the sentence first, then every figure, and what must be said of them.
 
-use super::markdown::{escaped, folded, table};
-use super::terminal::fitted;
+use super::markdown::{bullets, escaped, folded, table};
+use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
 use crate::report::document::Value;
 use crate::results::record::Unit;
-use crate::units::{counted, format_micros, number};
+use crate::units::{counted, grouped, number};
 
 /// For a terminal.
-#[must_use]
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
     said.extend(sides(compared));
     said.extend(forced(compared).map(|why| format!("! {why}")));
-    let (shown, left_out) = fitted(grid(compared, |_| true), style);
-    said.extend([String::new(), shown, String::new(), legend(compared)]);
-    if !left_out.is_empty() {
-        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-    }
+    said.push(String::new());
+    said.extend(fitted_above(grid(compared, |_| true), style, |_| legend(compared)));
     said.extend(faster(compared));
     said.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }
 
 /// For a pull request: what calls for a person at first sight, the rest folded away.
-#[must_use]
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
@@ -35,15 +30,12 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
         said.push(table(&news));
     }
     said.extend(faster(compared).iter().map(|line| escaped(line)));
-    let notes: Vec<String> = notes(compared).iter().map(|note| format!("- {}", escaped(note))).collect();
-    if !notes.is_empty() {
-        said.push(notes.join("\n"));
-    }
+    said.extend(bullets(notes(compared)));
     if !same.rows.is_empty() {
         said.push(folded(&format!("{} the same", same.rows.len()), &table(&same)));
     }
-    let sides: Vec<String> = sides(compared).iter().map(|side| format!("- {}", escaped(side))).collect();
-    said.push(folded("How to read this", &[sides.join("\n"), escaped(&legend(compared))].join("\n\n")));
+    let sides = bullets(sides(compared)).unwrap_or_default();
+    said.push(folded("How to read this", &[sides, escaped(&legend(compared))].join("\n\n")));
     said.join("\n\n") + "\n"
 }
 
@@ -131,12 +123,7 @@ fn value(sample: &Sample, unit: Option<Unit>) -> String {
     if median.is_infinite() {
         return "grows".to_owned();
     }
-    let text = match unit {
-        Some(Unit::Micros) => format_micros(median.round() as u64),
-        Some(Unit::PerSecond) => format!("{}/s", number(median)),
-        Some(Unit::Bytes) => format!("{} B", number(median)),
-        _ => number(median),
-    };
+    let text = unit.unwrap_or(Unit::Amount).show(median);
     if sample.at_least { format!("≥ {text}") } else { text }
 }
 
@@ -190,19 +177,13 @@ fn notes(compared: &Comparison) -> Vec<String> {
 
 /// What is said of verdicts, once for all that it is said of.
 fn whys(compared: &Comparison) -> Vec<String> {
-    let mut groups: Vec<(Verdict, &str, Vec<String>)> = Vec::new();
     let mut rows: Vec<&Row> = compared.rows.iter().collect();
     rows.sort_by_key(|row| row.compared.verdict);
-    for row in rows {
-        let Some(why) = row.compared.why.as_deref() else { continue };
+    let groups = grouped(rows.into_iter().filter_map(|row| {
         let name = format!("{} of {} at {}", row.figure, row.cell.strategy, row.cell.contenders);
-        match groups.iter_mut().find(|(verdict, other, _)| *verdict == row.compared.verdict && *other == why)
-        {
-            Some((.., names)) => names.push(name),
-            None => groups.push((row.compared.verdict, why, vec![name])),
-        }
-    }
-    groups.iter().map(|(verdict, why, names)| format!("{verdict}: {}: {why}", some_of(names))).collect()
+        Some(((row.compared.verdict, row.compared.why.as_deref()?), name))
+    }));
+    groups.iter().map(|((verdict, why), names)| format!("{verdict}: {}: {why}", some_of(names))).collect()
 }
 
 /// The first names, and how many more there are.
@@ -220,16 +201,10 @@ fn without_partner(compared: &Comparison) -> Option<String> {
 }
 
 fn left_out(left_out: &[LeftOut]) -> Vec<String> {
-    let mut groups: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for LeftOut { cell, figure, why } in left_out {
-        let name = format!("{} at {}", cell.strategy, cell.contenders);
-        match groups.iter_mut().find(|(other, reason, _)| other == figure && reason == why) {
-            Some((.., names)) => names.push(name),
-            None => groups.push((figure, why, vec![name])),
-        }
-    }
-    groups
-        .iter()
-        .map(|(figure, why, names)| format!("not compared: {figure} of {}: {why}", some_of(names)))
-        .collect()
+    let named = |LeftOut { cell, .. }: &LeftOut| format!("{} at {}", cell.strategy, cell.contenders);
+    let groups = grouped(left_out.iter().map(|one| ((&one.figure, &one.why), named(one))));
+    let said = |((figure, why), names): &((_, _), Vec<String>)| {
+        format!("not compared: {figure} of {}: {why}", some_of(names))
+    };
+    groups.iter().map(said).collect()
 }

@@ -1,12 +1,11 @@
 //! What a run comes to, for a terminal and as Markdown.
 
 use super::Style;
-use super::markdown::escaped;
+use super::markdown::bullets;
 use crate::report::conclusions::Conclusion;
 use crate::units::harmless;
 
 /// A line for each; nothing where there is none.
-#[must_use]
 pub fn said(conclusions: &[Conclusion], style: Style) -> String {
     if conclusions.is_empty() {
         return String::new();
@@ -37,11 +36,7 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 /// The same as Markdown.
-#[must_use]
 pub fn conclusions_markdown(conclusions: &[Conclusion]) -> String {
-    if conclusions.is_empty() {
-        return String::new();
-    }
-    let lines: Vec<String> = conclusions.iter().map(|one| format!("- {}", escaped(&one.sentence))).collect();
-    format!("\n#### Conclusions\n\n{}\n", lines.join("\n"))
+    bullets(conclusions.iter().map(|one| &one.sentence))
+        .map_or_else(String::new, |lines| format!("\n#### Conclusions\n\n{lines}\n"))
 }

@@ -10,7 +10,6 @@ use crate::verdict::Verdict;
 const GATE_WIDTH: usize = 60;
 
 /// The gates line by line; nothing where there is none but the one that every run has.
-#[must_use]
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let named = worth_showing(outcomes)?;
     let width =
@@ -36,7 +35,6 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
 }
 
 /// The same as Markdown.
-#[must_use]
 pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     let named = worth_showing(outcomes)?;
     let mut text = String::from("#### Gates\n\n| | gate | observed |\n|---|---|---|\n");

@@ -5,12 +5,11 @@ use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
     AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Percentile, Repetition, Spread, TrialFigures,
-    UnderFault, gap_word, recovery_word, verdict as judged,
+    UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::{Arrived, Timing};
 use crate::units::{format_micros, number};
 
-/// How many columns there are.
 const COUNT: usize = 24;
 
 /// Every column, from left to right.
@@ -100,7 +99,6 @@ fn floor(view: &View) -> String {
     told.into_iter().flatten().map(|told| told + "; ").collect()
 }
 
-/// One row: a value for each column.
 fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
         Some(value) => duration(value),
@@ -139,7 +137,6 @@ fn duration(value: Percentile) -> Value {
     Value::Duration(value.us).at_least(value.at_least)
 }
 
-/// How many repetitions count, and of how many.
 fn repetitions(cell: &Cell) -> Value {
     let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
     Value::OutOf { part: sound as u64, whole: cell.repetitions.len() as u64 }
@@ -176,10 +173,8 @@ fn micros(us: u64) -> Value {
     Value::Duration(us as f64)
 }
 
-/// The verdict in a word.
 fn verdict(cell: &Cell) -> Value {
-    let trials: Vec<&Repetition> = cell.repetitions.iter().collect();
-    Value::or_missing(judged(&trials, cell.contenders), |verdict| Value::from(&verdict))
+    Value::or_missing(cell.verdict(), |verdict| Value::from(&verdict))
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.
@@ -310,7 +305,6 @@ fn agree(agrees: Option<bool>) -> Value {
     })
 }
 
-/// What the columns of the table are.
 const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest time from a \
     fault to the first sight of a new leader; longest gap: longest time between two acquisitions around a fault; recovery: \
     median time from a fault's effect to the next acquisition, or never; recovery max: the longest; too early: entries made \
@@ -321,7 +315,6 @@ const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was
     connection; stale writes: writes made after somebody else had entered; rejected: those that the fencing token turned \
     away; -: not measured.";
 
-/// What stands with which fault.
 const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
     all others per trial.";
 
@@ -382,7 +375,6 @@ impl Table {
     }
 }
 
-/// What stands with a fault.
 fn of_faults(figures: &FaultFigures) -> [Value; 5] {
     let FaultFigures { fired, proved, .. } = *figures;
     let [median, longest] = figures.recovery.map_or([const { Value::NOT_MEASURED }; 2], |recovery| {

@@ -6,7 +6,6 @@ use crate::report::View;
 use crate::report::view::Cell;
 
 /// The main table, what must be said of it, and the three-way check folded away.
-#[must_use]
 pub fn markdown(view: &View) -> String {
     let mut said = vec![format!("### {}", escaped(&headline(view)))];
     said.extend(evidence(view).as_deref().map(escaped));
@@ -22,10 +21,7 @@ pub fn markdown(view: &View) -> String {
     if view.has_faults() {
         said.extend([table(&Table::faults(view)), escaped(&faults_legend(view))]);
     }
-    let notes: Vec<String> = view.notes().iter().map(|note| format!("- {}", escaped(note))).collect();
-    if !notes.is_empty() {
-        said.push(notes.join("\n"));
-    }
+    said.extend(bullets(view.notes()));
     let accounting = Table::accounting(view);
     if !accounting.rows.is_empty() {
         let summary = "<details><summary>Counts: client, cost model and servers</summary>";
@@ -55,6 +51,12 @@ pub(super) fn escaped(text: &str) -> String {
         }
     }
     safe
+}
+
+/// A list; `None` where there is nothing in it.
+pub(super) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
+    let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// A part that is shown when somebody opens it.

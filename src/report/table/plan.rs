@@ -10,7 +10,6 @@ use crate::units::{capitalised, counted, number};
 use crate::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
-#[must_use]
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let mut said = vec![capitalised(&plan.question.describe()), String::new()];
     said.extend(plan.answers.iter().map(|answer| format!("{}: {}.", answer.strategy, answer.sentence())));

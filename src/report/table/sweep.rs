@@ -1,6 +1,6 @@
 //! What a sweep found.
 
-use super::terminal::fitted;
+use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
@@ -9,7 +9,6 @@ use crate::sweep::{
 use crate::units::{counted, format_micros, number, shown};
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
-#[must_use]
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let mut said = vec![headline(file), String::new()];
     for finding in &file.findings {
@@ -20,11 +19,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     if file.samples.is_empty() {
         said.push("No run came to its end, so there is nothing to show.".into());
     } else {
-        let (table, left_out) = fitted(grid(file), style);
-        said.extend([table, String::new(), legend(file)]);
-        if !left_out.is_empty() {
-            said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-        }
+        said.extend(fitted_above(grid(file), style, |_| legend(file)));
     }
     said.extend(notes.iter().map(|note| format!("! {note}")));
     said.extend(ending(file).map(|note| format!("! {note}")));

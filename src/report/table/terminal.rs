@@ -25,7 +25,6 @@ pub struct Style {
 }
 
 /// The main table with what must be said around it.
-#[must_use]
 pub fn terminal(view: &View, style: Style) -> String {
     let mut said = vec![headline(view)];
     said.extend(evidence(view));
@@ -46,17 +45,29 @@ pub fn terminal(view: &View, style: Style) -> String {
     said.join("\n") + "\n"
 }
 
-/// A table, what its figures are, and what had to be left out of it.
+/// A table, and what the figures are that are shown of it.
 fn explained(grid: Table, legend: String, style: Style) -> Vec<String> {
     let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
     let mut shown = headings(&grid);
+    let mut said = fitted_above(grid, style, |left_out| {
+        shown.retain(|heading| !left_out.contains(heading));
+        only(&legend, &Table::headings(), &shown)
+    });
+    said.push(String::new());
+    said
+}
+
+/// A table that fits, what is to be read below it where such columns are left out, and which these are.
+pub(super) fn fitted_above(
+    grid: Table,
+    style: Style,
+    legend: impl FnOnce(&[&'static str]) -> String,
+) -> Vec<String> {
     let (table, left_out) = fitted(grid, style);
-    shown.retain(|heading| !left_out.contains(heading));
-    let mut said = vec![table, String::new(), only(&legend, &Table::headings(), &shown)];
+    let mut said = vec![table, String::new(), legend(&left_out)];
     if !left_out.is_empty() {
         said.push(format!("Left out at this width: {}.", left_out.join(", ")));
     }
-    said.push(String::new());
     said
 }
 
@@ -70,7 +81,6 @@ fn cross_check(view: &View, style: Style) -> String {
 }
 
 /// Client, cost model and servers side by side; empty when nothing was counted.
-#[must_use]
 pub fn accounting_table(view: &View, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }

@@ -9,7 +9,6 @@ use crate::report::document::Value;
 use crate::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
-#[must_use]
 pub fn trend(trend: &Trend, style: Style) -> String {
     let title = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
     let mut said = vec![title, String::new(), table(trend, style)];

@@ -44,7 +44,6 @@ pub struct Compared {
 
 impl View {
     /// Client against servers, cell by cell; empty where no server could be asked.
-    #[must_use]
     pub fn cross_checks(&self) -> Vec<CrossCheck> {
         let check = |cell: &Cell| {
             let of = |chosen: fn(Counted) -> bool| compared(cell, chosen);
@@ -63,7 +62,6 @@ impl View {
     }
 
     /// The three-way check of every cell, what by what.
-    #[must_use]
     pub fn accounting(&self) -> Vec<AccountingRow> {
         let rows_of = |cell: &Cell| -> Vec<AccountingRow> {
             let row = |what| AccountingRow {

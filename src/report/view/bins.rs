@@ -13,7 +13,6 @@ pub struct Bins {
 
 impl Bins {
     /// As finely as the trial was recorded: in slots of some milliseconds or, by older versions, in seconds.
-    #[must_use]
     pub fn of(trial: &Trial) -> Self {
         let seconds = || Self {
             bin_us: 1_000_000,

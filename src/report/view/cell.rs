@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::bins::Bins;
 use super::open::OpenFigures;
 use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken, pooled};
-use crate::results::record::{Accounting, Election, Judged, Standstill};
+use crate::results::record::{Accounting, Election, Judged, Standstill, Trial};
 use crate::units::format_micros;
 use crate::verdict::Verdict;
 
@@ -38,7 +38,6 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of these values; `None` when there is none.
-    #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -61,7 +60,6 @@ pub struct Percentile {
 
 impl Percentile {
     /// As tables show it: `12 ms`, or `≥ 12 ms`.
-    #[must_use]
     pub fn shown(&self) -> String {
         let text = format_micros(self.us.round() as u64);
         if self.at_least { format!("≥ {text}") } else { text }
@@ -70,7 +68,6 @@ impl Percentile {
 
 impl Cell {
     /// Whether at least one repetition is neither invalid nor partial.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.repetitions.iter().any(Repetition::is_sound)
     }
@@ -82,38 +79,32 @@ impl Cell {
     }
 
     /// The spread of a figure over the repetitions that count; `None` when none measured it.
-    #[must_use]
     pub fn spread(&self, figure: impl Fn(&Repetition) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.counting().filter_map(figure))
     }
 
     /// The median of a figure over the repetitions that count.
-    #[must_use]
     pub fn median(&self, figure: impl Fn(&Repetition) -> Option<f64>) -> Option<f64> {
         self.spread(figure).map(|spread| spread.median)
     }
 
     /// Whether a repetition that counts has samples of that measure.
-    #[must_use]
     pub fn has_samples(&self, measure: Measure) -> bool {
         let all = |one| [Repetition::samples(one, measure), Repetition::unserved_samples(one, measure)];
         self.counting().flat_map(all).flatten().any(|samples| !samples.is_empty())
     }
 
     /// Whether the queue grew in a repetition that counts.
-    #[must_use]
     pub fn is_unstable(&self) -> bool {
         self.counting().any(Repetition::is_unstable)
     }
 
     /// Whether its load was an open one.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.repetitions.iter().any(|one| one.open.is_some())
     }
 
     /// A percentile of a part of the wait: the median over the repetitions that count.
-    #[must_use]
     pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
         self.median(|one| Some(one.parts_of_wait.get(&measure)?.value_at_quantile(quantile) as f64))
     }
@@ -121,7 +112,6 @@ impl Cell {
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
     /// as it is one in any of them. `None` when none has a sample, and for the waits of a queue that grew: they would only say
     /// how long the trial was.
-    #[must_use]
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
         if measure == Measure::Wait && self.is_unstable() {
             return None;
@@ -133,7 +123,6 @@ impl Cell {
     }
 
     /// The longest of all samples of the repetitions that count.
-    #[must_use]
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
         let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest()));
         let longest = each.max_by_key(|one| (one.us, one.at_least))?;
@@ -141,7 +130,6 @@ impl Cell {
     }
 
     /// The samples of all repetitions that count, pooled; `None` when there is none.
-    #[must_use]
     pub fn pooled(&self, measure: Measure) -> Option<Survival> {
         let all = |samples: fn(&Repetition, Measure) -> Option<&Histogram>| {
             self.counting().filter_map(|one| samples(one, measure)).cloned().reduce(pooled)
@@ -172,7 +160,6 @@ impl Cell {
 
     /// Requests per acquisition, kind by kind, of the repetition with the median total (or of the two in the middle, half
     /// of each), so that the kinds add up to the median that the table shows.
-    #[must_use]
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
         let mut counting: Vec<(f64, &Repetition)> =
             self.counting().filter_map(|one| Some((one.requests_total()?, one))).collect();
@@ -189,33 +176,39 @@ impl Cell {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
+    /// What its trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
+    /// has nobody to exclude, so there is no verdict on it.
+    pub fn verdict(&self) -> Option<Verdict> {
+        verdict(&self.repetitions.iter().collect::<Vec<_>>(), self.contenders)
+    }
+
+    /// The trials that count, as they were recorded.
+    pub fn trials<'a>(&'a self, all: &'a [Trial]) -> impl Iterator<Item = &'a Trial> {
+        self.counting().filter_map(|one| one.recorded(all))
+    }
+
     /// Whether a promise was broken in any repetition.
-    #[must_use]
     pub fn is_violated(&self) -> bool {
         self.repetitions.iter().any(Repetition::is_violated)
     }
 
     /// Why: what was judged of the first repetition in which one was.
-    #[must_use]
     pub fn why_violated(&self) -> Option<String> {
         let first = self.repetitions.iter().find(|one| one.is_violated())?;
         first.judged.why.clone()
     }
 
     /// Contenders, and how many of them took part in the repetition with the fewest.
-    #[must_use]
     pub fn took_part(&self) -> u64 {
         self.repetitions.iter().map(|one| one.took_part).min().unwrap_or(0)
     }
 
     /// A count over all repetitions.
-    #[must_use]
     pub fn sum(&self, count: impl Fn(&Repetition) -> u64) -> u64 {
         self.repetitions.iter().map(count).sum()
     }
 
     /// Violations found in all repetitions.
-    #[must_use]
     pub fn violations(&self) -> u64 {
         self.sum(|repetition| repetition.violations)
     }
@@ -291,8 +284,12 @@ pub struct Repetition {
 }
 
 impl Repetition {
+    /// The trial as it was recorded, among all of its run.
+    pub fn recorded<'a>(&self, all: &'a [Trial]) -> Option<&'a Trial> {
+        all.iter().find(|trial| trial.spec.index == self.trial)
+    }
+
     /// A trial of which nothing is known yet.
-    #[must_use]
     pub fn unmeasured(trial: usize, number: u32) -> Self {
         Self {
             trial,
@@ -330,32 +327,27 @@ impl Repetition {
     }
 
     /// Whether its figures count: neither invalid nor partial. A violation does not change the figures.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.unsound().is_none()
     }
 
     /// Why its figures don't count; `None` where they do.
-    #[must_use]
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.invalid.as_ref().map(|why| format!("invalid: {why}"));
         invalid.or_else(|| self.partial.as_ref().map(|why| format!("partial: {why}")))
     }
 
     /// All requests per acquisition; `None` when nothing was acquired.
-    #[must_use]
     pub fn requests_total(&self) -> Option<f64> {
         (!self.requests.is_empty()).then(|| self.requests.iter().map(|(_, amount)| amount).sum())
     }
 
     /// How many waits were not served.
-    #[must_use]
     pub fn unserved(&self) -> u64 {
         self.unserved_wait.as_ref().map_or(0, Histogram::len)
     }
 
     /// Its course.
-    #[must_use]
     pub fn bins(&self) -> Option<&Bins> {
         self.bins.as_ref().filter(|bins| !bins.acquired.is_empty())
     }
@@ -366,25 +358,21 @@ impl Repetition {
     }
 
     /// Whether its queue grew, so that percentiles of its waits would only say how long the trial was.
-    #[must_use]
     pub fn is_unstable(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.grows_per_s.is_some())
     }
 
     /// Whether a promise was broken.
-    #[must_use]
     pub fn is_violated(&self) -> bool {
         matches!(self.judged.verdict, Verdict::Violated(_))
     }
 
     /// The samples of a measure, with the waits that were not served among the others.
-    #[must_use]
     pub fn survival(&self, measure: Measure) -> Option<Survival> {
         Survival::of(self.samples(measure), self.unserved_samples(measure))
     }
 
     /// The samples of wait, handoff or uncontended acquire; `None` for every other measure.
-    #[must_use]
     pub fn samples(&self, measure: Measure) -> Option<&Histogram> {
         match measure {
             Measure::Wait => self.wait.as_ref(),
@@ -395,10 +383,7 @@ impl Repetition {
     }
 }
 
-/// What these trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
-/// has nobody to exclude, so there is no verdict on it.
-#[must_use]
-pub fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
+fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
     let verdict = trials.iter().map(|one| one.judged.verdict.clone()).reduce(Verdict::and)?;
     match verdict {
         Verdict::Violated(_) => Some(verdict),
@@ -408,9 +393,8 @@ pub fn verdict(trials: &[&Repetition], contenders: usize) -> Option<Verdict> {
     }
 }
 
-/// The same in a word: `VIOLATED`, `held` or `unknown`.
-#[must_use]
-pub fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
+/// What these trials are judged as in a word: `VIOLATED`, `held` or `unknown`.
+pub(super) fn verdict_word(trials: &[&Repetition], contenders: usize) -> Option<&'static str> {
     let verdict = verdict(trials, contenders)?;
     Some(if matches!(verdict, Verdict::Violated(_)) { "VIOLATED" } else { verdict.word() })
 }

@@ -16,12 +16,10 @@ pub struct Course {
 const PER_BIN: f64 = 8.0;
 /// More bins than this cannot be told apart.
 const BINS_AT_MOST: u64 = 150;
-/// Fewer bins than this are no course.
 const BINS_AT_LEAST: usize = 2;
 
 impl Cell {
     /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
-    #[must_use]
     pub fn over_time(&self) -> Option<Course> {
         let all: Vec<&Bins> = self.counting().filter_map(Repetition::bins).collect();
         let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;

@@ -3,7 +3,8 @@
 //! A trial may have several faults. How long nobody got the lock is known fault by fault and stands with the
 //! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
 
-use super::{Broken, Cell, Fault, Order, Repetition, View, verdict_word};
+use super::cell::verdict_word;
+use super::{Broken, Cell, Fault, Order, Repetition, View};
 use crate::units::format_micros;
 
 /// One label, or several that one trial had together.
@@ -17,7 +18,6 @@ pub struct FaultSet {
 
 impl FaultSet {
     /// What it is called in outputs. More than two labels are not repeated where they are all that there are.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.labels.len() {
             many @ 3.. if self.all => format!("all {many} together"),
@@ -26,7 +26,6 @@ impl FaultSet {
     }
 
     /// The label; `None` of several.
-    #[must_use]
     pub fn single(&self) -> Option<&str> {
         match self.labels.as_slice() {
             [one] => Some(one),
@@ -43,7 +42,6 @@ impl FaultSet {
 
 impl View {
     /// Whether anything was broken on purpose.
-    #[must_use]
     pub fn has_faults(&self) -> bool {
         self.broken().next().is_some()
     }
@@ -60,7 +58,6 @@ impl View {
     }
 
     /// Each label by itself, then the combinations of several that trials had.
-    #[must_use]
     pub fn fault_sets(&self) -> Vec<FaultSet> {
         let labels = self.fault_labels();
         let set = |chosen: &dyn Fn(&str) -> bool| {
@@ -94,6 +91,19 @@ pub struct UnderFault<'a> {
     pub faults: Option<FaultFigures>,
     /// What is known of the trials that had just these faults; `None` when there is none.
     pub trials: Option<TrialFigures>,
+}
+
+/// What became of a lock under a fault.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fate {
+    /// Nothing that could be ranked.
+    Unknown,
+    /// It was acquired again after so many microseconds, the median.
+    Recovered(f64),
+    /// It was never acquired again, or somebody was not served.
+    Stuck,
+    /// A promise was broken.
+    Violated,
 }
 
 /// What is known fault by fault. Times are those of proved faults of the repetitions that count, for what an
@@ -156,7 +166,6 @@ pub struct TrialFigures {
 
 impl View {
     /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
-    #[must_use]
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
@@ -174,6 +183,40 @@ impl<'a> UnderFault<'a> {
         let trials = TrialFigures::of(cell, named);
         (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
     }
+
+    /// The median time to the next acquisition, in microseconds; infinite where there was none, `None` where no effect was
+    /// seen.
+    pub fn recovery_us(&self) -> Option<f64> {
+        Some(self.faults?.recovery?.median_us)
+    }
+
+    /// What is told of it, part by part, and the worst that happened.
+    pub fn told(&self) -> (Vec<String>, Fate) {
+        let wrong = self.trials.map(wrong).unwrap_or_default();
+        let time = self.faults.map(|_| match self.recovery_us() {
+            None => ("not proved".to_owned(), Fate::Unknown),
+            Some(us) => (recovery_word(us), if us.is_finite() { Fate::Recovered(us) } else { Fate::Stuck }),
+        });
+        let judged = self.trials.filter(|_| time.is_none() && wrong.is_empty());
+        let judged = judged.map(|trials| trials.verdict.unwrap_or("no verdict").to_owned());
+        let fate = wrong.first().or(time.as_ref()).map_or(Fate::Unknown, |(_, fate)| *fate);
+        let said = time.map(|(text, _)| text).into_iter().chain(judged);
+        (said.chain(wrong.into_iter().map(|(text, _)| text)).collect(), fate)
+    }
+}
+
+/// What went wrong, worst first.
+fn wrong(trials: TrialFigures) -> Vec<(String, Fate)> {
+    let too_early = trials.order.map_or(0, |order| order.too_early);
+    let all = [
+        (trials.violations, "violated", Fate::Violated),
+        (too_early, "too early", Fate::Violated),
+        (trials.stuck as u64, "stuck", Fate::Stuck),
+    ];
+    all.into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, word, fate)| (format!("{count} {word}"), fate))
+        .collect()
 }
 
 impl FaultFigures {
@@ -230,12 +273,14 @@ impl TrialFigures {
     }
 }
 
+/// Shorter times, in microseconds, are not told apart.
+pub const SHORTEST_US: f64 = 5_000.0;
+
 /// What stands for a time too short to be noted: trials with faults keep gaps of 5 ms and more.
 const SHORT: &str = "< 5 ms";
 
 /// A time until the lock was acquired again, in microseconds: 0 when there was no gap that is noted, infinite when
 /// it was not acquired any more.
-#[must_use]
 pub fn recovery_word(us: f64) -> String {
     match us {
         us if us.is_infinite() => "never".to_owned(),
@@ -245,7 +290,6 @@ pub fn recovery_word(us: f64) -> String {
 }
 
 /// The longest gap around a fault; `None` when no effect of the fault was seen.
-#[must_use]
 pub fn gap_word(figures: &FaultFigures) -> Option<String> {
     let recovery = figures.recovery?;
     Some(match figures.longest_gap_us {

@@ -13,9 +13,11 @@ mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use bins::Bins;
-pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread, verdict, verdict_word};
+pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread};
 pub use course::Course;
-pub use faults::{FaultFigures, FaultSet, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
+pub use faults::{
+    Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
+};
 pub use open::{Limit, OpenFigures};
 
 use crate::measure::Measure;
@@ -44,20 +46,17 @@ pub struct View {
 
 impl View {
     /// The label of a cell's strategy.
-    #[must_use]
     pub fn label(&self, cell: &Cell) -> &str {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
 
     /// How many times as long as the floor's median a cell's handoff took, by their medians; `None` where either was not
     /// measured.
-    #[must_use]
     pub fn handoff_over_floor(&self, cell: &Cell) -> Option<f64> {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }
 
     /// The same of acquires that nobody else delayed.
-    #[must_use]
     pub fn uncontended_over_floor(&self, cell: &Cell) -> Option<f64> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
@@ -73,7 +72,6 @@ impl View {
     }
 
     /// Every contender count that ran, rising.
-    #[must_use]
     pub fn contender_counts(&self) -> Vec<usize> {
         let mut counts: Vec<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
         counts.sort_unstable();
@@ -84,7 +82,6 @@ impl View {
     /// The contender count at which most strategies have that: the largest, if several have it at as many.
     ///
     /// Cells with a sound repetition count before those that only have invalid or partial ones.
-    #[must_use]
     pub fn best_common_count(&self, has: impl Fn(&Cell) -> bool) -> Option<usize> {
         let score = |&contenders: &usize| {
             let found: Vec<&Cell> = self.cells_at(contenders).filter(|cell| has(cell)).collect();
@@ -109,7 +106,6 @@ impl View {
         percentile (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
     /// One line on where it was measured.
-    #[must_use]
     pub fn place_line(&self) -> String {
         self.place.join("; ")
     }

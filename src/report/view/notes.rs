@@ -8,7 +8,6 @@ use crate::units::{contenders, counted, format_micros, number};
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
     /// left behind, and counts on which client, cost model and servers disagree.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());

@@ -32,7 +32,6 @@ pub struct Limit {
 
 impl OpenFigures {
     /// Of a stored trial; `None` where its load was not an open one.
-    #[must_use]
     pub fn of(trial: &Trial) -> Option<Self> {
         let arrived = trial.arrived?;
         let derived = trial.derived();

@@ -11,7 +11,6 @@ use crate::units::{contenders, counted, format_micros, shown};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
-    #[must_use]
     pub fn of(stored: &StoredRun) -> Self {
         let strategies = strategies(stored);
         let position =

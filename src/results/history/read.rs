@@ -70,7 +70,6 @@ impl HistoryReader {
     }
 
     /// What the history says of itself.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -97,13 +96,11 @@ impl HistoryReader {
     }
 
     /// The number of the last line, if it breaks off in its middle: whoever wrote it was killed.
-    #[must_use]
     pub fn cut_off_at(&self) -> Option<u64> {
         self.cut
     }
 
     /// The error for an event that is sound by itself but makes no sense where it stands.
-    #[must_use]
     pub fn mistake(&self, line: u64, what: &str) -> Error {
         broken(&self.path, line, what)
     }
@@ -148,10 +145,8 @@ fn broken(path: &Path, line: u64, what: &str) -> Error {
 /// The longest line that is read, in bytes. A header with thousands of locks fits.
 const LONGEST: u64 = 4 << 20;
 
-/// One line as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found<'a> {
-    /// Where it lies.
     place: Place,
     /// Its bytes, without the end of the line.
     text: &'a [u8],
@@ -168,15 +163,11 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// From the beginning of that input.
     fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), next: Place { line: 1, offset: 0 } }
     }
 
     /// The next line that is not empty; `None` after the last.
-    ///
-    /// # Errors
-    /// What reading failed with; `InvalidData` for a line longer than [`LONGEST`].
     fn next_line(&mut self) -> io::Result<Option<Found<'_>>> {
         loop {
             let place = self.next;

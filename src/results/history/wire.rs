@@ -18,7 +18,6 @@ pub const FORMAT: &str = "zklockbench-history";
 /// The version of the lines that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HeaderLine {
     format: String,
@@ -54,9 +53,6 @@ pub struct Versioned {
 
 impl HeaderLine {
     /// The header as the suite knows it.
-    ///
-    /// # Errors
-    /// What is wrong with which lock.
     pub fn header(self) -> Result<Header, String> {
         let kind = |name: String, lock: LockLine| match (lock.kind, lock.leases) {
             (KindWord::Mutex, _) => Ok((name, LockKind::Mutex)),
@@ -157,9 +153,6 @@ enum StateWord {
 
 impl EventLine<'_> {
     /// The event as the suite knows it.
-    ///
-    /// # Errors
-    /// The field that is missing.
     pub fn event(&self) -> Result<Event<'_>, String> {
         self.check_zxids()?;
         let (what, state) = (self.what()?, self.state.map(Into::into));
