@@ -4,10 +4,10 @@
 unset CDPATH
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 
-# Progress and mistakes go to stderr; stdout is for data.
+# Progress and errors go to stderr; stdout is for data.
 say() { printf '%s\n' "$*" >&2; }
 
-# The environment lacks something: exit code 3, as the program itself has it.
+# Something is missing in the environment: exit code 3, as in the program itself.
 environment_error() {
     say "error: $*"
     exit 3
@@ -20,8 +20,8 @@ at_least() {
 
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Version of the cargo that would be used here; nothing when there is none. Asked for in the repository,
-# because rustup chooses by directory.
+# Version of the cargo that would be used here; empty if there is none. Asked in the repository, because rustup
+# chooses by directory.
 cargo_version() {
     (cd -- "$root" && "${CARGO:-cargo}" --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
 }
@@ -32,8 +32,8 @@ cargo_is_new_enough() {
     [ -n "$have" ] && at_least "$have" "$(rust_version_needed)"
 }
 
-# Makes a new enough cargo the one that is used: the one on the PATH, else the one that rustup installed,
-# else rustup's stable toolchain. What CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN name is not changed.
+# Selects a cargo that is new enough: the one on the PATH, else the one that rustup installed, else rustup's stable
+# toolchain. Never overrides CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN.
 use_rust() {
     cargo_is_new_enough && return 0
     [ -z "${CARGO:-}" ] || return 1
