@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::claim::{Answer, Found, Of};
 use crate::error::Error;
 
 /// The file with it, in a directory of its own.
@@ -40,7 +39,8 @@ pub const FOREGROUND: &str = "watches().remove in the foreground";
 pub const BACKGROUND: &str = "watches().remove in the background";
 
 impl WatchStep {
-    fn is_left(&self) -> bool {
+    /// Whether the servers still have it.
+    pub(super) fn is_left(&self) -> bool {
         self.after > self.before
     }
 }
@@ -54,41 +54,5 @@ impl CuratorWatches {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Error::environment(format!("cannot read {}: {error}", file.display())))?;
         serde_json::from_str(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
-    }
-
-    /// Whether only a removal in the foreground takes a watch off the servers.
-    pub(super) fn removed_in_the_foreground_only(&self) -> Option<Found> {
-        let of = |what: &str| self.steps.iter().find(|step| step.what == what);
-        let (foreground, background) = (of(FOREGROUND)?, of(BACKGROUND)?);
-        let found = match [foreground, background] {
-            watched if watched.iter().any(|step| step.set <= step.before) => {
-                Found::new(Answer::NotDecided, "the servers counted no watch that could have been removed")
-            }
-            [foreground, background] => match (foreground.is_left(), background.is_left()) {
-                (false, true) => Found::new(
-                    Answer::Confirmed,
-                    "a watch was off the servers after a removal in the foreground, and still there after one in the background",
-                ),
-                (true, true) => Found::new(
-                    Answer::Refuted,
-                    "neither took the watch off the servers: the client forgets it, the server keeps it until it fires",
-                ),
-                (false, false) => Found::new(
-                    Answer::Refuted,
-                    "in the background, too, the watch was off the servers afterwards",
-                ),
-                (true, false) => Found::new(
-                    Answer::Refuted,
-                    "it is the other way round: only the one in the background took it off",
-                ),
-            },
-        };
-        Some(self.steps.iter().fold(found, |found, step| {
-            found.with(
-                format!("watches left on the servers by {}", step.what),
-                step.after.saturating_sub(step.before) as f64,
-                Of::Amount,
-            )
-        }))
     }
 }

@@ -1,6 +1,7 @@
 //! Claims about ZooKeeper itself, decided by a calibration that has tried what it does; and those that nothing decides.
 
 use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Found, Of};
+use super::curator::{BACKGROUND, CuratorWatches, FOREGROUND};
 use crate::results::record::{Bystander, Calibration, Change, NodeSize, RawRequest, WatchCell, WatchedBy};
 
 /// A mebibyte, the largest thing that can be meant by 1 MB.
@@ -203,7 +204,7 @@ pub const CLAIMS: &[Claim] = &[
         text: "removeWatchers deletes watches only for foreground use",
         decided_by: "The servers' count of watches around each way in which Java's Curator removes one",
         needs: &[CURATOR],
-        decide: |evidence| evidence.curator()?.what.removed_in_the_foreground_only(),
+        decide: |evidence| removed_in_the_foreground_only(&evidence.curator()?.what),
     },
     Claim {
         number: 35,
@@ -354,4 +355,40 @@ fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {
         }
     }
     Some(found)
+}
+
+/// Whether only a removal in the foreground takes a watch off the servers.
+fn removed_in_the_foreground_only(watches: &CuratorWatches) -> Option<Found> {
+    let of = |what: &str| watches.steps.iter().find(|step| step.what == what);
+    let (foreground, background) = (of(FOREGROUND)?, of(BACKGROUND)?);
+    let found = match [foreground, background] {
+        watched if watched.iter().any(|step| step.set <= step.before) => {
+            Found::new(Answer::NotDecided, "the servers counted no watch that could have been removed")
+        }
+        [foreground, background] => match (foreground.is_left(), background.is_left()) {
+            (false, true) => Found::new(
+                Answer::Confirmed,
+                "a watch was off the servers after a removal in the foreground, and still there after one in the background",
+            ),
+            (true, true) => Found::new(
+                Answer::Refuted,
+                "neither took the watch off the servers: the client forgets it, the server keeps it until it fires",
+            ),
+            (false, false) => Found::new(
+                Answer::Refuted,
+                "in the background, too, the watch was off the servers afterwards",
+            ),
+            (true, false) => Found::new(
+                Answer::Refuted,
+                "it is the other way round: only the one in the background took it off",
+            ),
+        },
+    };
+    Some(watches.steps.iter().fold(found, |found, step| {
+        found.with(
+            format!("watches left on the servers by {}", step.what),
+            step.after.saturating_sub(step.before) as f64,
+            Of::Amount,
+        )
+    }))
 }

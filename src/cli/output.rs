@@ -129,7 +129,7 @@ pub fn answer_error(
 
 /// Prints what a command found as JSON, whether or not something cut it short: such an error stands beside it, and is told
 /// to people, too. Gives the exit code.
-pub fn conclude(
+pub(in crate::cli) fn conclude(
     command: &str,
     exit: Exit,
     cut_short: Option<Error>,
