@@ -31,7 +31,7 @@ impl Effort {
     }
 }
 
-/// The fewest simulations that have an interval of 90 %: one more lies outside of all of them once in ten times.
+/// The fewest simulations whose smallest and largest are the ends of a 90 % interval: one more lies outside once in ten times.
 const ENDS: usize = 19;
 /// How often a load is simulated where only the middle is asked for.
 const FEW: usize = 5;

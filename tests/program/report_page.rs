@@ -83,7 +83,8 @@ fn example(name: &str) -> PathBuf {
 fn planned(bench: &Bench) -> PathBuf {
     let run = example("example");
     let question = ["plan", "--clients", "20", "--rate", "10/s", "--hold", "10ms", "--slo", "wait.p99 < 1s"];
-    let made = bench.output(&[&question[..], &["--from", run.to_str().unwrap(), "--json"]].concat());
+    let from = ["--strategies", "predecessor-watch", "--from", run.to_str().unwrap(), "--json"];
+    let made = bench.output(&[&question[..], &from].concat());
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     bench.path(made["results"].as_str().unwrap())
 }

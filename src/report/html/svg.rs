@@ -268,10 +268,22 @@ fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
         @for guide in &lines.guides {
             @let at = y.at(guide.at);
             line.guide x1=(LEFT) x2=(WIDTH - RIGHT) y1=(px(at)) y2=(px(at)) {}
-            text.guide x=(WIDTH - RIGHT - 4.0) y=(px(at - 5.0)) text-anchor="end" { (text(&guide.label)) }
+            @let is_left = has_room_left(lines, &y, at);
+            text.guide x=(if is_left { LEFT + 8.0 } else { WIDTH - RIGHT - 4.0 }) y=(px(at - 5.0))
+                text-anchor=(if is_left { "start" } else { "end" }) { (text(&guide.label)) }
         }
         @for series in &lines.series { (drawn(series, x, &y)) }
     }
+}
+
+/// Whether a label at that height has more room at the left, because lines come nearer to it at the right.
+fn has_room_left(lines: &Lines, y: &Spread, at: f64) -> bool {
+    let away = |value: f64| (y.at(value) - at).abs();
+    let ends = lines.series.iter().filter_map(|series| Some((series.line.first()?.1, series.line.last()?.1)));
+    let (left, right) = ends.fold((f64::INFINITY, f64::INFINITY), |(left, right), (first, last)| {
+        (left.min(away(first)), right.min(away(last)))
+    });
+    left > right
 }
 
 fn drawn(series: &Series, x: &Spread, y: &Spread) -> Markup {

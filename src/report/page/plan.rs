@@ -24,13 +24,13 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     let verification = plan.verifications.iter().flat_map(|one| {
         [Block::Text(verified(one)), table(checked(one))].into_iter().chain(notes(one.notes.clone()))
     });
-    let unknown = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
+    let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
     let basis = fits(plan).map(table).into_iter().chain(notes(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
         section(FIGURES.section, "Figures", figures),
         section(VERIFICATION.section, "Verification", verification.collect()),
-        section("unknown", "What is not known", notes(unknown.collect()).into_iter().collect()),
+        section("missing", "What is missing", notes(lacks.collect()).into_iter().collect()),
         section("basis", "What it rests on", basis.collect()),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
@@ -95,7 +95,9 @@ fn curve(plan: &PlanFile) -> Block {
     }
     let rates = || series.iter().flat_map(|one| &one.line).map(|point| point.0);
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    let said: Vec<String> = plan.answers.iter().filter_map(|answer| said(plan, answer)).collect();
+    let to_keep = format!("To be kept: {}.", question.objective.text);
+    let said = plan.answers.iter().filter_map(|answer| said(plan, answer));
+    let said: Vec<String> = std::iter::once(to_keep).chain(said).collect();
     let limit = (figure == question.objective.figure)
         .then(|| Guide { at: question.objective.limit, label: question.objective.text.clone() });
     let is_measured = series.iter().any(|one| !one.measured.is_empty());
@@ -110,7 +112,7 @@ fn curve(plan: &PlanFile) -> Block {
         said: said.join(" "),
         caption: format!(
             "Lines: what is predicted; shaded: its 90 % interval; markers: at the rate that was asked for.{rings} A line ends \
-             where the objective breaks, or where nothing was measured any more."
+             about where the objective breaks, or where nothing was measured any more."
         ),
         kind: Kind::Lines(Lines {
             x: Axis {
@@ -142,21 +144,26 @@ fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
     answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))
 }
 
+/// What verifications measured of a strategy, where the rate for each lock is that of the question.
+fn measured(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
+    let figure = wait_of(&plan.question.objective).to_string();
+    let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
+    own.filter_map(|one| {
+        let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
+        // More locks than in the question have as many times its rate.
+        Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
+    })
+    .collect()
+}
+
 fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Series> {
     let asked = asked(plan, answer)?;
-    let figure = wait_of(&plan.question.objective).to_string();
-    let measured =
-        plan.verifications.iter().filter(|one| one.strategy == answer.strategy).filter_map(|one| {
-            let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
-            // More locks than in the question share as many times the rate.
-            Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
-        });
     let ends = |point: &CurvePoint| Ends { at: point.rate, low: point.wait.low, high: point.wait.high };
     Some(Series {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
         ends: answer.curve.iter().map(ends).collect(),
         marked: vec![(asked.rate, asked.wait.middle)],
-        measured: measured.collect(),
+        measured: measured(plan, answer),
         ..Series::of(strategy)
     })
 }
@@ -166,8 +173,10 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
     let (asked, first, last) = (asked(plan, answer)?, answer.curve.first()?, answer.curve.last()?);
     let wait = |us: f64| Value::Duration(us).shown();
     let at = |point: &CurvePoint| format!("{} at {}/s", wait(point.wait.middle), number(point.rate));
+    let measured: Vec<String> =
+        measured(plan, answer).iter().map(|(_, us)| format!(", {} measured", wait(*us))).collect();
     Some(format!(
-        "{}: from {} to {}; at {}/s, which was asked for, {} (90 %: {} to {}).",
+        "{}: from {} to {}; at {}/s, which was asked for, {} (90 %: {} to {}){}.",
         answer.strategy,
         at(first),
         at(last),
@@ -175,6 +184,7 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
         wait(asked.wait.middle),
         wait(asked.wait.low),
         wait(asked.wait.high),
+        measured.concat()
     ))
 }
 
