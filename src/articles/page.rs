@@ -44,11 +44,11 @@ impl Decisions {
 pub fn page(decisions: &Decisions) -> String {
     let mut text = String::from(
         "# The articles' claims\n\n\
-         Made from `results/articles/decisions.json` by `zklockbench articles`; `scripts/articles` measures everything anew. \
-         Figures are of the runs that each claim names. Their summaries lie in `results/articles/`, with the host and the \
-         ensemble that they were measured on.\n\n\
-         Five articles make the claims. Of most of them neither title, author nor published figures are recorded here, so they \
-         go by what they are about:\n\n",
+         Made from `results/articles/decisions.json` by `zklockbench articles`; `scripts/articles` repeats all measurements. \
+         The figures come from the runs named under each claim. Their summaries are in `results/articles/`, with the host and \
+         the ensemble that they were measured on.\n\n\
+         Five articles make the claims. For most of them no title, author or published figures are recorded here, so they are \
+         named by their topic:\n\n",
     );
     for article in Article::ALL {
         text += &format!("- **{article:?}**: {}\n", article.about());

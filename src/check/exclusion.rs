@@ -92,8 +92,8 @@ fn order(trial: &Trial) -> Option<Verdict> {
     }
     let forgotten = (order.forgotten > 0).then(|| {
         format!(
-            "the ensemble lost acknowledged writes: {} gone without any server's log saying so (ZOOKEEPER-4643 \
-             is one way)",
+            "the ensemble lost acknowledged writes: {} gone without any server's log saying so (ZOOKEEPER-4643 is \
+             one possible cause)",
             counted(order.forgotten, "node of a holder is", "nodes of holders are")
         )
     });

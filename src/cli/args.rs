@@ -42,23 +42,23 @@ pub enum Command {
     Faults(FaultsArgs),
     /// List the built-in scenarios, which `run` takes by name, or print the file of one
     Scenarios(ScenariosArgs),
-    /// Judge a recorded history, or judge a run again
+    /// Judge a recorded history, or re-judge a run
     Check(CheckArgs),
     /// Export a finished run for CI: JUnit, a GitHub summary, figures for trackers
     Export(ExportArgs),
-    /// Make the page of a run or a plan again, or one of several runs side by side
+    /// Regenerate the page of a run or a plan, or put several runs side by side on one
     Report(ReportArgs),
-    /// Keep runs as baselines, by commit, and plot a figure over them
+    /// Keep runs as baselines, by commit, and plot a figure over time
     Baseline(BaselineArgs),
     /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
     /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips: where it bends and breaks
     Sweep(Box<SweepArgs>),
-    /// Say whether one run is slower than another, and how sure that is
+    /// Find out whether one run is slower than another, and how sure that is
     Compare(CompareArgs),
     /// Decide the claims of five articles on ZooKeeper locks from stored runs
     Articles(ArticlesArgs),
-    /// Predict whether a lock carries your load, and verify it with --verify
+    /// Predict whether a lock can carry your load; --verify checks the prediction
     Plan(Box<PlanArgs>),
     /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
@@ -193,7 +193,7 @@ pub struct BaselineTrendArgs {
     /// Only this number of contenders
     #[arg(long, value_name = "N")]
     pub contenders: Option<usize>,
-    /// Also draw it into this file
+    /// Also draw it to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print as JSON
@@ -216,7 +216,7 @@ pub struct CalibrateArgs {
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
-    /// Also try what ZooKeeper itself does where articles make claims about it, for `articles`; takes half a minute more
+    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another half a minute
     #[arg(long)]
     pub behaviour: bool,
     /// Where to put the calibration's directory
@@ -233,16 +233,16 @@ pub struct CalibrateArgs {
 /// `articles`.
 #[derive(Debug, Args)]
 pub struct ArticlesArgs {
-    /// Directories of runs and calibrations, or directories of such; `scripts/articles` makes all that is needed
+    /// Directories of runs and calibrations, or directories that contain them; `scripts/articles` makes all that are needed
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Say this on the page and beside the decisions, such as what else the machine did
+    /// Add this note to the page and the decisions, e.g. what else the machine was doing
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
     /// Keep the decisions in this file
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
-    /// Write the page on the claims, as docs/articles.md is, into this file
+    /// Write the page about the claims, like docs/articles.md, to this file
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
     /// Print as JSON
@@ -356,7 +356,7 @@ pub struct ReportArgs {
     /// The directories of the runs, or of a plan
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Where to write the page [default: report.html in the run's directory; of several runs, in this one]
+    /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print where it was written as JSON
@@ -386,7 +386,7 @@ pub struct CompareArgs {
     /// Plot all ratios with their intervals (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
-    /// Draw the waits of both by percentile, a panel for each combination, as .svg or .png
+    /// Draw the waits of both by percentile, one panel per combination, as .svg or .png
     #[arg(long, value_name = "FILE")]
     pub percentiles: Option<PathBuf>,
     /// Write every verdict as JUnit XML
@@ -441,7 +441,7 @@ pub struct EnsembleArgs {
 pub enum EnsembleCommand {
     /// Start a local ensemble that stays up until `down`
     Up(UpArgs),
-    /// Say whether it is up, and how its servers are
+    /// Show whether it is up, and how its servers are doing
     Status(StatusArgs),
     /// Stop it and remove its data
     Down(DownArgs),
@@ -454,7 +454,7 @@ pub struct UpArgs {
     #[arg(long, default_value = "3",
           value_parser = PossibleValuesParser::new(["1", "3", "5"]).try_map(|servers| servers.parse::<usize>()))]
     pub servers: usize,
-    /// Directory below which the servers keep their data
+    /// Directory under which the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where ZooKeeper is.
@@ -493,7 +493,7 @@ pub struct CleanArgs {
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,
-    /// Remove every run's nodes, except of runs in progress
+    /// Remove every run's nodes, except those of runs in progress
     #[arg(long)]
     pub all: bool,
     /// Print as JSON

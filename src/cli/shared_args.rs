@@ -44,7 +44,7 @@ pub struct PlaceArgs {
     /// Servers of the local ensemble: 1, 3 or 5
     #[arg(long, value_name = "N")]
     pub servers: Option<i64>,
-    /// Directory below which local servers keep their data
+    /// Directory under which local servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ pub struct InstallArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity, to which the created nodes are restricted. It shows in the process list; --auth-file and the
+    /// Digest identity; created nodes are restricted to it. It shows up in the process list; --auth-file and the
     /// variable do not
     #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
@@ -127,7 +127,7 @@ impl AccessArgs {
 
 /// A margin in percent, as a share.
 fn margin(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no margin; give a percentage from 0% to 100%, such as 5%");
+    let wrong = || format!("`{text}` is not a margin; give a percentage from 0% to 100%, such as 5%");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
@@ -135,7 +135,8 @@ fn margin(text: &str) -> Result<f64, String> {
 
 /// A probability of error.
 fn alpha(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no such probability; give one from 0.0001 to 0.5, such as 0.05");
+    let wrong =
+        || format!("`{text}` is not a probability to accept; give one from 0.0001 to 0.5, such as 0.05");
     let alpha: f64 = text.parse().map_err(|_| wrong())?;
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }

@@ -44,7 +44,7 @@ const VARIABLES: [(&str, &str); 8] = [
     ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
     (
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
-        "Set to 1: as --cold, --no-floor and --no-charts.",
+        "Set to 1: same as --cold, --no-floor and --no-charts.",
     ),
     ("ZKLOCKBENCH_STATE_DIR", "Where `ensemble up` remembers what it started."),
     (

@@ -6,7 +6,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 
 pub const CARD: FaultCard = FaultCard {
     name: "bandwidth",
-    summary: "limits a contender's connection to so many bytes a second",
+    summary: "limits how many bytes a second pass through a contender's connection",
     source: "Toxiproxy's bandwidth toxic",
     details: "\
 Inject: the proxy passes on at most `bytes_per_second` in each direction of each connection.
@@ -15,8 +15,8 @@ Heal: the limit is lifted, and what waits goes at once.
 
 A correct lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
 acquisition and suffers most; one with constant bytes hardly does.
-Where it misleads: with few contenders the lists are short and nothing is to be seen. When heartbeats wait
-behind a list for longer than the session timeout, the session ends.",
+Where it misleads: with few contenders the lists are short and there is nothing to see. If heartbeats wait behind a
+list for longer than the session timeout, the session ends.",
     default_target: "all",
     params: &[Param {
         name: "bytes_per_second",

@@ -13,16 +13,13 @@ pub const CARD: FaultCard = FaultCard {
     summary: "the clock behind a waiter's acquire deadline jumps ahead",
     source: "Jepsen's clock nemesis; ZooKeeper's own use of a monotonic clock for timeouts",
     details: "\
-Inject: the deadline of the acquire that is under way is taken for `by` nearer than it was, as when the clock
-is set.
+Inject: the deadline of the current acquire is moved `by` nearer, as if the clock had been set.
 Proof: the acquire has ended within 10 s: timed out at the moved deadline, or acquired before it.
 Ends by itself, with that acquire.
 
-A correct lock: it times out early and leaves cleanly: its node goes, the watch that the next one had on it
-fires, and nobody is let in by that alone. Sessions do not notice, because their timeouts are kept by a
-monotonic clock.
-A jump that is shorter than the rest of the deadline changes nothing but the rest. `acquire_timeout` must be
-set.",
+A correct lock: it times out early and leaves cleanly: its node goes, the next one's watch on it fires, and nobody
+enters because of that alone. Sessions do not notice, because their timeouts use a monotonic clock.
+A jump shorter than the remaining time only shortens that. `acquire_timeout` must be set.",
     refuses: &["holder"],
     default_target: "waiter",
     needs_key: Some("acquire_timeout"),

@@ -11,15 +11,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "a contender disappears without closing its session, as a killed process does",
     source: "ZooKeeper's recipes page, locks: ephemeral nodes of a client that fails",
     details: "\
-Inject: the contender's socket is cut and its client thrown away; nothing is released and nothing is closed.
-Proof: the contender has thrown its client away and has come back with nothing of it. One that is between two turns
+Inject: the contender's socket is cut and its client discarded; nothing is released and nothing is closed.
+Proof: the contender has discarded its client and come back without any of its state. One that is between two turns
 dies when the next begins.
 Ends by itself: the contender comes back at once, as a restarted process does, with a new session.
 
 A correct lock: the node goes with the session, and the next one acquires: no sooner than the rest of the
-session timeout, no later than the timeout and one and a half ticks. Until then the lock stands still, which
-is right: nobody can know that the holder is dead. Waiters that crash cost nothing but their place.
-Where it misleads: an election in the meantime starts the timeout again.",
+session timeout, no later than the timeout and one and a half ticks. Until then the lock stands still, and rightly
+so: nobody can know that the holder is dead. Waiters that crash only lose their place.
+Where it misleads: an election in the meantime restarts the timeout.",
     ..FaultCard::CONTENDERS
 };
 

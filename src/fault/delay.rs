@@ -12,17 +12,16 @@ pub const CARD: FaultCard = FaultCard {
     summary: "delays every packet between a contender and its server",
     source: "Toxiproxy's latency toxic; Jepsen's packet delays",
     details: "\
-Inject: the proxy keeps back what passes, in both directions, by `latency` and by a random time of up to
-`extra`. The order stays, as in a TCP connection.
-Proof: the contender has connections, and they pass through the proxy, which keeps back what passes. How much longer
-round trips become is in the results, as `request_*`.
-Heal: nothing is kept back any more; what waits goes at once.
+Inject: the proxy holds everything back, in both directions, by `latency` plus a random time of up to `extra`. The
+order is kept, as in a TCP connection.
+Proof: the contender has connections, and they pass through the proxy that delays them. The results show how much
+longer round trips become, as `request_*`.
+Heal: nothing is held back any more; what waits goes at once.
 
-A correct lock: everything takes longer and nothing else changes. How much longer tells how many round trips a
-strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their
-timeout.
-Where it misleads: the proxy delays whole reads of a socket, not packets, so it does not show what a slow
-network does to a single large reply.",
+A correct lock: everything takes longer and nothing else changes. How much longer shows how many round trips a
+strategy spends on a handoff. Sessions survive as long as a round trip is shorter than a third of their timeout.
+Where it misleads: the proxy delays whole socket reads, not packets, so it does not show what a slow network does to
+a single large reply.",
     default_target: "all",
     params: &[
         Param {

@@ -10,12 +10,12 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
     details: "\
 Inject: a second connection presents the session's id and password, and closes the session.
-Proof: the server has answered the close, and with it has deleted the session's ephemeral nodes.
+Proof: the server has answered the close, which also deletes the session's ephemeral nodes.
 Ends by itself: the contender opens a new session.
 
-A correct lock: the nodes go at once, so the next one acquires at once, while the former holder still believes
-that it holds, until its client has connected again and is told. What it does in between is a zombie's work.
-It must not release with the new session what it acquired with the old one.",
+A correct lock: the nodes go at once, so the next one acquires at once. The former holder still believes that it
+holds until its client has reconnected and is told; what it does in between is a zombie's work. It must not release
+with the new session what it acquired with the old one.",
     ..FaultCard::CONTENDERS
 };
 

@@ -14,16 +14,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "a contender and its session stop for a while, as in a long garbage collection",
     source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
     details: "\
-Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply and no event is
-looked at.
-Proof: nothing of the contender and its client was run for 30 ms. A holder that had let go before it stood still is
-no holder: then another one is chosen.
-Heal: the contender goes on where it stood.
+Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply or event is looked at.
+Proof: neither the contender nor its client ran for 30 ms. If the holder had released before it stopped, another
+holder is chosen.
+Heal: the contender carries on where it stopped.
 
-A correct lock: shorter than the session timeout it is a long hold or a long wait. Longer, the contender wakes
-up as a zombie: it believes that it holds while the next one holds already. No lock can prevent that; it can
-only let the contender know soon, and give it a fencing token by which whatever the lock protects refuses the
-zombie's work. Entries of a zombie are told apart from violations by the end of its session.",
+A correct lock: a freeze shorter than the session timeout is a long hold or a long wait. After a longer one the
+contender wakes up as a zombie: it believes that it holds although the next one already does. No lock can prevent
+that; it can only let the contender know soon, and give it a fencing token that lets the protected resource refuse
+the zombie's work. The end of its session tells a zombie's entries apart from violations.",
     ends: Ends::Healed,
     ..FaultCard::CONTENDERS
 };

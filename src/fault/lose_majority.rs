@@ -17,15 +17,15 @@ pub const CARD: FaultCard = FaultCard {
     source: "Jepsen's kill nemesis, on a majority",
     details: "\
 Inject: SIGKILL to as many servers as it takes to leave no majority, drawn by the seed.
-Proof: their processes have ended, and the servers that are left say that they do not serve.
+Proof: their processes have ended, and the remaining servers say that they do not serve.
 Heal: all are started again; healed when the ensemble serves, with as many followers in step as there should
 be.
 
-A correct lock: nobody acquires, nobody releases, and no session ends, because nobody can decide so: whoever
-held before still holds after. Contenders that were disconnected for longer than their session timeout must
-stop believing that they hold, though their nodes may still be there.
-Where it misleads: session timeouts start again when a leader is elected. So a lock whose holder died in the
-meantime is freed only a whole timeout after the ensemble is back.",
+A correct lock: nobody acquires, nobody releases, and no session ends, because nobody can decide that: the holder
+from before still holds afterwards. Contenders that were disconnected for longer than their session timeout must
+stop believing that they hold, although their nodes may still be there.
+Where it misleads: session timeouts start over when a leader is elected. So a lock whose holder died in the meantime
+is freed only a whole timeout after the ensemble is back.",
     least_servers: 3,
     stops_service: true,
     ..FaultCard::FIXED

@@ -17,20 +17,19 @@ pub const CARD: FaultCard = FaultCard {
 Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` says
 which:
 `minority`: the leader is on the smaller side, so the others elect another one and it steps down.
-`majority`: the leader is on the larger side, so it goes on, and the servers of the smaller side stop to
-serve.
+`majority`: the leader is on the larger side and carries on; the servers on the smaller side stop serving.
 `one-way`: what the leader sends to the others is lost, what they send to it arrives. It looks alive to
 itself only.
-`bridge`: two halves do not hear of each other, but one server, not the leader, hears of both.
+`bridge`: two halves do not hear each other, but one server, not the leader, hears both.
 Proof: datagrams do not arrive where nothing may pass.
 Heal: the packets pass again; healed when every server reaches every other and the ensemble is whole.
 
-A correct lock: contenders on the losing side are sent away or time out, and move. For a moment there are two
-servers that take themselves for the leader, of which one only can commit. The other answers reads with the past
-for up to a tick before it steps down and sends its contenders away. Nobody must be let in by what it says: the
-fencing token of a later holder is always the larger one. Under `one-way` and `bridge` elections may take several
-rounds; nobody acquires meanwhile, which is slow but not wrong.
-Where it misleads: servers of one host elect within tenths of a second; over a network it takes longer.",
+A correct lock: contenders on the losing side are sent away or time out, and move. For a moment two servers take
+themselves for the leader, but only one can commit. The other answers reads with the past for up to a tick before it
+steps down and sends its contenders away. Nobody may enter because of what it says: a later holder always has the
+larger fencing token. Under `one-way` and `bridge` elections may take several rounds; nobody acquires meanwhile,
+which is slow but not wrong.
+Where it misleads: servers on one host elect within tenths of a second; over a network it takes longer.",
     needs: Capability::Links,
     least_servers: 3,
     params: &[Param {

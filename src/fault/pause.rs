@@ -16,14 +16,14 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: SIGSTOP to the server's Java process. Its sockets stay open and swallow what is sent.
 Proof: the system says that the process is stopped, and the server does not answer.
-Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, for a stopped process
-cannot even be ended in order.
+Heal: SIGCONT; healed when the ensemble is whole. It is sent however the trial ends, because a stopped process
+cannot even be ended cleanly.
 
-A correct lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of
-their session timeout, and move. A leader is replaced after `syncLimit` ticks. When it goes on it takes itself
-for the leader for up to a tick, and who reads from it then reads the past; its writes find no majority. A
-lock that decides by a read must not be let in by an old list.
-Where it misleads: a pause that is shorter than what the others tolerate shows as waiting only.",
+A correct lock: nobody is told. Contenders of that server notice when nothing is answered for two thirds of their
+session timeout, and move. A leader is replaced after `syncLimit` ticks. When it wakes up it still takes itself for
+the leader for up to a tick, and clients that read from it then read the past; its writes find no majority. A lock
+that decides by a read must not enter because of an old list.
+Where it misleads: a pause shorter than what the others tolerate shows up only as waiting.",
     stops_service: true,
     ..FaultCard::SERVERS
 };

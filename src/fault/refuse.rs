@@ -15,9 +15,9 @@ Inject: the proxy closes the contender's connection, and each new one as soon as
 Proof: no connection of the contender is left.
 Heal: connections are let through again.
 
-A correct lock: as under `reset` when it is shorter than the session timeout. When it is longer, the ensemble
-ends the session and the next one acquires. The contender knows at once that it is disconnected, which is
-what sets this apart from `stall`: it has the whole timeout to stop its work.",
+A correct lock: if shorter than the session timeout, as under `reset`. If longer, the ensemble ends the session and
+the next one acquires. Unlike under `stall`, the contender knows at once that it is disconnected: it has the whole
+timeout to stop its work.",
     ..FaultCard::CONNECTIONS
 };
 

@@ -92,7 +92,7 @@ fn targets(card: &FaultCard) -> String {
     if words.is_empty() {
         return String::new();
     }
-    format!("\nTargets: {}, or one by its number; `{}` unless said.\n", words.join(", "), card.default_target)
+    format!("\nTargets: {}, or one by its number; default `{}`.\n", words.join(", "), card.default_target)
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ one.
 Proof: each server was seen down, and the ensemble whole before the next one's turn.
 Ends by itself, when the former leader serves again. How long that takes depends on the servers.
 
-A correct lock: nothing is lost. There is one election, at the end; before it only the contenders of the server
-that stops move to another one, up to once for each server. Sessions survive.
-Where it misleads: followers that come back do not get their contenders back, so the load is uneven
-afterwards. With one server it is a restart during which nobody serves.",
+A correct lock: nothing is lost. There is one election, at the end; before it, only the contenders of the stopping
+server move to another one, up to once for each server. Sessions survive.
+Where it misleads: followers that come back do not get their contenders back, so the load is uneven afterwards. With
+a single server, nobody serves during the restart.",
     ends: Ends::ByItself,
     ..FaultCard::FIXED
 };

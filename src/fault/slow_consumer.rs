@@ -9,13 +9,13 @@ pub const CARD: FaultCard = FaultCard {
     summary: "a contender reads replies and events late",
     source: "ZooKeeper Programmer's Guide, Java binding: callbacks that hold up the event thread",
     details: "\
-Inject: the proxy takes what a server sends to the contender off its hands `lag` late, and 16 KiB at a time.
+Inject: the proxy reads what a server sends to the contender `lag` late, 16 KiB at a time.
 Proof: the contender has connections, and they pass through the proxy.
-Heal: nothing is kept back any more.
+Heal: nothing is held back any more.
 
-A correct lock: the contender's own handoffs become longer by `lag` for each look that it takes, and those of
-the others stay as they are. A release must not wait for a notification that the slow one has yet to look at.
-Where it misleads: the lag is the proxy's; the contender itself is as quick as before.",
+A correct lock: the contender's own handoffs get longer by `lag` for each look it takes; those of the others stay as
+they are. A release must not wait for a notification that the slow one has yet to look at.
+Where it misleads: the lag is the proxy's; the contender itself is as fast as before.",
     params: &[Param {
         name: "lag",
         kind: ParamKind::Duration,

@@ -16,12 +16,12 @@ well.
 Proof: nothing passed in either direction for 50 ms.
 Heal: what waits is passed on, in order.
 
-A correct lock: shorter than two thirds of the session timeout it is a long wait. Longer, the ensemble ends the
-session and grants the lock to the next one. The holder hears nothing of that: it must stop believing that
-it holds by its own clock, before the ensemble gives the lock away. What it does in between is a zombie's
-work, and only a fencing token keeps that from doing harm.
-Where it misleads: after the heal the late requests arrive. A create that arrives with a session that has
-ended is refused; a lock that begins anew after that must not find its old node and believe in it.",
+A correct lock: a stall shorter than two thirds of the session timeout is a long wait. If it is longer, the ensemble
+ends the session and grants the lock to the next one. The holder hears nothing of that: by its own clock, it must
+stop believing that it holds before the ensemble gives the lock away. Whatever it does later is a zombie's work, and
+only a fencing token keeps that from doing harm.
+Where it misleads: after healing, the late requests arrive. A create from a session that has ended is refused; a
+lock that then starts over must not find its old node and believe in it.",
     ..FaultCard::CONNECTIONS
 };
 

@@ -24,41 +24,41 @@ pub const ENTRY: Entry = Entry {
         source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
         details: "\
 Acquire: create ephemeral sequential `_c_<uuid>-lock-` and getChildren, in one flush (`flush = false`: one after
-the other); the own node is the lowest -> held; else getData with a watch on the node just before the own (the
-near one) and on the one before that (the far one), in one flush. The far one goes -> getChildren while the near
-one still holds, off the critical path. Only the near one is left below the own -> its NodeDeleted is the lock:
-nothing is read after it. The near one goes first, because it gave up or died, -> getChildren as
-predecessor-watch does. A watch that is still set is kept, not set again.
-Release: delete, retried as Curator does. Nobody has to be told anything, so it can share a queue with Curator and
-all that queue alike.
+the other); its own node is the lowest -> held; else getData with a watch on the node just before its own (the near
+one) and on the one before that (the far one), in one flush. The far one goes -> getChildren while the near one
+still holds, off the critical path. Only the near one is left below its own -> its NodeDeleted is the lock: nothing
+is read after it. The near one goes first, because it gave up or died -> getChildren as predecessor-watch does. A
+watch that is still set is kept, not set again.
+Release: delete, retried as Curator does. Nobody needs to be told anything, so it can share a queue with Curator and
+everything that queues the same way.
 
 Requests: 3 uncontended, 6 contended (5 with one before it). Handoff: one round trip and a commit, where
 predecessor-watch has two round trips and a commit. Fan-out of a release: 2. Order: first in, first out.
 A batch of N: N creates, N deletes, 2N - 2 lists, 2N - 3 watches and as many notifications, N^2 - 1 names; a
 single contender lists once.
 
-Exclusion: nodes with a lower number were all created before the own, and the server of the own session had
-applied them when it answered the create; so any later list on the session shows all lower nodes that are left,
-and lower nodes can only go, never come. Held is concluded in two cases only. A list shows no lower node; or a
-list showed the near one alone, and the server then said that it is gone (NodeDeleted, or NoNode when the watch
-was to be set). In both nobody is below the own node, and whoever else may hold must be the lowest. Any other
-event (data written by hand, the session's end) leads to a list. Events that come while the list is under way
-are kept by the watch and judged by what that list shows.
+Exclusion: all nodes with a lower number were created before its own, and its server had applied them when it
+answered the create; so any later list on the session shows all lower nodes that are left, and lower nodes can only
+go, never come. It takes the lock for held in two cases only: a list shows no lower node; or a list showed the near
+one alone, and the server then said that it is gone (NodeDeleted, or NoNode when setting the watch). In both cases
+nobody is below its own node, and any other holder would have to be the lowest. Any other event (data written by
+hand, the session's end) leads to a list. Events that come while the list is under way are kept by the watch and
+judged by what that list shows.
 Progress: while anybody is below, the watch on the near one is set, in the same step as the look that finds it
 there. It is set again from every list that shows another near one. A far one that gave up or died costs a list
-and a watch on the next. After a reconnection the client sets its watches anew, and a node that went meanwhile
-is reported as deleted. So a holder's death, an expiry, or a waiter that leaves never leaves anybody behind.
-Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide
-a node that was created), before another is created; any other request that meets a lost connection is sent again,
-as Curator's policy allows. Timed out or cancelled: deletes its own node.
-Numbers past 2^31 wrap; distances are compared on the circle, so this lock goes on. Stock clients in the same
-queue compare otherwise and do not.
+and a watch on the next. After a reconnection the client sets its watches again, and a node that went meanwhile is
+reported as deleted. So nobody is left behind when a holder dies, a session expires or a waiter leaves.
+Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide a
+node that was created), before another is created; any other request that hits a lost connection is sent again, as
+Curator's policy allows. Timed out or cancelled: deletes its own node.
+Numbers wrap past 2^31; distances are compared on the circle, so this lock keeps working. Stock clients in the same
+queue compare differently and do not.
 
-Where it breaks: 2 notifications a release, as the price of the saved round trip. When the near one releases
-before the early list is back (holds shorter than a round trip), that list is on the critical path after all. The
-own node is not read again: one deleted by hand while it waits is not noticed before the release, and the one
-behind may then get in beside it. A holder is not told that its session has expired. getChildren still returns
-every name, twice for each acquisition.",
+Where it breaks: 2 notifications per release are the price of the saved round trip. If the near one releases before
+the early list is back (holds shorter than a round trip), that list is on the critical path after all. Its own node
+is not read again: if it is deleted by hand while waiting, that goes unnoticed until the release, and the one behind
+may then get in alongside it. A holder is not told that its session has expired. getChildren still returns every
+name, twice for each acquisition.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &[Param {
             name: "flush",

@@ -23,30 +23,30 @@ pub const ENTRY: Entry = Entry {
         summary: "ZooKeeper's own WriteLock: queue node named after the session, exists watch on the predecessor",
         source: "Apache ZooKeeper, zookeeper-recipes-lock, WriteLock",
         details: "\
-Acquire: exists on the lock's directory (missing: create it); getChildren, to find an own node of an earlier try
-by its prefix `x-<session>-`; none -> create ephemeral sequential with that prefix; getChildren; the own node is
-the lowest -> held; else exists with a watch on the one before. The watch fired -> exists on the directory and
+Acquire: exists on the lock's directory (missing: create it); getChildren, to find its own node from an earlier try
+by the prefix `x-<session>-`; none -> create ephemeral sequential with that prefix; getChildren; its own node is the
+lowest -> held; else exists with a watch on the one before. The watch fired -> exists on the directory and
 getChildren again.
 Release: delete.
 
 Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
-A lost connection: the whole is tried again, 10 times at most, with pauses that grow by half a second; a release is
-not, and the session's end then takes the node.
-Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock deletes only
-a node that is known: given up after a create that went unanswered, an acquire leaves its node in the queue, until the
-next acquire of that session finds it again or the session ends. Crash: the session's end frees the place.
+A lost connection: everything is tried again, at most 10 times, with pauses that grow by half a second; a release is
+not, and its node then goes with the session.
+Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock only
+deletes a node that it knows: an acquire given up after an unanswered create leaves its node in the queue, until the
+session's next acquire finds it again or the session ends. Crash: the session's end frees the place.
 
-Exclusion and progress: as predecessor-watch. Found again by the session's number, so a session can stand in a
-queue only once.
+Exclusion and progress: as predecessor-watch. A node is found again by the session's number, so a session can be in
+a queue only once.
 
-Three faults of the source are not imitated. When the predecessor goes between list and exists, the source
-keeps its watch on the absent node and waits for ever, because that name never comes back; here it lists again,
-and the watch stays behind on the server. A node found again is kept under its bare name, which never equals the
-owner's full path; here the path is completed, at the price of one exists for the czxid. An own node that is
-gone leaves the source waiting without a watch; here it is an error.
+Three bugs of the source are not imitated. If the predecessor goes between list and exists, the source keeps its
+watch on the absent node and waits for ever, because that name never comes back; here it lists again, and the watch
+stays behind on the server. A node found again is kept under its bare name, which never equals the owner's full
+path; here the path is completed, at the cost of one exists for the czxid. If its own node is gone, the source waits
+without a watch; here that is an error.
 
-Where it breaks: two requests more in each acquire and one more in each wake-up than the queue needs, the list
-before the create among them. A holder is not told that its session has expired.",
+Where it breaks: each acquire makes two more requests than the queue needs, including the list before the create,
+and each wake-up one more. A holder is not told that its session has expired.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),

@@ -17,14 +17,14 @@ const RETRY: Retry = Retry::USUAL;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "atomic-multi",
-        summary: "several queue locks joined in one transaction, so that their order cannot deadlock",
+        summary: "several queue locks joined in one transaction, so their order cannot cause a deadlock",
         source: "this suite",
         details: "\
 Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
-uuid in all names; getChildren of every member in the same flush; the own node is the lowest everywhere -> held;
-else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired
--> getChildren of every member again. Missing directories are made, and stay: a container would be removed when it is
-empty, and its numbers, which are the fencing tokens, would begin anew.
+uuid in all names; getChildren of every member in the same flush; its own node is the lowest everywhere -> held;
+else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired ->
+getChildren of every member again. Missing directories are made, and stay: a container would be removed when it is
+empty, and its numbers, which are the fencing tokens, would start over.
 Release: one multi deletes all nodes.
 A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
 for by their uuid before others are created, after a lost release they may be found gone.
@@ -34,16 +34,16 @@ curator-multi takes two round trips and a commit for each member; a handoff two 
 of a release: 1. Order: first in, first out. Timed out or cancelled: deletes its nodes in one multi. Crash: the
 session's end frees all places.
 
-Exclusion: held only after a list of every member, taken after the own create, that shows no lower number.
-Progress, in whatever order members are listed: a transaction has one place among all transactions, so of any two
-contenders the same one is before the other in every queue that both are in. Who waits, waits for an earlier
-transaction; a circle of waits would need one that is earlier than itself.
+Exclusion: held only after a list of every member, taken after its own create, that shows no lower number. Progress,
+in whatever order members are listed: a transaction has one place among all transactions, so of any two contenders
+the same one comes first in every queue that both are in. Every waiter waits for an earlier transaction; a circle of
+waits would need one that is earlier than itself.
 
-Where it breaks: a client that takes the same members one by one joins them at different times, and with it the
-circle is possible again. All members must be on one ensemble. Servers do not tell the czxid of a node that was
-created in a multi (ZOOKEEPER-4026), so the fencing token is the number in the first member: it begins anew when
-somebody deletes that member, and falls once in 4 billion acquires, when the server's counter wraps. Who waits for
-whom is right across the wrap.",
+Where it breaks: a client that takes the same members one by one joins them at different times, and then the circle
+is possible again. All members must be on one ensemble. Servers do not report the czxid of a node created in a multi
+(ZOOKEEPER-4026), so the fencing token is the number in the first member: it starts over when somebody deletes that
+member, and drops once in 4 billion acquires, when the server's counter wraps. The order of waiters stays right
+across the wrap.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &PARAMS,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),

@@ -21,43 +21,43 @@ pub const ENTRY: Entry = Entry {
         summary: "a release writes a grant into the next waiter's node; the waiter's watch on it is enough: no read",
         source: "this suite, after the queue lock of shared-memory systems (MCS)",
         details: "\
-Acquire: create ephemeral sequential `n-`, which gives the own number s; then, in one flush, getData with a watch on
-the own node and getChildren with a watch on node s - 1. (A queue node has no children: a child watch on it fires
-at its deletion only, where a data watch would fire at its grant as well.) The own data is a grant, or changes ->
-held, and nothing is read. Node s - 1 is gone (NoNode) or goes without a grant -> getChildren of the lock; the own
-node is the lowest -> held; else a child watch on the node just before the own one, and so on. After a
-reconnection the own data is read before waiting on.
-Release: one multi writes a grant into node s + 1 and deletes the own node. It is refused with NoNode if s + 1 is
-not there -> getChildren, and the same with the node just behind the own one; nobody is behind -> delete. A holder
-whose own list let it in knows from that list who is behind it, and deletes at once when nobody was.
+Acquire: create ephemeral sequential `n-`, which gives its number s; then, in one flush, getData with a watch on its
+own node and getChildren with a watch on node s - 1. (A queue node has no children: a child watch on it fires at its
+deletion only, where a data watch would fire at its grant as well.) Its own data is a grant, or changes -> held, and
+nothing is read. Node s - 1 is gone (NoNode) or goes without a grant -> getChildren of the lock; its own node is the
+lowest -> held; else a child watch on the node just before its own, and so on. After a reconnection it reads its own
+data before it waits again.
+Release: one multi writes a grant into node s + 1 and deletes its own node. It is refused with NoNode if s + 1 is
+not there -> getChildren, and the same with the node just behind its own; nobody is behind -> delete. A holder whose
+own list let it in knows from that list who is behind it, and deletes at once when nobody was.
 
-Requests: 5 uncontended, 4 contended, with constant bytes and no list while the queue doesn't run dry. Handoff: one
-round trip and a commit. Fan-out of a release: 2, both to the next one (grant, and deletion of the one before it).
-Order: first in, first out. A holder that deletes at once tells nobody: who came meanwhile sees the deletion, and
-lists, as in predecessor-watch.
-A batch of N >= 3: N creates, N watched reads of the own node and N of the one before (the first finds none), 3
-lists of N + 1 names in all, N - 1 multis (the last one finds nobody behind it), 2 deletes. The two that lists let
-in are told of their own deletion, because the watch on their own data is still set.
+Requests: 5 uncontended, 4 contended, with constant bytes and no list as long as the queue doesn't run dry. Handoff:
+one round trip and a commit. Fan-out of a release: 2, both to the next one (grant, and deletion of its predecessor).
+Order: first in, first out. A holder that deletes at once tells nobody: a contender that came meanwhile sees the
+deletion and lists, as in predecessor-watch.
+A batch of N >= 3: N creates, N watched reads of the contender's own node and N of the one before (the first finds
+none), 3 lists of N + 1 names in all, N - 1 multis (the last one finds nobody behind it), 2 deletes. The two that
+lists let in are notified of their own deletion, because the watch on their own data is still set.
 
 Exclusion: every holder's node is the lowest at the moment it begins to hold and until it is deleted. By a list:
 no lower number is shown, and none can come. By a grant: it is written in the transaction that deletes the
-granter's node, which held and so was the lowest. Granted is the next node there is: s + 1, or the one that a list
-showed just behind; between the two no node can appear any more. So the granted node is the lowest from that very
-transaction on. A paused holder whose session has expired can't grant: its node is gone and the transaction fails
-whole. A grant to a node that is just being given up grants nothing, because that node goes.
-Progress: grants only save time. Whoever waits has a watch on the node just before its own, set in the same step
-as the look that finds it there; that node's end fires it however it comes, by release, by giving up, by
-expiry, while the holder looks for the next one, or while the newcomer was not seen by a release that found nobody.
-The grant is written before the deletion and is delivered before it; a list tells it, too, since who has been
-granted is the lowest. After a reconnection both watches are set anew and report what was missed.
-A release whose response was lost either happened whole or leaves the node to the session's end, which the others
-see as a death. A lost create response leaves a node that nobody owns until the session ends (no protection).
-Every other request that meets a lost connection ends the acquire, and the session is ended as well.
+granter's node, which held and so was the lowest. The grant goes to the next node there is: s + 1, or the one that a
+list showed just behind; between the two no node can appear any more. So the granted node is the lowest from that
+very transaction on. A paused holder whose session has expired can't grant: its node is gone and the transaction
+fails whole. A grant to a node that is just being given up grants nothing, because that node goes.
+Progress: grants only save time. Every waiter has a watch on the node just before its own, set in the same step as
+the look that finds it there. It fires however that node ends: by release, by giving up, by expiry, while the holder
+looks for the next one, or when a release found nobody because it missed the newcomer. The grant is written before
+the deletion and is delivered before it; a list shows it, too, since the granted node is the lowest. After a
+reconnection both watches are set again and report what was missed. A release whose response was lost either
+happened whole or leaves the node to the session's end, which the others see as a death. A lost create response
+leaves a node that nobody owns until the session ends (no protection). Any other request that hits a lost connection
+ends the acquire, and the session is ended as well.
 Timed out or cancelled: deletes its own node, granted or not. Numbers past 2^31 wrap, here as on the server.
 
 Where it breaks: everybody who queues must follow this protocol, and nobody else may write into queue nodes: any
-change of the own data is taken for a grant. A refused multi is a proposal of its own, so the last of a queue pays
-a commit more. A holder is not told that its session has expired.",
+change of its own data is taken for a grant. A refused multi is a proposal of its own, so the last in a queue pays
+for one more commit. A holder is not told that its session has expired.",
         guarantees: Guarantees::QUEUE,
         params: &[],
         batch_cost: Some(batch_cost),

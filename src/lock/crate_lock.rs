@@ -17,28 +17,28 @@ pub const ENTRY: Entry = Entry {
         summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all its requests can be counted",
         source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
         details: "\
-Acquire: create ephemeral sequential `_c_<uuid>-lock-`, names as Curator has them; getChildren, of which only
-names that contain `lock-` and end with a number count; the own node is the lowest -> held; else getData with a
-watch on the one before; NoNode, or the watch fired -> getChildren again. A request that meets a lost connection
-is repeated, a create after a look for the own node. When that look finds the node, the acquire ends with an error:
-with a custom prefix the library compares the full path with the bare name and cannot read the number. The node goes
-all the same, also when the session lives on: the library deletes what it has found and does not use.
+Acquire: create ephemeral sequential `_c_<uuid>-lock-`, named like Curator's; getChildren, of which only names that
+contain `lock-` and end with a number count; its own node is the lowest -> held; else getData with a watch on the
+one before; NoNode, or the watch fired -> getChildren again. A request that hits a lost connection is repeated, a
+create after a look for its own node. If that look finds the node, the acquire ends with an error: with a custom
+prefix the library compares the full path with the bare name and cannot read the number. The node goes anyway, even
+if the session lives on: the library deletes what it has found and does not use.
 Release: one delete, not tried again.
 
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
-The library sends the reads itself, past the session that counts: of an acquire only the create is seen here.
-Numbers of requests, notifications, names and bytes are therefore left out, also by kind, except in the
-timeline; the servers' counts are there, and show 3N - 2 reads and N - 1 notifications in a batch of N. The czxid of
-its node stays with the library, too, so the fencing token is the node's number.
-Timed out or cancelled: the library's future is dropped, which takes off the watch and deletes the node in the
+The library sends the reads itself, bypassing the session that counts: only an acquire's create is seen here. So the
+numbers of requests, notifications, names and bytes are left out, also by kind, except in the timeline; the servers'
+counts are there, and show 3N - 2 reads and N - 1 notifications in a batch of N. The czxid of its node stays with
+the library, too, so the fencing token is the node's number.
+Timed out or cancelled: the library's future is dropped, which removes the watch and deletes the node in the
 background; then the queue is listed, and a node that is still there deleted. The library's Curator prefix is
 avoided because its clean-up after an unanswered create names the node wrongly and leaves it behind.
 Crash: the session's end frees the place.
 
 Exclusion and progress: as predecessor-watch.
-Where it breaks: only a lost connection that the library names so is met with another try; a reset one ends the
-acquire. Numbers are compared as text, which goes wrong when the counter wraps. The library's guard deletes the
-node once more when it is dropped after a delete; it is forgotten instead.",
+Where it breaks: the library tries again only if it reports the connection as lost; a reset one ends the acquire.
+Numbers are compared as text, which goes wrong when the counter wraps. The library's guard deletes the node once
+more when it is dropped after a delete; here it is never dropped.",
         guarantees: Guarantees::QUEUE,
         params: &[],
         batch_cost: None,

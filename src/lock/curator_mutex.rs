@@ -28,28 +28,27 @@ pub const ENTRY: Entry = Entry {
         details: "\
 Acquire: held already by this owner -> count up, no request. Else create ephemeral sequential
 `_c_<uuid>-lock-` (missing parents are made as containers; after a lost response the node is looked for by
-its uuid before another is created); getChildren; the own node is the lowest -> held; else getData with a
-watch on the one before. Any event, also a disconnection or reconnection -> getChildren again. The own node is
-missing, or the lock's directory -> start over with a new node at the end of the queue, as often as the retry policy
-says.
-Release: count down; at 0 delete. A lost connection: any request is sent again, as the policy says; a release
-that fails even so goes on in the background until it succeeds or the session ends.
-Revocable (makeRevocable): after the create, getData with a watch on the own node; when its data changes, getData
-with a watch again, and if it is `__REVOKE__` the holder ends its hold and releases. Who asks (attemptRevoke, with
-getParticipantNodes before it): getChildren, setData on the first node. The release asks on the way whether the
-watch on the own node is still set, as Java does by checkWatches; here `exists` on the node stands in for that.
-Who is asked while it still waits looks when it holds.
+its uuid before another is created); getChildren; its own node is the lowest -> held; else getData with a watch on
+the one before. Any event, even a disconnection or reconnection -> getChildren again. Its own node or the lock's
+directory is missing -> start over with a new node at the end of the queue, as often as the retry policy allows.
+Release: count down; at 0 delete. A lost connection: any request is sent again, as the policy says; a release that
+still fails goes on in the background until it succeeds or the session ends.
+Revocable (makeRevocable): after the create, getData with a watch on its own node; when its data changes, getData
+with a watch again, and if it is `__REVOKE__` the holder ends its hold and releases. To ask (attemptRevoke, after
+getParticipantNodes): getChildren, setData on the first node. A release also asks whether the watch on its own node
+is still set; Java does this by checkWatches, here `exists` on the node stands in for it. A contender that is asked
+while it still waits notices once it holds.
 
-Requests: 3 uncontended, 5 contended, 6 when timed out; 2 more when revocable. A revocation takes 3, and 2 of the
-one behind the holder, who watches the data that is overwritten and wakes for nothing. Fan-out of a release: 1.
+Requests: 3 uncontended, 5 contended, 6 when timed out; 2 more when revocable. A revocation takes 3, plus 2 by the
+one behind the holder, which watches the overwritten data and wakes for nothing. Fan-out of a release: 1.
 Order: first in, first out.
 Timed out: looks once more, as Curator does, then deletes its node; its watch on the predecessor stays armed.
 Crash: the session's end frees the place.
 
 shared_object: all contenders use one object, as threads of one process may. A release then also asks the server
-about the watch of every task that waits (checkWatches; an exists stands in for it here, and each contender still
-has a session of its own) and wakes them all: each lists and sets its watch again, 3 requests for every waiting task
-at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
+about the watch of every waiting task (checkWatches; an exists stands in for it here, and each contender still has
+its own session) and wakes them all: each lists and sets its watch again. That makes 3 requests for every waiting
+task at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
 
 Exclusion and progress: as predecessor-watch.
 Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not

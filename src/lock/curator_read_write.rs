@@ -29,13 +29,13 @@ Release: count down; at 0 delete. A lost connection: as curator-mutex.
 
 Requests: 3 uncontended, 5 contended, 6 when timed out. Order: first in, first out, with readers that stand
 together let in together.
-Fan-out: a writer's release wakes every reader whose first writer it was, also those behind the next writer,
-who look and watch that one; a reader's release wakes the writer that stands just behind it. A queue W,
-a readers, W, b readers costs (a + b) + 1 + b notifications, b more than shared-predecessor-watch.
+Fan-out: a writer's release wakes every reader whose first writer it was, even those behind the next writer, which
+look and watch that one; a reader's release wakes the writer just behind it. A queue W, a readers, W, b readers
+costs (a + b) + 1 + b notifications, b more than shared-predecessor-watch.
 Timed out or cancelled: as curator-mutex. Crash: the session's end frees the place.
 
-Exclusion and progress: as shared-predecessor-watch; the writer watched stands before the reader, and while
-any does, the first of them is there to be watched.
+Exclusion and progress: as shared-predecessor-watch; the watched writer is before the reader, and as long as any
+writer is, there is a first one to watch.
 
 Where it breaks: readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
 succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a

@@ -26,31 +26,32 @@ pub const ENTRY: Entry = Entry {
 Acquire, for each permit: take a curator-mutex on `locks`; create ephemeral sequential `_c_<uuid>-lease-` under
 `leases`; getChildren with a watch on `leases`, and again after each event, until there are no more children than
 leases; ask whether the watch is still set; delete the mutex's node and wait for the answer. Missing directories
-are made as containers. The own lease is missing -> start over with a new one; `leases` is missing while it waits
+are made as containers. Its own lease is missing -> start over with a new one; `leases` is missing while it waits
 there -> a failure.
 Release: delete each lease. A lost connection: as curator-mutex, for both kinds of nodes.
 
-With `leases_from = \"count-node\"` (a SharedCount): each lock object at its first acquire creates the node `count`
-with the number in four bytes, which all but one find there, and reads it by getData with a watch; again after a
-change, which also makes the one that waits for room look again. In Java the number is also read again after a
-reconnection; here the watch outlives that.
+With `leases_from = \"count-node\"` (a SharedCount): at its first acquire each lock object tries to create the node
+`count` with the number in four bytes, which all but the first find there, and reads it by getData with a watch. It
+reads again after a change, which also makes the one that waits for room look again. In Java the number is also read
+again after a reconnection; here the watch outlives that.
 
-The question about the watch is checkWatches in Java, which takes nothing off the server. This client library has
-no such request, so `exists` on `leases` stands in for it, and the watch stays armed as it does in Java.
+Java asks about the watch by checkWatches, which removes nothing from the server. This client library has no such
+request, so `exists` on `leases` stands in for it, and the watch stays armed as it does in Java.
 
 Requests: 7 uncontended, 10 contended, 4 of them writes. Fan-out of a release: the one contender that waits on
-`leases`; behind it one that waits on `locks`, when the first has gone on; and one notification for nothing for
-each acquisition, of the watch that stays armed. Order: first in, first out.
+`leases`; then, once that one has moved on, one that waits on `locks`; and one useless notification per acquisition,
+from the watch that stays armed. Order: first in, first out.
 Timed out: looks once more, then deletes its lease and its node under `locks`, and gives back what it has taken.
 Crash: the session's end frees its leases.
 
-Exclusion: a lease is created under the mutex only, and held only after a list, taken after its own create, that
+Exclusion: a lease is created only under the mutex, and held only after a list, taken after its own create, that
 shows no more children than leases. Leases listed later than that can only be those of later holders, which have
 counted this one. Progress: the one contender that waits on `leases` is woken by every change there.
 
-Where it breaks: every child of `leases` counts, whoever made it, and nobody notices when processes are set to
-different numbers of leases. Who wants several permits keeps those it has while it waits for more: two of these
-can wait for each other for ever, unless acquires time out. With one lease it costs twice what a mutex does.",
+Where it breaks: every child of `leases` counts, no matter who made it, and nobody notices if processes are
+configured with different numbers of leases. A contender that wants several permits keeps those it has while it
+waits for more: two of these can wait for each other for ever, unless acquires time out. With one lease it costs
+twice as much as a mutex.",
         guarantees: GUARANTEES,
         params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
         batch_cost: Some(batch_cost),
@@ -79,7 +80,7 @@ const PARAMS: [Param; 3] = [
         kind: ParamKind::OneOf(&["each", COUNT_NODE]),
         default: "each",
         doc: "Who says how many leases there are: each contender for itself, or the node `count`, which the first \
-              one makes with `leases` in it.",
+              one creates with `leases` in it.",
     },
 ];
 

@@ -12,16 +12,16 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessSemaphoreMutex",
         details: "\
 Acquire, release and lost connections: as curator-semaphore with one lease, taken under a curator-mutex on `locks`.
-A second acquire by the same owner waits like any other's.
+A second acquire by the same owner waits like anybody else's.
 
 Requests: 7 uncontended, 10 contended, 4 of them writes; an acquire returns when the delete of the inner node
-is answered. A contended handoff takes three round trips and two commits, against two and one of curator-mutex.
-Fan-out of a release: 1 on `leases`, and then 1 on `locks`; besides one notification for nothing for each
-acquisition, because the watch on `leases` stays armed. Order: first in, first out.
+is answered. A contended handoff takes three round trips and two commits, against two and one with curator-mutex.
+Fan-out of a release: 1 on `leases`, and then 1 on `locks`; plus one useless notification per acquisition, because
+the watch on `leases` stays armed. Order: first in, first out.
 Timed out: deletes its lease and its node under `locks`. Crash: the session's end frees the lease.
 
 Exclusion and progress: as curator-semaphore, with one lease.
-Where it breaks: at the same places as curator-semaphore. Who takes it again while holding it waits for itself.",
+Where it breaks: in the same places as curator-semaphore. A holder that takes it again waits for itself.",
         guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
         params: &retry::PARAMS,
         batch_cost: Some(|_, n| cost::semaphore(1, n)),

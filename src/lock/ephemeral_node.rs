@@ -30,15 +30,15 @@ Crash: the session's end frees the lock; a waiter that dies costs nothing.
 `wait = \"retry\"`: a loser sleeps `retry_interval` and creates again. Notifications: none; every attempt is a write that
 the leader puts through the quorum.
 
-Exclusion: a path can be created once until it is deleted, and it goes by the holder's delete or with its
-session. Progress: whoever finds the node there sets a watch in the same step, so no deletion is missed, and
-of all that create after one the first succeeds. A contender may lose every race: waits have no bound.
-A lost create is tried again, and a node that is there is compared with the own session. Any other request that
-meets a lost connection ends the acquire or release; the caller ends the session, and the node goes with it.
+Exclusion: a path can be created only once until it is deleted, and it goes only by the holder's delete or with its
+session. Progress: a contender that finds the node there sets a watch in the same step, so no deletion is missed,
+and the first create after one succeeds. A contender may lose every race: there is no bound on waits. A lost create
+is tried again, and a node found there is compared with the contender's own session. Any other request that hits a
+lost connection ends the acquire or release; the caller then ends the session, and the node goes with it.
 
-Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and a lock that many
-want is slower the more want it. With `watch = \"exists\"` a node that goes between create and look leaves a
-watch on an absent node: it fires at the next create, the own one included.",
+Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and the more contenders
+want the lock, the slower it gets. With `watch = \"exists\"`, a node that goes between create and look leaves a
+watch on an absent node: it fires at the next create, even the contender's own.",
         guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
         params: &[
             Param {

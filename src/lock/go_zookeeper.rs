@@ -26,22 +26,22 @@ pub const ENTRY: Entry = Entry {
         details: "\
 Acquire: held already by this object -> a deadlock error, no request. Else create ephemeral sequential
 `_c_<32 hex digits>-lock-` (after a lost response the node is looked for by its digits before another is
-created, three creates at most; missing parents are made from the top downwards, three tries); getChildren; the
-own node has the lowest number -> held; else getData with a watch on the one before; NoNode, or the watch fired
--> getChildren again.
+created, three creates at most; missing parents are made from the top downwards, three tries); getChildren; its own
+node has the lowest number -> held; else getData with a watch on the one before; NoNode, or the watch fired ->
+getChildren again.
 Release: delete. If that fails, even because the node has gone, the object stays locked for good.
 
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
-Crash: the session's end frees the place. The original has neither timeout nor cancellation; here both delete
-the own node, 4 requests in vain.
+Crash: the session's end frees the place. The original has neither timeout nor cancellation; here both delete its
+node: 4 requests for nothing.
 
 Exclusion and progress: as predecessor-watch.
 Where it breaks: a request that fails while waiting ends the acquire, but the node stays until the session
 ends, and everybody behind it waits for that. A holder is not told that its session has expired.
-Not copied from the original: it takes a list that lacks its own node for a held lock when nobody else is
-before it (here that is an error); it fails on a child whose name has no number (here that child is nobody); its
-search for the one before begins at -1, so that it breaks once the counter has wrapped. Its lists also ask for
-the parent's stat, 68 bytes more in each reply.",
+Not copied from the original: if a list lacks its own node and nobody else is before it, it takes the lock for held
+(here that is an error); it fails on a child whose name has no number (here that child is ignored); its search for
+the one before starts at -1, so it breaks once the counter has wrapped. Its lists also ask for the parent's stat, 68
+bytes more per reply.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),

@@ -28,38 +28,38 @@ pub const ENTRY: Entry = Entry {
         source: "Python's kazoo, recipe/lock.py",
         details: "\
 Acquire: once for each lock object, exists on the lock's directory (missing ones are made). Create ephemeral
-sequential `<32 hex digits>__lock__`, or, by an object that has tried a create before, getChildren first to
-find a node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number
-count; the own node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or
-any change of the connection -> getChildren again. A lost connection, or the own node missing -> a pause that
-doubles from 0.1 s, then find the own node, or create another, and go on.
+sequential `<32 hex digits>__lock__`, or, for an object that has tried a create before, first getChildren to find a
+node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number count; its own
+node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or any change of the
+connection -> getChildren again. A lost connection, or its own node missing -> a pause that doubles from 0.1 s, then
+find its own node, or create another, and go on.
 Release: delete, tried again as long as connections are lost, after pauses that double from 0.1 s; a node that has
 gone already is no error.
 
-Requests: 4 uncontended, 6 contended, 5 when timed out, 4 in vain without blocking. Fan-out of a release: 1; of a
-reconnection: everybody's. Order: first in, first out.
+Requests: 4 uncontended, 6 contended, 5 when timed out, 4 for nothing when not blocking. Fan-out of a release: 1; of
+a reconnection: everybody's. Order: first in, first out.
 Timed out or cancelled: one attempt to delete the node, which is looked for by its digits when the create went
-unanswered; the watch on the predecessor stays armed. kazoo swallows a failure of that attempt; here it is told, so
-that the session is ended and the node with it.
-Not blocking: the own node is not the lowest -> delete it and give up, without a watch.
-Taken again by the object that holds it: waits in growing pauses until its patience ends, without a request; not
+unanswered; the watch on the predecessor stays armed. kazoo swallows a failure of that attempt; here it is reported,
+so that the session ends and the node with it.
+Not blocking: its own node is not the lowest -> delete it and give up, without a watch.
+Taken again by the object that holds it: waits in growing pauses until it times out, without a request; not
 blocking, it gives up at once.
 Crash: the session's end frees the place.
 
-Exclusion and progress: as predecessor-watch, among those whose names count. The own prefix takes the place of
+Exclusion and progress: as predecessor-watch, among those whose names count. Its own prefix takes the place of
 protection: a node whose create went unanswered is found again.
 Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
 count, so clients of both kinds on one path hold together; with `\"lock-\"` they wait for each other. In kazoo a
-wait that was woken in vain begins anew with the full timeout; here an acquire has one deadline. kazoo compares
-the numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the
-session: a holder is not told that it has expired.",
+wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
+numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
+a holder is not told that it has expired.",
         guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
         params: &[
             Param {
                 name: "extra_patterns",
                 kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
                 default: "none",
-                doc: "Whose nodes count beside kazoo's own: nobody's, or those of Curator and the Go client \
+                doc: "Whose nodes count besides kazoo's own: nobody's, or those of Curator and the Go client \
                       (`extra_lock_patterns`).",
             },
             Param {

@@ -27,12 +27,12 @@ pub const ENTRY: Entry = Entry {
         summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node in its way; two names per owner",
         source: "kazoo, ReadLock and WriteLock as of version 2.9",
         details: "\
-Each side of an owner is an object with a name of its own, `<32 hex>__rlock__` or `<32 hex>__lock__`.
+Each side of an owner is an object with its own name, `<32 hex>__rlock__` or `<32 hex>__lock__`.
 Acquire: the object's first: exists on the lock's directory (made when missing); every later one: getChildren,
 to look for a node of that name left from before. Then create ephemeral sequential; getChildren; a reader with no
 `__lock__` before it, a writer with no `__lock__` or `__rlock__` before it -> held; else getData with a watch on
-the last of those. NoNode, the watch, or any change of the session's state -> getChildren again. The own node
-is missing, or the connection was lost -> a pause, then the whole again, beginning with the look for the name.
+the last of those. NoNode, the watch, or any change of the session's state -> getChildren again. Its own node is
+missing, or the connection was lost -> a pause, then everything again, starting with the look for the name.
 Release: delete, once more if the connection was lost; a node that is gone already has left.
 
 Requests: 4 uncontended, 6 contended, 5 when timed out. Order: first in, first out, with readers that stand

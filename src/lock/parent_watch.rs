@@ -18,31 +18,30 @@ pub const ENTRY: Entry = Entry {
         summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
         source: "watch-lock article, first lock; three-strategy comparison article, second lock",
         details: "\
-Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; the own node is the
-lowest -> held; NodeChildrenChanged -> getChildren with a watch again.
+Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; its own node is the lowest ->
+held; NodeChildrenChanged -> getChildren with a watch again.
 Release: delete.
 
 Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out.
-Fan-out of a release: all waiters, and the releaser itself, whose last watch is still armed. A child watch
-fires on a create as well, so every newcomer wakes all waiters, too.
+Fan-out of a release: all waiters and the releaser itself, whose last watch is still armed. A child watch also fires
+on a create, so every newcomer wakes all waiters, too.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
-A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
 goes with it.
 
-`while_holding = \"stop\"` (the textbook): a holder no longer looks. `while_holding = \"relist\"` (the article's
-class): its watcher goes on listing while it holds.
+`while_holding = \"stop\"` (the textbook): a holder stops looking. `while_holding = \"relist\"` (the article's
+class): its watcher keeps listing while it holds.
 
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
-at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
+at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
 
-`class = \"article\"`: the article's class, with what a user of it gets. It has `while_holding = \"relist\"` and
-`wake = \"poll-flag\"`, whatever these say. It gives up at
-the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
-It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
-an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
-a connection for each lock; here a contender keeps its session from one lock to the next, so with
-`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
-and closing sessions is not in the figures.
+`class = \"article\"`: the article's class, as its users get it. It always has `while_holding = \"relist\"` and
+`wake = \"poll-flag\"`. It gives up at the first Disconnected, although the session lives on; the session is then
+ended, and its node goes with it. It enters if no number in its list is lower than its own, without looking for its
+own node: if somebody else deleted its node, it enters even on an empty list, together with the next to come. The
+class opens a session and a connection for each lock; here a contender keeps its session from one lock to the next.
+So with `acquisitions = 1` each lock has its own connection, as in the article; otherwise the cost of opening and
+closing sessions is not in the figures.
 
 Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
 Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",

@@ -22,28 +22,28 @@ pub const ENTRY: Entry = Entry {
         source: "three-strategy comparison article, first lock",
         details: "\
 Acquire: create ephemeral sequential `temp`; then again and again: sleep the poll interval, getChildren;
-the own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
+its own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
 Release: delete.
 
-`jitter = \"half\"`: each pause is drawn anew between half an interval and one and a half, so that contenders
-which began together do not go on looking together. The mean stays the same, and so about does the number of looks.
+`jitter = \"half\"`: each pause is drawn from half an interval to one and a half, so that contenders that started
+together do not keep looking together. The mean stays the same, and the number of looks about the same.
 
 Requests: 3 uncontended, 2 + looks contended. Notifications: none. Order: first in, first out.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the lock.
-A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
 goes with it.
 
-Where it breaks: after every release the lock lies idle for half a poll interval on average, whatever the
-speed of the ensemble; a shorter interval buys latency with reads. A lost create response leaves a node that
-nobody owns in front of the next attempt until the session ends (no protection).
+Where it breaks: after every release the lock sits idle for half a poll interval on average, however fast the
+ensemble; a shorter interval lowers latency at the cost of reads. A lost create response leaves a node that nobody
+owns in front of the next attempt until the session ends (no protection).
 
-`class = \"article\"`: the article's class, with what a user of it gets. It looks once every poll interval, as the recipe does. It gives up at
-the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
-It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
-an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
-a connection for each lock; here a contender keeps its session from one lock to the next, so with
-`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
-and closing sessions is not in the figures.",
+`class = \"article\"`: the article's class, as its users get it. It looks once every poll interval, as the recipe
+does. It gives up at the first Disconnected, although the session lives on; the session is then ended, and its node
+goes with it. It enters if no number in its list is lower than its own, without looking for its own node: if
+somebody else deleted its node, it enters even on an empty list, together with the next to come. The class opens a
+session and a connection for each lock; here a contender keeps its session from one lock to the next. So with
+`acquisitions = 1` each lock has its own connection, as in the article; otherwise the cost of opening and closing
+sessions is not in the figures.",
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
         params: &[
             CLASS,

@@ -17,38 +17,37 @@ pub const ENTRY: Entry = Entry {
         summary: "queue node; each waiter watches the node just before its own, so a release wakes one",
         source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
         details: "\
-Acquire: create ephemeral sequential `n-`; getChildren; the own node is the lowest -> held; else getData with
-a watch on the node just before it (`watch = \"exists\"`: exists with a watch, as ZooKeeper's recipes page has
-it). NoNode, or the watch fired -> getChildren again.
+Acquire: create ephemeral sequential `n-`; getChildren; its own node is the lowest -> held; else getData with a
+watch on the node just before it (`watch = \"exists\"`: exists with a watch, as ZooKeeper's recipes page has it).
+NoNode, or the watch fired -> getChildren again.
 Release: delete.
 
 Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
 Timed out or cancelled: deletes its own node; the successor wakes, lists and watches the one before.
 Crash: the session's end frees the place.
-A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
 goes with it.
 
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
-at a flag each `flag_interval`, so it enters half an interval late on average, and one late when uncontended.
+at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
 
-`class = \"article\"`: the article's class, with what a user of it gets. It has `wake = \"poll-flag\"`, whatever that
-says. It also gives up when getData finds no node, which happens whenever the predecessor leaves between the
-list and the read: a race that a busy queue loses again and again. It gives up at
-the first Disconnected, though the session lives on; the session is then ended, and its node goes with it.
-It enters when no number in its list is lower than its own, without looking for its own node: it also enters on
-an empty list, beside whoever comes next, when its node was deleted from outside. The class opens a session and
-a connection for each lock; here a contender keeps its session from one lock to the next, so with
-`acquisitions = 1` each lock has a connection of its own, as in the article, and otherwise the cost of opening
-and closing sessions is not in the figures.
+`class = \"article\"`: the article's class, as its users get it. It always has `wake = \"poll-flag\"`. It also gives
+up when getData finds no node, which happens whenever the predecessor leaves between the list and the read: a race
+that a busy queue loses again and again. It gives up at the first Disconnected, although the session lives on; the
+session is then ended, and its node goes with it. It enters if no number in its list is lower than its own, without
+looking for its own node: if somebody else deleted its node, it enters even on an empty list, together with the next
+to come. The class opens a session and a connection for each lock; here a contender keeps its session from one lock
+to the next. So with `acquisitions = 1` each lock has its own connection, as in the article; otherwise the cost of
+opening and closing sessions is not in the figures.
 
-Exclusion: held only after a list on the own session that shows no lower number; lower numbers can only
-become fewer. Progress: the node watched is the highest below the own; when it goes, by release, abandonment
-or expiry, the watch fires, and a watch is set in the same step as the look that finds the node there.
+Exclusion: held only after a list on its own session that shows no lower number; lower numbers can only go, never
+come. Progress: the watched node is the highest below its own; when it goes, by release, abandonment or expiry, the
+watch fires. A watch is set in the same step as the look that finds the node there.
 
 Where it breaks: getChildren still returns every name, so bytes grow with the queue. With
-`watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node
-that nothing will ever fire; it stays for as long as the session, and `watches_left` in the results counts it. A
-lost create response leaves a node that nobody owns (no protection).",
+`watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node that
+nothing will ever fire; it lasts as long as the session, and `watches_left` in the results counts it. A lost create
+response leaves a node that nobody owns (no protection).",
         guarantees: Guarantees::QUEUE,
         params: &[
             CLASS,

@@ -31,28 +31,27 @@ pub const PARAMS: [Param; 5] = [
             Choice { word: "forever", takes: &["retry_sleep"] },
         ]),
         default: "exponential-backoff",
-        doc: "When a request whose connection was lost is sent again; also when an acquire whose own node went is \
-              begun anew.",
+        doc: "When to resend a request whose connection was lost, and when to restart an acquire whose node is gone.",
     },
     Param {
         name: "retry_sleep",
         kind: ParamKind::Duration,
         default: "50ms",
-        doc: "The pause before a retry; of the exponential policies the unit, at least so long and at the n-th \
-              new try less than 2^n times as long.",
+        doc: "The pause before a retry. For the exponential policies it is the unit: the n-th retry waits at least \
+              that long and less than 2^n times as long.",
     },
     Param {
         name: "retry_times",
         kind: ParamKind::Count(0, 1_000_000),
         default: "3",
-        doc: "Most retries; exponential policies make at most 29.",
+        doc: "The most retries; exponential policies make at most 29.",
     },
     Param { name: "retry_max_sleep", kind: ParamKind::Duration, default: "1s", doc: "The longest pause." },
     Param {
         name: "retry_elapsed",
         kind: ParamKind::Duration,
         default: "2s",
-        doc: "How long after the first try another one may start.",
+        doc: "How long after the first try a retry may still start.",
     },
 ];
 

@@ -20,16 +20,17 @@ Release: delete.
 
 Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out, with readers that
 stand together let in together.
-Fan-out: every release and every arrival wakes all who wait, and those holders whose last watch is still
-armed, although at most the readers up to the next writer can go in.
+Fan-out: every release and every arrival wakes all waiters and every holder whose last watch is still armed,
+although at most the readers up to the next writer can go in.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
-A lost connection ends the acquire or release whose request it meets; the caller ends the session, and its node
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
 goes with it.
 
-Exclusion: whoever enters has seen a list on its own session without a writer, or without anybody, before it;
-what is before a node can only become less. Progress: every change of the queue leads to a new look.
+Exclusion: a reader enters only after a list on its own session without a writer before it, a writer only after one
+without anybody before it; nodes before it can only go, never come. Progress: every change of the queue leads to a
+new look.
 
-Where it breaks: the herd, as parent-watch; with readers also at releases that let nobody in.",
+Where it breaks: the herd, as with parent-watch; with readers even at releases that let nobody in.",
         guarantees: READ_WRITE,
         params: &[],
         batch_cost: Some(batch_cost),

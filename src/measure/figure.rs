@@ -224,8 +224,9 @@ impl FromStr for Statistic {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown =
-            || format!("`{text}` is no statistic: use mean, min, max or a percentile such as p50 or p99.9");
+        let unknown = || {
+            format!("`{text}` is not a statistic: use mean, min, max or a percentile such as p50 or p99.9")
+        };
         match text {
             "mean" => return Ok(Self::Mean),
             "min" => return Ok(Self::Min),

@@ -156,7 +156,7 @@ impl Trend {
         [
             differ("the hosts differ, and with them everything that takes time", |one| &one.host),
             differ("the versions of ZooKeeper differ", |one| &one.zookeeper),
-            differ("the servers' data lay in different places", |one| &one.placement),
+            differ("the servers' data were in different places", |one| &one.placement),
             differ("the versions of zklockbench differ", |one| &one.tool),
             changed,
             gaps,

@@ -252,7 +252,7 @@ pub const PROCESSES: &[Process] = &[
         form: Form::List(&[part("rate", RATE_OR_NONE), part("for", Kind::Duration(MILLISECOND..=WEEK))]),
         takes_rate: false,
         example: r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#,
-        doc: "each rate for its time; the last one lasts",
+        doc: "each rate for its time; the last one stays",
     },
     Process {
         name: "replay",
@@ -347,20 +347,20 @@ pub const FIELDS: &[Field] = &[
         .also(&["reads", "readers", "read_share", "read_fraction", "shared"]),
     Field::top("depth", Kind::Count(1..=1000), Need::Default("1"))
         .example("depth = 3")
-        .doc("How many times a contender takes the lock in each turn before it holds, and releases it after. More \
-              than once only where all listed strategies are reentrant. Waits and holds are those of the \
-              outermost.")
+        .doc("How many times a contender takes the lock in each turn before it holds, and releases it afterwards. \
+              More than once only if all listed strategies are reentrant. Waits and holds are those of the outermost \
+              acquire.")
         .also(&["reentrancy", "nesting", "reentrant", "levels"]),
     Field::top(POLL_INTERVAL_PARAM, Kind::Duration(POLL_INTERVAL), Need::Absent("each polling strategy has its own default"))
         .example(r#"poll_interval = "1s""#)
-        .doc("How often a polling strategy looks; holds for every listed strategy that polls and does not \
-              set its own.")
+        .doc("How often a polling strategy looks; applies to every listed strategy that polls and does not set its \
+              own.")
         .also(&["poll", "polling_interval", "interval"]),
     Field::top("load", Kind::Word(WORDS_LOAD), Need::Default(r#""closed""#))
         .example(r#"load = "closed""#)
-        .doc("`closed`: each contender again and again. `batch`: the first holds until all are queued, then \
-              each acquires once, which makes totals exact. `open`: arrivals come when they come, however slow the \
-              lock is, and the contenders are the sessions that serve them; see [arrivals.md](arrivals.md).")
+        .doc("`closed`: each contender acquires over and over. `batch`: the first holds until all are queued, then \
+              each acquires once, which makes totals exact. `open`: arrivals keep coming, however slow the lock is, \
+              and the contenders are the sessions that serve them; see [arrivals.md](arrivals.md).")
         .also(&["load_model", "mode"]),
     Field::top("rate", RATE, Need::Absent("an open load needs either this or `rate_each`, unless its arrivals have their own rates"))
         .example("rate = 40")
@@ -376,18 +376,18 @@ pub const FIELDS: &[Field] = &[
         .also(&["arrival", "arrival_process", "process", "traffic"]),
     Field::top("popularity", Kind::Popularity(0.0..=5.0), Need::Default(r#""uniform""#))
         .example("popularity = { zipf = 1.0 }")
-        .doc("Which of many locks an arrival asks for: `\"uniform\"`, or the k-th most popular in proportion to 1 / k to \
-              the power of `zipf`; which lock is how popular is drawn by the seed. Open load only.")
+        .doc("Which of many locks an arrival asks for: `\"uniform\"`, or the k-th most popular in proportion to 1 / \
+              k to the power of `zipf`; the seed decides which lock is how popular. Open load only.")
         .also(&["skew", "zipf", "hot_locks"]),
     Field::top("late", Kind::Word(WORDS_LATE), Need::Default(r#""keep""#))
         .example(r#"late = "drop""#)
-        .doc("What becomes of an arrival that finds no free contender. `keep`: it waits for one, and that is part of its \
-              wait. `drop`: it is dropped, and counted. Open load only.")
+        .doc("What happens to an arrival that finds no free contender. `keep`: it waits for one, and that is part of \
+              its wait. `drop`: it is dropped, and counted. Open load only.")
         .also(&["late_arrivals", "overflow"]),
     Field::top("backlog_at_most", Kind::Duration(Duration::ZERO..=DAY), Need::Default(r#""30s""#))
         .example(r#"backlog_at_most = "30s""#)
-        .doc("How long after the measured phase arrivals that still wait may be served; what waits longer counts as \
-              unserved. Not scaled by `time_scale`. Open load only.")
+        .doc("How long after the measured phase waiting arrivals may still be served; those that wait longer count \
+              as unserved. Not scaled by `time_scale`. Open load only.")
         .also(&["backlog", "drain", "drain_at_most"]),
     Field::top("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("a closed load needs either this or `acquisitions`, an open one this; a replay lasts as long as its file"))
         .example(r#"duration = "5s""#)
@@ -405,7 +405,9 @@ pub const FIELDS: &[Field] = &[
         .example(r#"warm_up = "1s""#)
         .doc("Load before the measured phase, not recorded. Closed and open loads only.")
         .also(&["warm", "burn_in"]),
-    Field::top("warm_up_at_most", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("4 times `warm_up`; as long as `warm_up` where the rate of arrivals changes"))
+    Field::top("warm_up_at_most", Kind::Duration(Duration::ZERO..=WEEK), Need::Absent("4 times `warm_up`; the same \
+                                                                                       as `warm_up` if the rate of \
+                                                                                       arrivals changes"))
         .example(r#"warm_up_at_most = "10s""#)
         .doc("How long the warm-up may take until the load is steady. Closed and open loads only.")
         .also(&["warm_up_max", "max_warm_up", "warm_up_limit"]),
@@ -415,13 +417,14 @@ pub const FIELDS: &[Field] = &[
         .also(&["repeat", "repeats", "runs", "reps", "rounds"]),
     Field::top("precision", Kind::Percent(0.1..=50.0), Need::Absent("exactly `repetitions` are run"))
         .example(r#"precision = "2%""#)
-        .doc("Repeat until the 95 % confidence interval of the mean, over the repetitions, is at most this wide to either \
-              side for every strategy and number of contenders: of the throughput in a closed load, of the mean handoff in \
-              a batch, of the mean wait in an open load. `repetitions` is then the least, and it takes at least 3.")
+        .doc("Repeat until the 95 % confidence interval of the mean, over the repetitions, is at most this wide to \
+              either side for every strategy and number of contenders: of the throughput in a closed load, of the \
+              mean handoff in a batch, of the mean wait in an open load. `repetitions` is then the minimum, at least \
+              3.")
         .also(&["accuracy", "confidence", "error_margin", "until_precise"]),
     Field::top("repetitions_at_most", Kind::Count(3..=1000), Need::Default("30"))
         .example("repetitions_at_most = 30")
-        .doc("With `precision`: the most repetitions of each combination, however imprecise.")
+        .doc("With `precision`: the most repetitions of each combination, even if it is still imprecise.")
         .also(&["max_repetitions", "repetitions_max", "most_repetitions"]),
     Field::top("order", Kind::Word(WORDS_ORDER), Need::Default(r#""shuffled""#))
         .example(r#"order = "shuffled""#)
@@ -442,16 +445,15 @@ pub const FIELDS: &[Field] = &[
         .also(&["lock_timeout", "wait_timeout", "max_wait"]),
     Field::top("give_up_after", Kind::Duration(MILLISECOND..=WEEK), Need::Default(r#""10m""#))
         .example(r#"give_up_after = "10m""#)
-        .doc("How long a measured phase that acquisitions end, or a batch, goes on without any acquisition before the \
-              trial is ended as a partial one. The longest hold and think times, intervals of strategies and faults \
-              come on top. Not scaled by `time_scale`.")
+        .doc("How long a batch, or a measured phase that ends by acquisitions, goes on without any acquisition \
+              before the run gives up and the trial is partial. The longest hold and think times, strategies' \
+              intervals and faults come on top. Not scaled by `time_scale`.")
         .also(&["give_up", "stall_timeout", "no_progress"]),
     Field::top("in_doubt", Kind::Word(WORDS_IN_DOUBT), Need::Default(r#""end-session""#))
         .example(r#"in_doubt = "keep-session""#)
-        .doc("What a contender does when a request has failed so that it can't know whether it was done, and the lock \
-              has told it so. `end-session`: it ends its session, and a node that it may have left goes at once. \
-              `keep-session`: it goes on with session and lock object, as a careless program would; a node that it \
-              has left then blocks the queue.")
+        .doc("What a contender does when the lock reports a failed request and it can't know whether the request was \
+              carried out. `end-session`: it ends its session, and any node it left goes at once. `keep-session`: it \
+              keeps its session and lock object, as a careless program would; a node it left then blocks the queue.")
         .also(&["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"]),
     Field::top("time_scale", Kind::Factor(1e-6..=1000.0), Need::Default("1.0"))
         .example("time_scale = 0.1")
@@ -467,7 +469,7 @@ pub const FIELDS: &[Field] = &[
         .doc("Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. \
               Excludes `connect`.")
         .also(&["dir", "directory", "datadir", "path"]),
-    Field::ensemble("compose", Kind::Path, Need::Absent("the servers are processes of this host"))
+    Field::ensemble("compose", Kind::Path, Need::Absent("the servers are processes on this host"))
         .example(r#"compose = "docker/compose.3.yaml""#)
         .doc("A Compose file: the suite brings its servers up in containers for the run, and takes them down. Only from \
               the command line, as `--compose FILE`: containers can do to this host whatever their file says. \
@@ -502,8 +504,9 @@ pub const FIELDS: &[Field] = &[
         .example("after_acquisitions = 100")
         .doc("Fires after this many acquisitions in the measured phase, over all contenders.")
         .also(&["acquisitions", "after"]),
-    Field::fault("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("required for faults that are \
-    healed; faults that end by themselves have none"))
+    Field::fault("duration", Kind::Duration(MILLISECOND..=WEEK), Need::Absent("required for faults that are healed; \
+                                                                               faults that end on their own have \
+                                                                               none"))
         .example(r#"duration = "2s""#)
         .doc("How long until it is healed.")
         .also(&["length", "lasts"]),

@@ -36,16 +36,9 @@ const INTRODUCTION: &str = "# The scenario file\n\n\
     in it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
     Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
 
-const FAULT_INTRODUCTION: &str = "Each `[[fault]]` injects one fault into every trial. The parameters of its \
-                                  kind go beside these keys:\n\n\
-    ```toml\n\
-    [[fault]]\n\
-    kind = \"delay\"\n\
-    target = \"holder\"\n\
-    at = \"5s\"\n\
-    duration = \"2s\"\n\
-    latency = \"50ms\"\n\
-    ```\n\n";
+const FAULT_INTRODUCTION: &str = "Each `[[fault]]` injects one fault into every trial. The parameters of its kind go \
+                                  next to these keys:\n\n```toml\n[[fault]]\nkind = \"delay\"\ntarget = \
+                                  \"holder\"\nat = \"5s\"\nduration = \"2s\"\nlatency = \"50ms\"\n```\n\n";
 
 const GATE_INTRODUCTION: &str = "Each `[[gate]]` is a condition on the results. If one fails the run exits with \
                                  1; if one cannot be decided, with 4. `--gate CONDITION` adds one on the \

@@ -343,9 +343,9 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
     let text = report::ab(&file, Style::default());
     assert!(text.starts_with("VIOLATED: a lock did not exclude (3 comparisons: "), "{text}");
     for note in [
-        "! interrupted after 8 blocks: judged by what there is",
+        "! interrupted after 8 blocks: judged by what was measured until then",
         "! violated: B: runs/ab-1-002-b: two inside",
-        "! ± 3 % was asked for and is not reached",
+        "! ± 3 % was asked for but not reached",
     ] {
         assert!(text.contains(note), "{note} is missing in:\n{text}");
     }

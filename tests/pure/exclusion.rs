@@ -248,7 +248,7 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
         trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..EnsembleOrder::default() });
     });
     let lost = "the ensemble lost acknowledged writes: 4 nodes of holders are gone without any server's log \
-                saying so (ZOOKEEPER-4643 is one way)";
+                saying so (ZOOKEEPER-4643 is one possible cause)";
     let expected = [
         "fault 2 (kill leader): it came back too soon",
         "fault 2 (kill leader) was not undone: gone",

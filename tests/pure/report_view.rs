@@ -220,7 +220,7 @@ fn an_election_that_no_fault_caused_and_samples_that_were_too_long_are_noted() {
     );
     assert_eq!(
         told("too long"),
-        ["too long: polling, 2 contenders, repetition 1: 1 sample stands for 1h but took longer"]
+        ["too long: polling, 2 contenders, repetition 1: 1 sample counts as 1h but took longer"]
     );
 }
 

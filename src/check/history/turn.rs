@@ -71,9 +71,9 @@ fn doing(at: At) -> &'static str {
         At::Asking => "is still asking for it",
         At::Inside => "holds it",
         At::AskingAgain => "holds it and asks for it again",
-        At::Easing => "is giving one of several acquires back",
+        At::Easing => "is releasing one of several acquires",
         At::Leaving => "is releasing it",
-        At::NotLet => "has released it, though without success",
+        At::NotLet => "has tried to release it, without success",
         At::Maybe => "does not know whether it holds it",
     }
 }
@@ -153,7 +153,7 @@ mod tests {
         let doing = [
             (At::Asking, "is still asking for it"),
             (At::AskingAgain, "holds it and asks for it again"),
-            (At::Easing, "is giving one of several acquires back"),
+            (At::Easing, "is releasing one of several acquires"),
             (At::Leaving, "is releasing it"),
         ];
         for (at, what) in doing {
@@ -165,7 +165,7 @@ mod tests {
         let told = |at| acquire(at, Step::Ok, false).unwrap_err();
         assert_eq!(
             told(At::NotLet),
-            "acquire ends, but the contender has released it, though without success"
+            "acquire ends, but the contender has tried to release it, without success"
         );
         assert_eq!(told(At::Maybe), "acquire ends, but the contender does not know whether it holds it");
         let ended = release(At::Inside, Step::Fail, true).unwrap_err();

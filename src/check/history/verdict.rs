@@ -11,7 +11,7 @@ type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
     (|lock| lock.violations.count, "entries while another was inside whose session was alive"),
-    (|lock| lock.order.too_early, "holders let in before the node of the one before them was deleted"),
+    (|lock| lock.order.too_early, "holders let in before the previous holder's node was deleted"),
     (|lock| lock.writes.stale_accepted, "writes accepted with an older token than one accepted before"),
     (|lock| lock.stuck, "acquires that never ended"),
 ];
@@ -51,7 +51,7 @@ pub fn of(locks: &[LockReport], complete: Option<bool>, ending: Ending) -> (Verd
 }
 
 /// Why a run may be held of which the history is unknown, and how to find out.
-const TOLD_BY_MORE: &str = "a history does not tell who waited within a process, nor what the servers' transaction logs said: a \
+const TOLD_BY_MORE: &str = "a history shows neither who waited within a process nor the servers' transaction logs: a \
                             run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
 fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
@@ -178,7 +178,7 @@ mod tests {
     fn each_way_to_break_the_promise_violates_with_its_count() {
         let entries = "l: entries while another was inside whose session was alive: 2";
         assert_eq!(after(|lock| lock.violations.count = 2), violated(entries));
-        let early = "l: holders let in before the node of the one before them was deleted: 1";
+        let early = "l: holders let in before the previous holder's node was deleted: 1";
         assert_eq!(after(|lock| lock.order.too_early = 1), violated(early));
         let stale = "l: writes accepted with an older token than one accepted before: 3";
         assert_eq!(after(|lock| lock.writes.stale_accepted = 3), violated(stale));

@@ -22,19 +22,19 @@ pub struct SweepArgs {
     /// delay=0.2ms,1ms,5ms,50ms (added to every round trip); a second one gives a curve for each of its values
     #[arg(long, value_name = "VARIABLE=VALUES", required_unless_present = "resume")]
     pub over: Vec<Over>,
-    /// What is to be kept, e.g. 'wait.p99 < 100ms': finds up to where it is
+    /// A condition to meet, e.g. 'wait.p99 < 100ms': finds out how far it is met
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
-    /// Only these strategies of the scenario, or other ones, by their names
+    /// Only these strategies, by name, from the scenario or not
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
-    /// For how long, start of the servers included; the range is covered first [default: 15m]
+    /// Time limit, including server start; the range is covered first [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = sweep_budget)]
     pub budget: Option<Duration>,
-    /// Values of the first variable at most, for each strategy
+    /// Most values of the first variable to try, for each strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
     pub points_at_most: u16,
-    /// Go on with the sweep that left this directory, without repeating what is finished
+    /// Resume the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
     /// Let faults (and so `--over delay`) hold up the sweep's own connections on an existing ensemble
@@ -43,10 +43,10 @@ pub struct SweepArgs {
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the sweep's directory is made
+    /// Where to put the sweep's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the sweep's directory; one that is there already is gone on with [default: scenario and time]
+    /// Name of the sweep's directory; an existing sweep is resumed [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
     /// Draw no charts

@@ -144,7 +144,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
     let mut file = read(&directory)?;
     let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
     if args.resume.is_some() && args.overrides.change_anything()? {
-        return Err(at("a sweep goes on as it was begun: leave out the options that change its scenario"));
+        return Err(at("a sweep resumes as it was started: leave out the options that change its scenario"));
     }
     let question = Question::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
     if question.strategies != file.strategies {
@@ -459,7 +459,7 @@ impl Session {
         text.push_str(&format!("\nresults: {}", self.directory.display()));
         if let Some(hint) = hint {
             let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
-            text.push_str(&format!("\ngo on with: {hint}{more}"));
+            text.push_str(&format!("\nresume with: {hint}{more}"));
         }
         output::data(&text)?;
         error.map_or(Ok(exit), Err)

@@ -188,7 +188,7 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
             "--repetitions",
             "a sweep repeats each point until it is precise enough",
         ),
-        (!overrides.gate.is_empty(), "--gate", "say with --objective what is to be kept"),
+        (!overrides.gate.is_empty(), "--gate", "give the condition to meet with --objective"),
         (
             overrides.time_scale.is_some()
                 && (swept(Variable::Rate) || swept(Variable::Hold) || swept(Variable::Delay)),
@@ -241,7 +241,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)) {
         return refused(
-            "delay can be swept where the measured phase has a duration: say one with --duration".into(),
+            "delay can be swept only if the measured phase has a duration: set one with --duration".into(),
         );
     }
     Ok(())
@@ -294,7 +294,7 @@ pub fn announcement(question: &Question, grid: &[f64], budget: Duration) -> Stri
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
     let more =
-        if matches!(over.values, Values::Range { .. }) { ", then more where it says most" } else { "" };
+        if matches!(over.values, Values::Range { .. }) { ", then more where they tell most" } else { "" };
     format!(
         "{} of {}: {} at first{beside}{more}; {} at most",
         over.variable.name(),

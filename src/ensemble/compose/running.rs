@@ -117,7 +117,7 @@ impl Compose {
     /// What the container of that server is now.
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
         let mut told = inspect(&[self.member(number)?.id()]).await?;
-        told.pop().ok_or_else(|| format!("Docker tells nothing of server {number}"))
+        told.pop().ok_or_else(|| format!("Docker reports nothing about server {number}"))
     }
 
     /// The servers that could answer: that run and are not held still.

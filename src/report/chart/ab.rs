@@ -15,8 +15,8 @@ const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 /// Every ratio with its interval; says why when there is none.
 pub(super) fn ratios(file: &AbFile) -> Result<Picture, String> {
     let mut caption = vec![format!(
-        "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, which is what noise does here. \
-         Thick line: no change; thin lines: the margin of {} %.",
+        "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
+         machine. Thick line: no change; thin lines: the margin of {} %.",
         number(100.0 * file.terms.margin)
     )];
     caption.extend(told(file));

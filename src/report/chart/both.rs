@@ -34,8 +34,8 @@ pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Pic
         end: (1.0, 1.0),
     };
     let mut caption = vec![
-        "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a side are \
-         pooled; each line ends at the largest of its samples, or where only waits are left that were not served."
+        "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a \
+         side are pooled; each line ends at the largest of its samples, or where only unserved waits are left."
             .to_owned(),
     ];
     caption

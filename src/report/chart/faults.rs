@@ -101,8 +101,8 @@ impl<'a> Field<'a> {
         let sets = self.view.fault_sets();
         if several && sets.iter().any(|set| set.single().is_none()) {
             said.push(
-                "Several faults in one column: trials that had them all, which tells of the trial, not of \
-                       one fault; times stand with each fault."
+                "Several faults in one column: trials that had them all, so this is about the trial, not about one \
+                 fault; times are shown per fault."
                     .to_owned(),
             );
         }

@@ -245,7 +245,7 @@ pub(super) fn caption_of_doubts(
     let doubtful = by_strategy(&cells, |cell| cell.repetitions.iter().any(|one| !one.is_sound()));
     if !doubtful.is_empty() {
         said.push(
-            "Hollow: invalid or partial trials; no median counts them if a sound one exists.".to_owned(),
+            "Hollow: invalid or partial trials; medians leave them out if there is a sound one.".to_owned(),
         );
     }
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));

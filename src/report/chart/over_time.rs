@@ -22,7 +22,7 @@ fn lasted(cell: &Cell) -> bool {
 /// Draws it; the error says why not.
 pub(super) fn draw(view: &View) -> Result<Picture, String> {
     let contenders =
-        count(view).ok_or_else(|| "no measured phase was long enough for a course".to_owned())?;
+        count(view).ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
     let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
     let all: Vec<Series> = cells().map(|cell| series(view, cell)).collect();
     let mut said = Vec::new();

@@ -25,7 +25,7 @@ pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
     let unserved = |cell: &Cell| cell.sum(Repetition::unserved);
     let bound = view.cells.iter().any(|cell| shown(cell) && measure == Measure::Wait && unserved(cell) > 0);
     let bound = bound.then(|| {
-        "Waits that were not served are longer than they are known to be: a line ends where only they are left."
+        "Unserved waits would have lasted longer than is known: a line ends where only they are left."
             .to_owned()
     });
     let floor = floor(view, measure);

@@ -72,7 +72,7 @@ impl Sheet {
         let mut lines: Vec<String> = caption.iter().flat_map(|said| wrap(said, SMALL, width)).collect();
         if lines.len() > CAPTION_LINES {
             lines.truncate(CAPTION_LINES - 1);
-            lines.push("… more is said below the run's table".to_owned());
+            lines.push("… more below the run's table".to_owned());
         }
         for line in lines.into_iter().rev() {
             self.picture.text((MARGIN, self.bottom - 4.0), line, SMALL, FAINT_INK, Anchor::Start);

@@ -375,7 +375,9 @@ fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
         counted(violations, "violation", "violations")
     )];
     if figures.verdict.is_none() {
-        seen.push("a single contender has nobody to exclude, so only that it was measured is checked".into());
+        seen.push(
+            "a single contender has nobody to exclude, so the only check is that it was measured".into(),
+        );
     }
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
     let measured: u64 = cell.repetitions.iter().map(|one| one.measured_us).sum();

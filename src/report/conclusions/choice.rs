@@ -57,27 +57,22 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
     let fastest: Vec<&str> =
         speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();
     if fastest.is_empty() {
-        let sentence = format!(
-            "No recommendation for {at}: of the fastest it is not known whether they kept others out."
-        );
+        let sentence =
+            format!("No recommendation for {at}: it is not known whether the fastest kept others out.");
         return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
     }
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
     let (certainty, what) = match (chosen.as_slice(), fastest.len()) {
-        ([one], 1) => {
-            (Certainty::Shown, format!("Use {one} with {at}: nothing that was measured is as fast"))
-        }
+        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: nothing measured is as fast")),
         ([one], _) => {
-            let reason =
-                "nothing that was measured is shown to be faster, and of those as fast it is the lightest";
+            let reason = "nothing measured is shown to be faster, and it is the lightest of those as fast";
             (Certainty::Shown, format!("Use {one} with {at}: {reason}"))
         }
         _ => (
             Certainty::Tied,
             format!(
-                "Use any of {} with {at}: nothing that was measured is shown to be faster, and nothing here tells them \
-                 apart",
+                "Use any of {} with {at}: nothing measured is shown to be faster, and nothing here tells them apart",
                 listed(&chosen)
             ),
         ),
@@ -142,7 +137,7 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
         let share = against.ratio?.ratio;
         (against.verdict == Compared::Improved).then(|| {
             format!(
-                " {} is slower and gets by with {} of these requests and notifications.",
+                " {} is slower but needs only {} of these requests and notifications.",
                 load.best().label,
                 Value::Share(share).shown()
             )

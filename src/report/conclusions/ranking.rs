@@ -238,8 +238,8 @@ impl Standing {
                 }
                 _ => {
                     let said = format!(
-                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise may; \
-                         {} has {value}{beaten}.",
+                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise \
+                         could explain; {} has {value}{beaten}.",
                         listed(&names),
                         words.superlative,
                         best.label
@@ -249,7 +249,7 @@ impl Standing {
             }
         } else if self.repetitions < 2 {
             let said = format!(
-                "With {at} it is not known which is {}: a single repetition does not tell how much the next would \
+                "With {at} it is not known which is {}: a single repetition does not show how much the next would \
                  differ{more}.",
                 words.superlative
             );
@@ -261,7 +261,7 @@ impl Standing {
             if behind.is_empty() {
                 let said = format!(
                     "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
-                     noise may{more}.",
+                     noise could explain{more}.",
                     words.superlative
                 );
                 (Certainty::Unknown, Vec::new(), said)

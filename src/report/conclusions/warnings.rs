@@ -56,8 +56,7 @@ fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
         RunEnding::Aborted => "was cut short",
     };
     let (ran, planned) = (stored.run.trials, counted(stored.run.planned_trials, "trial", "trials"));
-    let sentence =
-        format!("The run {how} after {ran} of {planned}: what is said here is true of those that ran.");
+    let sentence = format!("The run {how} after {ran} of {planned}: this covers only those that ran.");
     Some(limit(Certainty::Shown, Vec::new(), sentence, Evidence::Notes))
 }
 
@@ -70,7 +69,7 @@ fn named(view: &View, is: impl Fn(&Cell) -> bool) -> Vec<String> {
 fn nothing_acquired(view: &View) -> Option<Conclusion> {
     if view.cells.iter().all(|cell| cell.sum(|one| one.acquired) == 0) {
         let sentence =
-            "No lock was acquired in any trial, so nothing can be said of any strategy.".to_owned();
+            "No lock was acquired in any trial, so nothing can be said about any strategy.".to_owned();
         return Some(limit(Certainty::Unknown, Vec::new(), sentence, Evidence::Table));
     }
     let idle = named(view, |cell| cell.sum(|one| one.acquired) == 0);
@@ -81,8 +80,7 @@ fn nothing_acquired(view: &View) -> Option<Conclusion> {
 fn unstable(view: &View) -> Option<Conclusion> {
     let grew = named(view, Cell::is_unstable);
     let sentence = format!(
-        "{} could not keep up with the arrivals: the queue grew for as long as the trial went on, so there is no wait to \
-         compare.",
+        "{} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare.",
         listed(&grew)
     );
     (!grew.is_empty()).then(|| limit(Certainty::Shown, grew, sentence, Evidence::Notes))
@@ -91,7 +89,7 @@ fn unstable(view: &View) -> Option<Conclusion> {
 fn unsound(view: &View) -> Option<Conclusion> {
     let none = named(view, |cell| !cell.is_sound());
     let sentence = format!(
-        "Of {} there are only invalid or partial trials with some number of contenders; their figures are not ranked.",
+        "There are only invalid or partial trials of {} with some number of contenders; these are not ranked.",
         listed(&none)
     );
     (!none.is_empty()).then(|| limit(Certainty::Unknown, none, sentence, Evidence::Notes))
@@ -104,7 +102,7 @@ fn unknown(view: &View) -> Option<Conclusion> {
     let why = first.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
     let names = named(view, is_unknown);
     let sentence = format!(
-        "Whether {} kept others out is not known (with {}: {why}), so no recommendation rests on that.",
+        "It is not known whether {} kept others out (with {}: {why}), so no recommendation relies on it.",
         listed(&names),
         contenders(first.contenders)
     );

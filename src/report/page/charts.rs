@@ -62,7 +62,7 @@ fn named(measure: Measure) -> (&'static str, &'static str) {
         }
         _ => (
             "Waits",
-            "From when the acquire should have started to its return; waits that were not served count as at least so long.",
+            "From when the acquire should have started to its return; unserved waits count as at least that long.",
         ),
     }
 }
@@ -307,7 +307,7 @@ pub(super) fn throughput(source: &Source<'_>) -> Result<Chart, String> {
 
 pub(super) fn fan_out(source: &Source<'_>) -> Result<Chart, String> {
     let what = ("fan-out-by-contenders", "Fan-out", "notifications per release");
-    over_contenders(source, what, "Notifications that a release causes.", |one| one.fan_out)
+    over_contenders(source, what, "Notifications caused by one release.", |one| one.fan_out)
 }
 
 pub(super) fn requests(source: &Source<'_>) -> Result<Chart, String> {
@@ -352,7 +352,7 @@ pub(super) fn kinds(source: &Source<'_>) -> Result<Chart, String> {
         id: "requests-by-kind".to_owned(),
         title: format!("Requests by kind, {}", contenders(count)),
         said: format!("{}.", said.join("; ")),
-        caption: "Requests per acquisition, of the repetition in the middle.".to_owned(),
+        caption: "Requests per acquisition, from the repetition with the median total.".to_owned(),
         kind: Kind::Bars(Bars { title: "requests per acquisition".to_owned(), parts, rows }),
     })
 }
@@ -365,7 +365,8 @@ fn said_kind(kind: RequestKind) -> String {
 pub(super) fn over_time(source: &Source<'_>) -> Result<Chart, String> {
     let view = source.view;
     let lasted = |cell: &Cell| cell.over_time().is_some();
-    let count = view.best_common_count(lasted).ok_or("no measured phase was long enough for a course")?;
+    let count =
+        view.best_common_count(lasted).ok_or("no measured phase was long enough to plot over time")?;
     let cells: Vec<&Cell> = view.cells_at(count).filter(|cell| lasted(cell)).collect();
     let mut widths: Vec<f64> = Vec::new();
     let mut all = Vec::new();

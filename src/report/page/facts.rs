@@ -75,7 +75,7 @@ pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
     let disk = source.stored.trials.iter().filter_map(Trial::busiest_disk).reduce(f64::max);
     limits.extend(disk.map(|share| {
         format!(
-            "The busiest server waited for its log to be on disk for up to {} of a trial.",
+            "The busiest server spent up to {} of a trial waiting for its log to be synced to disk.",
             Value::Share(share).shown()
         )
     }));
@@ -180,8 +180,8 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
         numbers("log syncs/acq", 1),
         numbers("mean log sync", 1),
     ];
-    let legend = "What all servers' own counters (mntr) grew by over a trial, for each acquisition of the whole trial, pings \
-                  and the opening of sessions among it. Servers that restarted meanwhile are left out.";
+    let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
+                  including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
     vec![table("Server counters", columns, 1, rows, legend)]
 }
 
@@ -267,10 +267,10 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
         numbers("could be caught", 1),
         words("why"),
     ];
-    let legend = "Exclusion: nobody was inside beside another, as contenders saw it. Order: nobody entered before the servers \
-                  had deleted the node of the holder before. Progress: everybody was served once all faults had healed. \
-                  Could be caught: entries that would have shown it if the lock did not exclude; the others are no evidence. \
-                  A single contender has nobody to exclude.";
+    let legend = "Exclusion: no two were inside together, as contenders saw it. Order: nobody entered before the \
+                  servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
+                  healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
+                  are no evidence. A single contender has nobody to exclude.";
     vec![table("Verdicts", columns, 1, rows, legend)]
 }
 
@@ -308,20 +308,22 @@ pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
     let load = match load {
         "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
         "open" => {
-            "In an open load arrivals come when they come, whether the ones before were served or not; a wait counts from when the arrival was due."
+            "In an open load arrivals keep coming, whether or not earlier ones have been served; a wait counts from \
+             when the arrival was due."
         }
         _ => "In a closed load each contender acquires, holds, releases and thinks, again and again.",
     };
     [
-        "Each contender has a session of its own, and every request and notification of it is counted and timed.",
+        "Each contender has its own session, and all of its requests and notifications are counted and timed.",
         load,
-        "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; repetitions are \
-         interleaved, so that what the machine does meanwhile hits all alike. Figures are medians over the sound repetitions.",
+        "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
+         repetitions are interleaved, so that whatever else the machine does affects all alike. Figures are medians \
+         over the sound repetitions.",
         "A strategy is called faster, lighter or fairer only if an exact rank test over the repetitions (signed ranks, or \
          Mann-Whitney where there are few), corrected for all pairs by Holm, shows it at 5 %, and the whole interval of the \
          ratio lies beyond 5 %. Brackets hold that interval.",
-        "Waits that did not end count as at least so long (Kaplan and Meier). Trials in which the generator itself held \
-         things up are invalid, and those cut short are partial; neither counts.",
+        "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator itself \
+         held things up are invalid, and those cut short are partial; neither counts.",
         "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \
          transactions.",
     ]

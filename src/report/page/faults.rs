@@ -34,10 +34,10 @@ pub(super) fn blocks(view: &View) -> Vec<Block> {
         caption: "How soon each lock was acquired again after each fault".to_owned(),
         columns: sets.iter().map(crate::report::view::FaultSet::name).collect(),
         rows: cells.iter().map(row).collect(),
-        legend: "The time from a fault's effect to the next acquisition, the median over faults whose effect was seen: the \
-                 darker, the longer. Violated and too early: entries beside a holder, over all repetitions. Stuck: \
-                 contenders not served when everything had healed. Where a trial had several faults at once, times stand \
-                 with each, and what went wrong with all of them together."
+        legend: "The time from a fault's effect to the next acquisition, the median over faults whose effect was \
+                 seen: darker means longer. Violated and too early: entries while a holder was inside, over all \
+                 repetitions. Stuck: contenders not served after everything had healed. If a trial had several faults \
+                 at once, each has its own times, and what went wrong counts for all of them together."
             .to_owned(),
     })]
 }

@@ -96,8 +96,8 @@ pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     table.labels += 1;
     let table = Table { rows, ..table }.without_idle_columns();
     let caption = "The main figures of each run".to_owned();
-    let legend = "Runs that differ in ensemble, host or scenario differ for these reasons, too; zklockbench compare says \
-                  whether a difference is more than noise."
+    let legend = "If the runs differ in ensemble, host or scenario, that alone makes their figures differ; \
+                  zklockbench compare says whether a difference is more than noise."
         .to_owned();
     let blocks = vec![Block::Table { caption, table, legend }];
     (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })

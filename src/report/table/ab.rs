@@ -147,10 +147,10 @@ fn legend(file: &AbFile) -> String {
     let percent = |share: f64| format!("{} %", number(100.0 * share));
     let margin = percent(file.terms.margin);
     format!(
-        "A, B: medians over the pairs. B/A: the ratio within a pair, with an interval of {} that is not widened for how many \
-         comparisons there are. p: Wilcoxon's signed ranks, corrected for {} (Holm). Regressed and improved: p is at most {} \
-         and the whole interval lies beyond {margin}; same: the whole interval lies within {margin}. A/A: A again against A, \
-         which is what noise does here.",
+        "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
+         number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). Regressed and improved: p is at \
+         most {} and the whole interval lies beyond {margin}; same: the whole interval lies within {margin}. A/A: A \
+         again against A, the noise on this machine.",
         percent(1.0 - file.terms.alpha),
         counted(file.comparisons.len(), "comparison", "comparisons"),
         number(file.terms.alpha)
@@ -162,9 +162,9 @@ fn notes(file: &AbFile) -> Vec<String> {
     let mut notes = Vec::new();
     match file.ending {
         Ending::Complete => {}
-        Ending::GoingOn => notes.push("the comparison was not over when this was written".to_owned()),
+        Ending::GoingOn => notes.push("the comparison was still going on when this was written".to_owned()),
         Ending::Interrupted => notes.push(format!(
-            "interrupted after {}: judged by what there is",
+            "interrupted after {}: judged by what was measured until then",
             counted(file.blocks.len(), "block", "blocks")
         )),
         Ending::Aborted => {
@@ -180,9 +180,9 @@ fn notes(file: &AbFile) -> Vec<String> {
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
         let until = number(100.0 * until);
         notes.push(if reached {
-            format!("every interval is within ± {until} %; when to stop was decided by their width alone")
+            format!("every interval is within ± {until} %; only their width decided when to stop")
         } else {
-            format!("± {until} % was asked for and is not reached")
+            format!("± {until} % was asked for but not reached")
         });
     }
     notes

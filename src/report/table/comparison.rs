@@ -131,9 +131,9 @@ fn legend(compared: &Comparison) -> String {
     let limits = compared.limits;
     let percent = |share: f64| format!("{} %", number(100.0 * share));
     format!(
-        "Medians over the repetitions, which are the unit. new/base: the median of the ratios of all two repetitions \
-         (Hodges-Lehmann), with the interval that holds it with at least {}; p: Mann-Whitney, exact, corrected for {} \
-         (Holm). Regressed or improved: p is at most {} and the whole interval lies beyond {} to {}; the same: it lies \
+        "Medians over the repetitions, which are the unit. new/base: the median ratio over all pairs of repetitions \
+         (Hodges-Lehmann), with its interval of at least {}; p: Mann-Whitney, exact, corrected for {} (Holm). \
+         Regressed or improved: p is at most {} and the whole interval lies beyond {} to {}; the same: it lies \
          within. exact: counts that the load determines.",
         percent(1.0 - limits.alpha),
         counted(compared.family, "comparison", "comparisons"),

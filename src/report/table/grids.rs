@@ -73,8 +73,7 @@ pub(in crate::report) fn legend(view: &View) -> String {
         }
     };
     let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
-    let total =
-        if one_shot { "total time: until everybody had acquired as often as it was to; " } else { "" };
+    let total = if one_shot { "total time: until everybody had made all of its acquisitions; " } else { "" };
     format!(
         "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications that one release causes; overtaken: share of acquisitions \
          where a later arrival got in first; fairness: Jain's index, 1 is fair; -: not measured.",
@@ -305,15 +304,19 @@ fn agree(agrees: Option<bool>) -> Value {
     })
 }
 
-const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest time from a \
-    fault to the first sight of a new leader; longest gap: longest time between two acquisitions around a fault; recovery: \
-    median time from a fault's effect to the next acquisition, or never; recovery max: the longest; too early: entries made \
-    before the logs show the previous holder's node deleted, out of those checkable; zombies: entries beside a contender \
-    whose session was suspended or gone; unsafe: the longest such time; uncertain: entries that cannot be judged because \
-    an outcome is unknown; stuck: contenders still not served after everything was repaired; orphans: ephemeral nodes left \
-    at the end; holds lost: holds that ended with their session; waits lost: waits that ended with their session or \
-    connection; stale writes: writes made after somebody else had entered; rejected: those that the fencing token turned \
-    away; -: not measured.";
+const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest \
+                            time from a fault to the first sight of a new leader; longest gap: longest time \
+                            between two acquisitions around a fault; recovery: median time from a fault's \
+                            effect to the next acquisition, or never; recovery max: the longest; too early: \
+                            entries made before the logs show the previous holder's node deleted, out of \
+                            those checkable; zombies: entries while a contender with a suspended or ended \
+                            session was inside; unsafe: the longest such time; uncertain: entries that \
+                            cannot be judged because an outcome is unknown; stuck: contenders still not \
+                            served after everything was repaired; orphans: ephemeral nodes left at the end; \
+                            holds lost: holds that ended with their session; waits lost: waits that ended \
+                            with their session or connection; stale writes: writes made after somebody else \
+                            had entered; rejected: those that the fencing token turned away; -: not \
+                            measured.";
 
 const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
     all others per trial.";

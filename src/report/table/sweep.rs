@@ -252,10 +252,10 @@ fn legend(file: &SweepFile) -> String {
 fn ending(file: &SweepFile) -> Option<String> {
     match file.ending {
         Ending::Complete => None,
-        Ending::GoingOn => Some("the sweep was not over when this was written".into()),
+        Ending::GoingOn => Some("the sweep was still going on when this was written".into()),
         Ending::OutOfTime => Some("the time was up before everything was as precise as it could be".into()),
         Ending::NotCovered => Some("the time was up before the whole range was covered".into()),
-        Ending::Interrupted => Some("interrupted: what there is was judged".into()),
+        Ending::Interrupted => Some("interrupted: judged by what was measured until then".into()),
         Ending::Aborted => {
             let why = file.why.as_deref().unwrap_or("a run failed");
             Some(format!("cut short: {}", shown(why, 400)))

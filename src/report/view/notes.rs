@@ -62,9 +62,9 @@ impl View {
             )
         });
         let saturated = (repetition.saturated > 0).then(|| {
-            let samples = counted(repetition.saturated, "sample stands", "samples stand");
+            let samples = counted(repetition.saturated, "sample counts", "samples count");
             let longest = format_micros(HIGHEST_US);
-            format!("too long: {name}, repetition {number}: {samples} for {longest} but took longer")
+            format!("too long: {name}, repetition {number}: {samples} as {longest} but took longer")
         });
         let elections = repetition.elections.iter().map(|one| {
             format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))
@@ -124,8 +124,8 @@ fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
     }
     if let Some(first) = open.distorted.first() {
         notes.push(format!(
-            "distorted: {of}: arrivals were not issued as they were scheduled: the index of dispersion of {} windows of {} is \
-             {}, and {} was scheduled",
+            "distorted: {of}: arrivals were not issued as scheduled: over {} windows of {} the index of dispersion \
+             is {}, but {} was scheduled",
             first.windows,
             format_micros(first.width_us),
             number(first.issued),

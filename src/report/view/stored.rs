@@ -37,7 +37,7 @@ impl View {
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
-    Some(format!("in the trial with the least of it ({label}, {contenders}), {}", trial.evidence.describe()))
+    Some(format!("in the trial where it is weakest ({label}, {contenders}), {}", trial.evidence.describe()))
 }
 
 /// The labels of the strategies that ran, in the order in which the scenario names them.
