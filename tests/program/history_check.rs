@@ -179,7 +179,7 @@ fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
     assert!(out.contains("147 entries while a holder without a live session was inside"), "{out}");
 }
 
-/// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test history_check documentation`.
+/// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
 #[test]
 fn the_example_of_the_documentation_is_what_the_program_says() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/history.md");
