@@ -5,8 +5,20 @@ use serde_json::Value;
 use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout, went_through};
 
-const QUESTION: [&str; 9] =
-    ["plan", "--clients", "20", "--rate", "40/s", "--hold", "5ms", "--slo", "wait.p99 < 30s"];
+const QUESTION: [&str; 11] = [
+    "plan",
+    "--clients",
+    "20",
+    "--rate",
+    "20/s",
+    "--hold",
+    "5ms",
+    "--slo",
+    "wait.p99 < 30s",
+    // Enough for what is asked here.
+    "--simulate",
+    "2000",
+];
 
 fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
     bench.output(&[&QUESTION, more].concat())
@@ -70,7 +82,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let scenario = bench.scenario(
-        "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 80\nlocks = 2\n\
+        "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
          hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n",
     );
     let run = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", "known"]);

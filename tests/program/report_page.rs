@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
+use crate::support::plans;
 use crate::support::program::{Bench, stderr};
 use crate::support::skip::skipped;
 
@@ -79,14 +80,12 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
 }
 
-/// The directory of a plan that is made from a run that is stored.
+/// The directory of a plan.
 fn planned(bench: &Bench) -> PathBuf {
-    let run = example("example");
-    let question = ["plan", "--clients", "20", "--rate", "10/s", "--hold", "10ms", "--slo", "wait.p99 < 1s"];
-    let from = ["--strategies", "predecessor-watch", "--from", run.to_str().unwrap(), "--json"];
-    let made = bench.output(&[&question[..], &from].concat());
-    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-    bench.path(made["results"].as_str().unwrap())
+    let directory = bench.path("plan");
+    std::fs::create_dir(&directory).unwrap();
+    plans::plan().write(&directory).unwrap();
+    directory
 }
 
 /// Runs the browser with a profile of its own.

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::catalog::gate::Objective;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
+use crate::plan::SIMULATED;
 use crate::units::parse_duration;
 
 /// `plan`.
@@ -48,6 +49,9 @@ pub struct PlanArgs {
     /// The seed of everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: u64,
+    /// Arrivals of each simulation: a 99th percentile takes 20,000 to be known
+    #[arg(long, hide = true, value_name = "N", default_value_t = SIMULATED as u32, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    pub simulate: u32,
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,

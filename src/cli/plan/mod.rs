@@ -66,8 +66,9 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         measure(&question, &strategies, &opened, &mut library, &args, stop).await?;
         site = Some(opened);
     }
+    let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
     let answers: Vec<Answer> =
-        strategies.iter().map(|name| answer(&question, name, &library, &load, args.seed)).collect();
+        strategies.iter().map(|name| answer(&question, name, &library, &load, effort)).collect();
     let recommendation =
         recommend(&answers, &question.objective).map(|(strategy, why)| Recommendation { strategy, why });
     let mut plan = PlanFile {
@@ -196,11 +197,11 @@ fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
     Needs::of(scenario).check(&place, args.allow_faults, args.opening.access.wants_tls())
 }
 
-fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, seed: u64) -> Answer {
+fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, effort: Effort) -> Answer {
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
     let evidence = library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches));
-    Answer::of(strategy, &evidence, &load, &question.objective, Effort::whole(seed))
+    Answer::of(strategy, &evidence, &load, &question.objective, effort)
 }
 
 /// Runs what tells the parts of the service: the question's own load, over more locks and fewer, so that handoffs are many.

@@ -95,24 +95,21 @@ fn curve(plan: &PlanFile) -> Block {
     }
     let rates = || series.iter().flat_map(|one| &one.line).map(|point| point.0);
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    let to_keep = format!("To be kept: {}.", question.objective.text);
+    let objective = format!("Objective: {}.", question.objective.text);
     let said = plan.answers.iter().filter_map(|answer| said(plan, answer));
-    let said: Vec<String> = std::iter::once(to_keep).chain(said).collect();
+    let said: Vec<String> = std::iter::once(objective).chain(said).collect();
     let limit = (figure == question.objective.figure)
         .then(|| Guide { at: question.objective.limit, label: question.objective.text.clone() });
     let is_measured = series.iter().any(|one| !one.measured.is_empty());
-    let rings = if is_measured {
-        " Rings: what the verification measured, at the same rate for each lock."
-    } else {
-        ""
-    };
+    let rings =
+        if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
     Block::Chart(Chart {
         id: "waits-over-rate".to_owned(),
         title,
         said: said.join(" "),
         caption: format!(
-            "Lines: what is predicted; shaded: its 90 % interval; markers: at the rate that was asked for.{rings} A line ends \
-             about where the objective breaks, or where nothing was measured any more."
+            "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends about where the \
+             objective breaks, or at the end of the measured range."
         ),
         kind: Kind::Lines(Lines {
             x: Axis {
@@ -132,7 +129,7 @@ fn curve(plan: &PlanFile) -> Block {
             guides: limit.into_iter().collect(),
             upright: vec![Guide {
                 at: question.rate,
-                label: format!("asked for: {}/s", number(question.rate)),
+                label: format!("your rate: {}/s", number(question.rate)),
             }],
         }),
     })
@@ -176,7 +173,7 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
     let measured: Vec<String> =
         measured(plan, answer).iter().map(|(_, us)| format!(", {} measured", wait(*us))).collect();
     Some(format!(
-        "{}: from {} to {}; at {}/s, which was asked for, {} (90 %: {} to {}){}.",
+        "{}: from {} to {}; at {}/s, the rate asked about, {} (90 %: {} to {}){}.",
         answer.strategy,
         at(first),
         at(last),

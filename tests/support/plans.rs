@@ -1,0 +1,135 @@
+//! A plan as it is stored, made up for what shows plans.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zklockbench::model::{Fit, FitRange, Interval, Part, Prediction};
+use zklockbench::plan::{
+    Answer, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
+    Verification, objective,
+};
+use zklockbench::record::{EnsembleInfo, ServerInfo};
+use zklockbench::verdict::Verdict;
+
+use super::records;
+
+fn around(middle: f64) -> Interval {
+    Interval { low: 0.9 * middle, middle, high: 1.2 * middle }
+}
+
+fn prediction(p99: f64) -> Prediction {
+    Prediction {
+        wait_p50: around(p99 / 50.0),
+        wait_p99: around(p99),
+        wait_p999: around(1.5 * p99),
+        wait_mean: around(p99 / 10.0),
+        throughput: around(5.0),
+        utilisation: around(0.5),
+        handoff: around(1_500.0),
+        waiting: around(0.25),
+        sessions: Interval { low: 9.0, middle: 10.0, high: 11.0 },
+        pool_runs_out: 0.0,
+        simulations: 60,
+    }
+}
+
+fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
+    let part = |us| Part { us, error_us: us / 20.0 };
+    let holds = verdict == Verdict::Held;
+    let rates: &[f64] = if holds { &[1.25, 2.5, 3.75, 5.0, 6.25, 7.5] } else { &[1.25, 2.5, 3.75, 5.0] };
+    let curve = rates
+        .iter()
+        .map(|rate| CurvePoint { rate: *rate, wait: around(p99 * (rate / 5.0).powi(3)) })
+        .collect();
+    Answer {
+        strategy: strategy.into(),
+        verdict,
+        prediction: Some(prediction(p99)),
+        fit: Some(Fit {
+            first: part(1_500.0),
+            each_more: (strategy == "parent-watch").then(|| part(60.0)),
+            by_rate: None,
+            spread: 0.07,
+            residuals: vec![0.01, -0.01, 0.02, -0.02],
+            freedom: 3,
+            range: FitRange { rate_from: 56.0, rate_to: 154.0, waiting_from: 1.0, waiting_to: 1.5 },
+        }),
+        headroom: holds.then_some(Headroom { rate: 7.5, factor: 1.5, at_least: false }),
+        curve,
+        sensitivity: vec![Sensitivity { service: 1.1, value: 1.3 * p99, holds }],
+        locks_needed: (!holds).then_some(2),
+        requests_per_s: Some(20.0),
+        ensemble_utilisation: None,
+        watches: Some(0.25),
+        outage_us: None,
+        sources: vec!["measure-1, trial 0".into()],
+        missing: vec![
+            "what happens while a server is down: no run with a failing server is among the results".into(),
+        ],
+    }
+}
+
+/// A plan of two strategies, of which the one that holds was verified.
+pub fn plan() -> PlanFile {
+    let host = records::run(1).host;
+    let server = |port: u16| ServerInfo {
+        address: format!("127.0.0.1:{port}"),
+        role: "follower".into(),
+        version: "3.8.0".into(),
+    };
+    let checked = |figure: &str, predicted: f64, measured: f64| Checked {
+        figure: figure.into(),
+        predicted: around(predicted),
+        measured,
+        inside: measured < 1.2 * predicted,
+        by_observed_service: measured,
+        reproduced: true,
+    };
+    PlanFile {
+        schema_version: VERSION,
+        tool_version: "0.1.0".into(),
+        tool_commit: Some("0123abc".into()),
+        asked_at: records::began(),
+        command: ["target/zklockbench", "plan", "--rate", "5/s", "--slo", "wait.p99 < 500ms"]
+            .map(str::to_owned)
+            .into(),
+        question: Question {
+            clients: 20,
+            rate: 5.0,
+            hold: Duration::from_millis(100),
+            locks: 1,
+            arrivals: "\"poisson\"".into(),
+            round_trip: Some(Duration::from_millis(5)),
+            objective: objective("wait.p99 < 500ms").unwrap(),
+        },
+        host: Some(host),
+        ensemble: Some(EnsembleInfo {
+            kind: "local".into(),
+            connect: "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3".into(),
+            servers: (1..=3).map(server).collect(),
+            placement: "tmpfs".into(),
+            shares_host: true,
+            ..EnsembleInfo::default()
+        }),
+        sources: vec![PathBuf::from("plan/runs/measure-1")],
+        left_out: vec!["known: nothing was added to its round trips, and the question adds 5 ms".into()],
+        answers: vec![
+            answer("predecessor-watch", 150_000.0, Verdict::Held),
+            answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),
+        ],
+        recommendation: Some(Recommendation {
+            strategy: "predecessor-watch".into(),
+            why: "the only one that holds (wait.p99 150 ms), with room up to 1.5 times the rate".into(),
+        }),
+        verifications: vec![Verification {
+            strategy: "predecessor-watch".into(),
+            run: PathBuf::from("plan/runs/verify-1"),
+            arrivals: 14_356,
+            rate: 120.0,
+            locks: 24,
+            figures: vec![checked("wait.p99", 150_000.0, 140_000.0), checked("throughput", 120.0, 150.0)],
+            held: true,
+            notes: vec!["14356 arrivals; a 99th percentile takes 20000 to be told".into()],
+        }],
+    }
+}
