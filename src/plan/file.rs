@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answer, Question, Verification};
 use crate::error::Error;
+use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::scenario::DISTANCE_NOTE;
 use crate::units::{as_utc, counted};
@@ -109,13 +110,7 @@ impl PlanFile {
     /// # Errors
     /// [`Error::Environment`] when the disk refuses.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(FILE);
-        let cannot =
-            |error: std::io::Error| Error::environment(format!("cannot write {}: {error}", path.display()));
-        let text = serde_json::to_string_pretty(self).map_err(Error::environment)?;
-        let beside = dir.join(format!(".{FILE}.partial"));
-        fs::write(&beside, text + "\n").map_err(cannot)?;
-        fs::rename(&beside, &path).map_err(cannot)
+        results::replace_json(&dir.join(FILE), self)
     }
 }
 

@@ -19,7 +19,7 @@ use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::Place;
-use super::runs::whole_seconds;
+use super::runs::{End, whole_seconds};
 use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
@@ -90,7 +90,10 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         judged: [Verdict::Held, Verdict::Held],
     };
     let ran = session.run(stop).await;
-    session.conclude(ran.map_or_else(End::from, |()| End::of(Ending::Complete)))
+    session.conclude(ran.map_or_else(
+        |error| End::by(error, Ending::Interrupted, Ending::Aborted),
+        |()| End::of(Ending::Complete),
+    ))
 }
 
 /// How many blocks, so that all of that many comparisons can be decided.
@@ -268,27 +271,6 @@ struct Session {
     judged: [Verdict; 2],
 }
 
-/// How a comparison ended, and what cut it short.
-struct End {
-    ending: Ending,
-    why: Option<String>,
-}
-
-impl End {
-    fn of(ending: Ending) -> Self {
-        Self { ending, why: None }
-    }
-}
-
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Interrupted => Self::of(Ending::Interrupted),
-            Error::Usage(why) | Error::Environment(why) => Self { ending: Ending::Aborted, why: Some(why) },
-        }
-    }
-}
-
 /// One run that ended with results.
 struct Done {
     record: RunRecord,
@@ -457,7 +439,7 @@ impl Session {
     }
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
-    fn file(&self, end: &End) -> AbFile {
+    fn file(&self, end: &End<Ending>) -> AbFile {
         let comparisons = compare(&self.questions, &self.answers, self.length.blocks, self.limits);
         let mut file = AbFile {
             schema_version: VERSION,
@@ -505,7 +487,7 @@ impl Session {
     }
 
     /// Ends the ensembles, writes what came out of it and prints it.
-    fn conclude(self, end: End) -> Result<Exit, Error> {
+    fn conclude(self, end: End<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
         let written = file.write(&self.directory.path);
         let Self { args, directory, places, .. } = self;

@@ -6,7 +6,28 @@ pub mod place;
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::units::format_duration;
+
+/// How many runs together ended, in the words of the command, and what cut them short.
+pub struct End<E> {
+    pub ending: E,
+    pub why: Option<String>,
+}
+
+impl<E> End<E> {
+    pub fn of(ending: E) -> Self {
+        Self { ending, why: None }
+    }
+
+    /// The end that an error makes: `interrupted` if the user stopped it, else `aborted`.
+    pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
+        match error {
+            Error::Interrupted => Self::of(interrupted),
+            Error::Usage(why) | Error::Environment(why) => Self { ending: aborted, why: Some(why) },
+        }
+    }
+}
 
 pub fn whole_seconds(time: Duration) -> String {
     format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))

@@ -21,7 +21,7 @@ use super::run::capabilities::Needs;
 use super::run::{host, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::Place;
-use super::runs::whole_seconds;
+use super::runs::{End, whole_seconds};
 use crate::clock::micros;
 use crate::error::{Error, Exit};
 use crate::report;
@@ -86,7 +86,8 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         name,
     };
     let measured = session.measure(stop).await;
-    session.conclude(measured.map_or_else(End::from, End::of))
+    session
+        .conclude(measured.map_or_else(|error| End::by(error, Ending::Interrupted, Ending::Aborted), End::of))
 }
 
 fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
@@ -217,27 +218,6 @@ struct Session {
     spent_before: u64,
     /// What the names of its runs begin with on the ensemble.
     name: String,
-}
-
-/// How a sweep ended, and what cut it short.
-struct End {
-    ending: Ending,
-    why: Option<String>,
-}
-
-impl End {
-    fn of(ending: Ending) -> Self {
-        Self { ending, why: None }
-    }
-}
-
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Interrupted => Self::of(Ending::Interrupted),
-            Error::Usage(why) | Error::Environment(why) => Self { ending: Ending::Aborted, why: Some(why) },
-        }
-    }
 }
 
 impl Session {
@@ -424,7 +404,7 @@ impl Session {
     }
 
     /// Brings the file up to date.
-    fn refresh(&mut self, End { ending, why }: End) {
+    fn refresh(&mut self, End { ending, why }: End<Ending>) {
         self.file.spent_us = self.spent();
         self.file.written_at = SystemTime::now();
         (self.file.ending, self.file.why) = (ending, why);
@@ -432,7 +412,7 @@ impl Session {
     }
 
     /// Ends the ensemble, writes what came out of it and prints it.
-    fn conclude(mut self, end: End) -> Result<Exit, Error> {
+    fn conclude(mut self, end: End<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);
         self.file.write(&self.directory)?;
