@@ -28,7 +28,7 @@ const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
 hold = \"10ms\"
-duration = \"33s\"
+duration = \"27s\"
 warm_up = \"0s\"
 repetitions = 1
 session_timeout = \"20s\"
@@ -42,19 +42,19 @@ duration = \"2s\"
 [[fault]]
 kind = \"pause\"
 target = \"leader\"
-at = \"9s\"
+at = \"7s\"
 duration = \"3s\"
 
 [[fault]]
 kind = \"isolate\"
 target = \"leader\"
-at = \"15s\"
+at = \"13s\"
 duration = \"4s\"
 
 [[fault]]
 kind = \"wipe\"
 target = \"follower\"
-at = \"26s\"
+at = \"22s\"
 duration = \"1s\"
 ";
 
@@ -62,7 +62,9 @@ duration = \"1s\"
 fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &[&str]) -> Output {
     let mut arguments = vec!["run", scenario.to_str().unwrap(), "--compose", file.to_str().unwrap()];
     arguments.extend(more);
-    bench.command(&arguments).env("ZOOKEEPER_IMAGE", &docker.zookeeper).output().unwrap()
+    let mut command = bench.command(&arguments);
+    let flags = std::env::var("JDK_JAVA_OPTIONS").unwrap_or_default();
+    command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).env("ZOOKEEPER_JVM_FLAGS", flags).output().unwrap()
 }
 
 /// A Compose file with one service that is made otherwise than a server should be.
@@ -91,7 +93,7 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // When
-    let less = ["--contenders", "5", "--duration", "5s", "--repetitions", "1", "--set", "hold=\"500ms\""];
+    let less = ["--contenders", "5", "--duration", "2s", "--repetitions", "1", "--set", "hold=\"100ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
     // Then no lock is violated, and the results say on what it ran; beside other tests the generator may be too slow
     let (code, said) = ended(&output);
@@ -296,7 +298,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let volume = format!("{}:/zklockbench/results", bench.path("results").display());
     let less = ["--contenders", "4", "--duration", "1s", "--repetitions", "1"];
     let user = format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let run = ["run", "--rm", "--init", "--shm-size", "1g", "--user", &user, "--volume", &volume, image];
+    let run = ["run", "--rm", "--init", "--shm-size", "1g", "--user", &user, "--volume", &volume, "--env", "JDK_JAVA_OPTIONS", image];
     let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
     let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();
     // Then its results are here; beside other tests its generator may have been too late for them to be valid

@@ -235,7 +235,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
-    let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(500, 10_000));
+    let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
     let mut broken = Vec::new();
     for contest in contest(promising, wanted) {
