@@ -96,6 +96,18 @@ pub fn as_a_word(text: &str) -> String {
     }
 }
 
+/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
+pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
 /// Each key once, in the order in which they come, with all that it comes with.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
@@ -215,5 +227,13 @@ mod tests {
     fn three_significant_digits_without_idle_zeros() {
         let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
         assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!(
+            [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
+            ["a", "a and b", "a, b and c"]
+        );
     }
 }

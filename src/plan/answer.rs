@@ -7,7 +7,7 @@ use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
 use crate::catalog::gate::Objective;
 use crate::model::{Fit, Interval, Observation, Prediction, fit, predict};
-use crate::units::number;
+use crate::units::{listed, number};
 use crate::verdict::Verdict;
 
 /// How much is simulated, and by which seed.
@@ -17,7 +17,7 @@ pub struct Effort {
     pub arrivals: f64,
     /// How often a load is simulated for an interval.
     pub simulations: usize,
-    /// The same for each further rate of the curve.
+    /// The same for each further rate: of the curve, and where the objective breaks.
     pub for_curve: usize,
     /// The seed.
     pub seed: u64,
@@ -37,6 +37,8 @@ const ENDS: usize = 19;
 const FEW: usize = 5;
 /// Steps that halve where the limit lies.
 const STEPS: u32 = 7;
+/// Multiples of the rate from which on it is looked for a rate that keeps the objective for sure.
+const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
 /// Locks that a load is spread over at most, as a multiple of those asked for.
 const SPREAD_MOST: usize = 64;
 
@@ -73,6 +75,12 @@ pub struct Headroom {
     pub factor: f64,
     /// Whether it holds there still, and nothing was measured beyond.
     pub at_least: bool,
+    /// Up to which rate the whole 90 % interval keeps the objective: the lower end of this one. `None` where no rate does.
+    #[serde(default)]
+    pub low: Option<f64>,
+    /// From which rate on nothing of the interval does: the upper end. `None` where nothing was measured so far out.
+    #[serde(default)]
+    pub high: Option<f64>,
 }
 
 /// The wait that is predicted at a rate: of the objective or, where that is about something else, its 99th percentile.
@@ -171,7 +179,7 @@ impl Answer {
         }
         answer.predicts(evidence, load.rate(), &prediction);
         answer.sensitivity = search.sensitivity();
-        if search.keeps(&prediction) {
+        if search.keeps(&prediction, By::Middle) {
             answer.headroom = Some(search.headroom());
         } else {
             answer.locks_needed = search.locks_needed();
@@ -264,6 +272,22 @@ fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
     vec![format!("{count} of {} trials do not count, the first of them because it is {why}", trials.len())]
 }
 
+/// How much of a prediction's interval has to keep the objective.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    All,
+    Middle,
+    Any,
+}
+
+/// The largest multiple of a rate that keeps the objective.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    factor: f64,
+    /// It may be larger: nothing was measured beyond.
+    is_open: bool,
+}
+
 /// Looks for where the objective breaks.
 struct Search<'a> {
     fit: &'a Fit,
@@ -279,16 +303,29 @@ impl Search<'_> {
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
     }
 
-    /// Whether the middle of a prediction keeps the objective.
-    fn keeps(&self, prediction: &Prediction) -> bool {
-        let objective = self.objective;
-        predicted(objective.figure, prediction).is_some_and(|interval| objective.holds(interval.middle))
+    /// Whether the objective is kept by that much of a prediction.
+    fn keeps(&self, prediction: &Prediction, by: By) -> bool {
+        let Some(Interval { low, middle, high }) = predicted(self.objective.figure, prediction) else {
+            return false;
+        };
+        let holds = |value| self.objective.holds(value);
+        match by {
+            By::All => holds(low) && holds(high),
+            By::Middle => holds(middle),
+            By::Any => holds(low) || holds(high),
+        }
     }
 
-    fn holds(&self, load: Load) -> bool {
-        let prediction = self.predict(self.fit, load, FEW);
+    fn holds(&self, load: Load, by: By) -> bool {
+        let prediction = self.predict(self.fit, load, self.effort.for_curve);
+        let Interval { low, middle, high } = prediction.utilisation;
+        let busy = match by {
+            By::All => high,
+            By::Middle => middle,
+            By::Any => low,
+        };
         // A queue that grows has short waits only at first.
-        prediction.utilisation.middle < 0.98 && self.keeps(&prediction)
+        busy < 0.98 && self.keeps(&prediction, by)
     }
 
     /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
@@ -323,34 +360,50 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
+    /// Where the objective breaks, given that it holds at the rate that was asked for.
     fn headroom(&self) -> Headroom {
-        let rate = self.load.rate();
-        let at = |factor: f64, at_least: bool| Headroom { rate: factor * rate, factor, at_least };
-        let (mut holds, mut breaks) = (1.0, 2.0);
+        let middle = self.last_that_holds(1.0, By::Middle);
+        let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
+        let low = low.map(|factor| self.last_that_holds(factor, By::All));
+        let high = self.last_that_holds(middle.factor, By::Any);
+        let rate = |last: Last| self.load.rate() * last.factor;
+        Headroom {
+            rate: rate(middle),
+            factor: middle.factor,
+            at_least: middle.is_open,
+            low: low.map(rate),
+            high: Some(high).filter(|high| !high.is_open).map(rate),
+        }
+    }
+
+    /// The largest multiple of the rate that keeps the objective, from one that does.
+    fn last_that_holds(&self, from: f64, by: By) -> Last {
+        let holds_at = |factor: f64| self.holds(self.load.clone().times(factor), by);
+        let (mut holds, mut breaks) = (from, 2.0 * from);
         loop {
-            if self.fit.beyond(rate * breaks).is_some() {
+            if self.fit.beyond(self.load.rate() * breaks).is_some() {
                 // The last rate of which something can be said.
-                breaks = 1.3 * self.fit.range.rate_to / rate;
-                if breaks <= holds || self.holds(self.load.clone().times(breaks)) {
-                    return at(breaks.max(holds), true);
+                breaks = 1.3 * self.fit.range.rate_to / self.load.rate();
+                if breaks <= holds || holds_at(breaks) {
+                    return Last { factor: breaks.max(holds), is_open: true };
                 }
                 break;
             }
-            if !self.holds(self.load.clone().times(breaks)) {
+            if !holds_at(breaks) {
                 break;
             }
             (holds, breaks) = (breaks, 2.0 * breaks);
         }
         for _ in 0..STEPS {
             let middle: f64 = (holds * breaks).sqrt();
-            if self.holds(self.load.clone().times(middle)) { holds = middle } else { breaks = middle }
+            if holds_at(middle) { holds = middle } else { breaks = middle }
         }
-        at((holds * breaks).sqrt(), false)
+        Last { factor: (holds * breaks).sqrt(), is_open: false }
     }
 
     fn locks_needed(&self) -> Option<usize> {
         let asked = self.load.locks();
-        let holds = |locks: usize| self.holds(self.load.clone().over(locks));
+        let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
         let mut enough = 2 * asked;
         while !holds(enough) {
             enough *= 2;
@@ -367,32 +420,43 @@ impl Search<'_> {
     }
 }
 
-/// The strategy to take, and why; `None` where none holds.
+/// Rooms that differ by less than this factor are as good as each other: no two measurements are closer.
+const SAME_ROOM: f64 = 1.15;
+/// The same for requests, which differ by what happens to be in a trial.
+const SAME_COST: f64 = 1.05;
+
+/// The strategy to take, and why; `None` where none holds. Of those with the most room it is the one with the fewest
+/// requests, and of those the first by name, so that noise decides nothing.
 #[must_use]
 pub fn recommend(answers: &[Answer], objective: &Objective) -> Option<(String, String)> {
-    let holds = |answer: &&Answer| answer.verdict == Verdict::Held;
-    let figure = objective.figure;
-    let value = |answer: &Answer| Some(predicted(figure, answer.prediction.as_ref()?)?.middle);
-    let headroom = |answer: &Answer| answer.headroom.map_or(0.0, |headroom| headroom.factor);
-    let best = answers.iter().filter(holds).max_by(|a, b| {
-        // Headrooms within a seventh of each other are the same; then fewer requests are better.
-        let (of_a, of_b) = (headroom(a), headroom(b));
-        if (of_a / of_b - 1.0).abs() > 0.15 || of_a.is_nan() {
-            return of_a.total_cmp(&of_b);
+    let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
+    let room = |answer: &Answer| answer.headroom.map_or(1.0, |headroom| headroom.factor);
+    let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
+    let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
+    let roomy: Vec<&Answer> =
+        holding.iter().copied().filter(|answer| SAME_ROOM * room(answer) >= most).collect();
+    let least = roomy.iter().map(|answer| cost(answer)).fold(f64::INFINITY, f64::min);
+    let cheap = roomy.iter().copied().filter(|answer| cost(answer) <= SAME_COST * least);
+    let mut best: Vec<&Answer> = cheap.collect();
+    best.sort_by(|a, b| a.strategy.cmp(&b.strategy));
+    let (first, equal) = best.split_first()?;
+    let why = match (holding.len(), roomy.len(), equal) {
+        (1, ..) => "it is the only one that holds".to_owned(),
+        (_, 1, _) => "it has the most room".to_owned(),
+        (_, _, []) => "others have as much room, but send more requests".to_owned(),
+        (_, _, equal) => {
+            let names: Vec<&str> = equal.iter().map(|answer| answer.strategy.as_str()).collect();
+            format!("{} would do as well", listed(&names))
         }
-        let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
-        cost(b).total_cmp(&cost(a)).then(b.strategy.cmp(&a.strategy))
-    })?;
-    let others = answers.iter().filter(holds).count() - 1;
-    let room = best.headroom.map_or_else(String::new, |room| {
-        let at_least = if room.at_least { "at least " } else { "" };
-        format!(", with room up to {at_least}{} times the rate", number(room.factor))
-    });
-    let wait =
-        value(best).map_or_else(String::new, |value| format!(" ({figure} {})", figure.unit().show(value)));
-    let why = match others {
-        0 => format!("the only one that holds{wait}{room}"),
-        _ => format!("of those that hold it has the most room, or as much at fewer requests{wait}{room}"),
     };
-    Some((best.strategy.clone(), why))
+    let figure = objective.figure;
+    let value = first.prediction.as_ref().and_then(|prediction| predicted(figure, prediction));
+    let value = value.map(|value| format!("{figure} {}", figure.unit().show(value.middle)));
+    let up_to = first.headroom.map(|room| {
+        let at_least = if room.at_least { "at least " } else { "" };
+        format!("holds up to {at_least}{} times the rate", number(room.factor))
+    });
+    let figures: Vec<String> = value.into_iter().chain(up_to).collect();
+    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
+    Some((first.strategy.clone(), format!("{why}{figures}")))
 }

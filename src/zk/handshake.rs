@@ -67,7 +67,9 @@ fn in_words(error: &io::Error, host: &str, shows_certificate: bool) -> Option<St
     const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
     let Some(error) = tls_error(error) else {
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
-        return is_closed.then(|| NOT_TLS.to_owned());
+        // A server whose own TLS cannot work closes the connection as one without TLS does.
+        return is_closed
+            .then(|| format!("{NOT_TLS}; or its own TLS is not set up correctly, which its log would say"));
     };
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),

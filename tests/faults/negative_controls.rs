@@ -145,7 +145,7 @@ impl Strategy for Broken {
             return Ok(Held::by(node));
         }
         self.turns.set(self.turns.get() + 1);
-        let early = self.turns.get().is_multiple_of(once_in());
+        let early = self.turns.get().is_multiple_of(once_in(self.flaw));
         loop {
             let names = session.get_children(&self.lock).await?;
             let before = node.nearest_before(&names, names.len()).unwrap_or_default().len();
@@ -170,9 +170,9 @@ impl Strategy for Broken {
     }
 }
 
-/// How often a lock enters early that does so.
-fn once_in() -> usize {
-    depth::of(4, 100)
+/// In how many turns a lock enters early once that does so.
+fn once_in(flaw: Flaw) -> usize {
+    if flaw == Flaw::EntersEarly { depth::of(4, 100) } else { 4 }
 }
 
 const fn card(holders: Holders) -> LockCard {
@@ -189,7 +189,7 @@ const fn card(holders: Holders) -> LockCard {
 
 fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
     // Every other contender begins with its early turn, because in a batch it has no other.
-    let turns = if config.contender % 2 == 1 { once_in() - 1 } else { 0 };
+    let turns = if config.contender % 2 == 1 { once_in(flaw) - 1 } else { 0 };
     let (lock, contender) = (config.path.clone(), config.contender);
     Box::new(Broken { lock, flaw, turns: Cell::new(turns), contender })
 }
@@ -237,8 +237,8 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
     ),
 ];
 
-/// Those that enter early once in so many acquires; the others break their promise all the time.
-const NOW_AND_THEN: [usize; 2] = [1, 5];
+/// The one that enters early once in a hundred acquires in depth; the others break their promise all the time.
+const NOW_AND_THEN: usize = 1;
 /// The first of those that nothing but the servers' logs finds without a hold.
 const FOUND_IN_LOGS: usize = 5;
 
@@ -337,9 +337,9 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
         ways.retain(|way| way.reads_logs && way.hold == "0ms");
     }
     // Long enough for some forty early entries in each trial, in depth for thirty of one in a hundred.
-    let acquisitions = |way: &Way| match NOW_AND_THEN.contains(&control) {
-        true => depth::of(40, 3_200 / way.contenders()),
-        false => 40,
+    let acquisitions = |way: &Way| match control {
+        NOW_AND_THEN => depth::of(40, 3_200 / way.contenders()),
+        _ => 40,
     };
     let until = |way: &Way| format!("acquisitions = {}", acquisitions(way));
     let trials = run_all(strategy, entry, &ways, until).await;

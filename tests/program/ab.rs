@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::docker::{available, of_project, project_in};
 use crate::support::program::{Answers, Bench, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -214,4 +215,35 @@ fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends
     assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");
     assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());
     assert!(bench.servers().is_empty());
+}
+
+#[test]
+#[ignore = "long"]
+fn containers_and_a_release_are_compared_each_where_it_runs() {
+    let Some(docker) = available() else { return };
+    // Given a server in a container, and a release as it is unpacked
+    let bench = Bench::new();
+    let (scenario, release) = (bench.scenario(SHORT), bench.release());
+    let compose = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.1.yaml");
+    let words = ["ab", scenario.to_str().unwrap(), "--a-compose", compose, "--blocks", "2"];
+    let sides = ["--b-zookeeper-home", release.to_str().unwrap(), "--data-dir", "data"];
+    let mut command = bench.command(&[&words[..], &sides].concat());
+    let output = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).output().unwrap();
+    let said = stderr(&output);
+    // Then each side ran on its own, all of its runs on the same, and what they were stands in the file
+    let directory = only(bench.results());
+    let file = read(&directory);
+    assert_eq!(file.ending, Ending::Complete, "{said}");
+    let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
+    assert_eq!((a.kind.as_str(), b.kind.as_str()), ("compose", "local"), "{said}");
+    assert_ne!(a.connect, b.connect);
+    for run in file.blocks.iter().flat_map(|block| &block.runs) {
+        let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+        let side = if run.turn == Turn::B { b } else { a };
+        let ports = |connect: &str| connect.split('/').next().map(str::to_owned);
+        assert_eq!(ports(&stored.run.ensemble.connect), ports(&side.connect), "{run:?}");
+    }
+    // And nothing is left of either
+    assert!(bench.servers().is_empty());
+    assert_eq!(of_project(&project_in(&said)), [""; 0]);
 }

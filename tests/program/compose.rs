@@ -298,7 +298,20 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let volume = format!("{}:/zklockbench/results", bench.path("results").display());
     let less = ["--contenders", "4", "--duration", "1s", "--repetitions", "1"];
     let user = format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let run = ["run", "--rm", "--init", "--shm-size", "1g", "--user", &user, "--volume", &volume, "--env", "JDK_JAVA_OPTIONS", image];
+    let run = [
+        "run",
+        "--rm",
+        "--init",
+        "--shm-size",
+        "1g",
+        "--user",
+        &user,
+        "--volume",
+        &volume,
+        "--env",
+        "JDK_JAVA_OPTIONS",
+        image,
+    ];
     let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
     let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();
     // Then its results are here; beside other tests its generator may have been too late for them to be valid

@@ -1,7 +1,7 @@
 //! Local ensembles: they become whole, and nothing of them survives.
 
 use crate::support::ensemble;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -91,15 +91,11 @@ fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
 
 #[test]
 fn a_release_of_the_tarballs_layout_is_started_from_zookeeper_home() {
-    // Given a directory with lib/*.jar as an unpacked release has it
     let bench = Bench::new();
-    let lib = bench.path("release/lib");
-    std::fs::create_dir_all(&lib).unwrap();
-    symlink("/usr/share/java/zookeeper.jar", lib.join("zookeeper-3.8.0.jar")).unwrap();
-    symlink("/usr/share/java/slf4j-simple.jar", lib.join("slf4j-simple.jar")).unwrap();
+    let release = bench.release();
     // When an ensemble is started from it
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
-    let output = up.env("ZOOKEEPER_HOME", bench.path("release")).output().unwrap();
+    let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
     // Then it serves, from there
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();

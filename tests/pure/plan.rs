@@ -6,11 +6,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::model::{Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::plan::{Answer, Ask, Effort, Evidence, Load, Question, objective};
+use zklockbench::plan::{Answer, Ask, Effort, Evidence, Headroom, Load, Question, objective, recommend};
 use zklockbench::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::verdict::Verdict;
 use zklockbench::{fault, lock};
+
+use crate::support::plans;
 
 /// A trial whose handoffs are lognormal with that mean, in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
@@ -112,11 +114,16 @@ fn spec(text: &str) -> TrialSpec {
     Plan::of(&parsed.scenario).trials.remove(0)
 }
 
+/// As little as shows what is asked here.
+const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
+
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
+    answer_with(LITTLE, question, evidence)
+}
+
+fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answer {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     let load = Load::of(&spec(&text), Order::Fifo).unwrap();
-    // As little as shows what is asked here
-    let effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
     Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
 }
 
@@ -239,4 +246,52 @@ fn only_what_delays_everybody_throughout_is_a_distance() {
     ] {
         assert_eq!(of(&other), None, "{other}");
     }
+}
+
+#[test]
+fn the_room_has_an_interval_that_holds_it_and_is_narrower_the_longer_a_trial_is() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let width = |arrivals: f64| {
+        let effort = Effort { arrivals, ..LITTLE };
+        let room = answer_with(effort, &question("wait.p99 < 500ms", 20.0, 1), &evidence).headroom.unwrap();
+        let (low, high) = (room.low.unwrap(), room.high.unwrap());
+        assert!(low <= room.rate && room.rate <= high, "{room:?}");
+        high / low
+    };
+    let (few, many) = (width(1_000.0), width(6_000.0));
+    assert!(many < few && (1.0..1.3).contains(&many), "{few} {many}");
+}
+
+#[test]
+fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
+    let of = |strategy: &str, factor: f64, requests: f64| {
+        let mut answer = plans::answer(strategy, 350_000.0, Verdict::Held);
+        answer.headroom = Some(Headroom { factor, rate: 5.0 * factor, ..answer.headroom.unwrap() });
+        answer.requests_per_s = Some(requests);
+        answer
+    };
+    let question = question("wait.p99 < 500ms", 20.0, 1);
+    let recommended = |answers: &[Answer]| recommend(answers, &question.objective).unwrap();
+    let cases = [
+        // As much room and as many requests: the first by name, and the other is named
+        ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], "a", "b would do as well"),
+        // As much room at more requests
+        ([of("b", 1.50, 20.0), of("a", 1.52, 40.0)], "b", "others have as much room, but send more requests"),
+        // More room is worth more requests
+        ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], "b", "it has the most room"),
+    ];
+    for (mut answers, strategy, why) in cases {
+        for _ in 0..2 {
+            let (told, reason) = recommended(&answers);
+            assert_eq!(told, strategy, "{reason}");
+            assert!(reason.starts_with(why), "{reason}");
+            answers.reverse();
+        }
+    }
+    // And a lock that will not hold is not recommended, whatever its room
+    let mut broken = of("a", 9.0, 1.0);
+    broken.verdict = Verdict::Violated(vec!["too slow".into()]);
+    let (told, reason) = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
+    assert_eq!((told.as_str(), reason.starts_with("it is the only one that holds")), ("b", true), "{reason}");
+    assert_eq!(recommend(&[broken], &question.objective), None);
 }

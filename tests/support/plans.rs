@@ -33,7 +33,8 @@ fn prediction(p99: f64) -> Prediction {
     }
 }
 
-fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
+/// What a plan says of a strategy with that 99th percentile of the wait.
+pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     let part = |us| Part { us, error_us: us / 20.0 };
     let holds = verdict == Verdict::Held;
     let rates: &[f64] = if holds { &[1.25, 2.5, 3.75, 5.0, 6.25, 7.5] } else { &[1.25, 2.5, 3.75, 5.0] };
@@ -54,7 +55,13 @@ fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
             freedom: 3,
             range: FitRange { rate_from: 56.0, rate_to: 154.0, waiting_from: 1.0, waiting_to: 1.5 },
         }),
-        headroom: holds.then_some(Headroom { rate: 7.5, factor: 1.5, at_least: false }),
+        headroom: holds.then_some(Headroom {
+            rate: 7.5,
+            factor: 1.5,
+            at_least: false,
+            low: Some(7.0),
+            high: Some(8.0),
+        }),
         curve,
         sensitivity: vec![Sensitivity { service: 1.1, value: 1.3 * p99, holds }],
         locks_needed: (!holds).then_some(2),
@@ -119,7 +126,7 @@ pub fn plan() -> PlanFile {
         ],
         recommendation: Some(Recommendation {
             strategy: "predecessor-watch".into(),
-            why: "the only one that holds (wait.p99 150 ms), with room up to 1.5 times the rate".into(),
+            why: "it is the only one that holds (wait.p99 150 ms; holds up to 1.5 times the rate)".into(),
         }),
         verifications: vec![Verification {
             strategy: "predecessor-watch".into(),

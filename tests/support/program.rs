@@ -1,11 +1,14 @@
 //! The program as a user runs it.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A place of its own for one test: results, data of local servers (in `data`, which is there), state.
 pub struct Bench {
@@ -111,12 +114,35 @@ impl Bench {
         .collect()
     }
 
+    /// The directory of a release as it is unpacked, made of the jars of this system.
+    pub fn release(&self) -> PathBuf {
+        let release = self.path("release");
+        std::fs::create_dir_all(release.join("lib")).unwrap();
+        for (jar, name) in
+            [("zookeeper.jar", "zookeeper-3.8.0.jar"), ("slf4j-simple.jar", "slf4j-simple.jar")]
+        {
+            symlink(Path::new("/usr/share/java").join(jar), release.join("lib").join(name)).unwrap();
+        }
+        release
+    }
+
     /// The client ports of servers whose data lie in this bench.
     pub fn client_ports(&self) -> Vec<u16> {
         let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
         let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
         text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
             .collect()
+    }
+}
+
+/// A test that fails leaves no servers to the next one.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let pids = self.servers().into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        for pid in pids {
+            // It may just have ended.
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 
@@ -194,7 +220,7 @@ pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool)
 }
 
 /// Sends a signal to a process.
-pub fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }

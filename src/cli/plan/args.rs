@@ -13,40 +13,40 @@ use crate::units::parse_duration;
 /// `plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Sessions that ask for locks
+    /// Clients, each with a session of its own
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// Lock requests a second, over all locks, e.g. 50/s or 3000/min
+    /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::plan::rate)]
     pub rate: f64,
-    /// For how long each holds, e.g. 20ms
+    /// How long each client holds the lock, e.g. 20ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = hold)]
     pub hold: Duration,
-    /// What is to be kept, as a gate says it: of wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
+    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
     #[arg(long, value_name = "CONDITION", value_parser = crate::plan::objective)]
     pub slo: Objective,
-    /// Equal locks that the requests are spread over
+    /// Number of locks; requests are spread evenly over them
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub locks: u32,
-    /// Strategies [default: those of the results, or predecessor-watch, parent-watch and curator-mutex]
+    /// Strategies to consider [default: those of the results, or predecessor-watch, parent-watch and curator-mutex]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
-    /// How requests come: poisson, constant, or in the words of a scenario, e.g. '{ bursts = { peak = 4, length = "1s" } }'
+    /// Arrival process: poisson, constant, or as a scenario writes it, e.g. '{ bursts = { peak = 4, length = "1s" } }'
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
-    /// Added to every round trip between clients and servers while it measures and verifies, e.g. 5ms: stands in for distance
+    /// Distance: add this to every round trip between clients and servers while measuring and verifying, e.g. 5ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = round_trip)]
     pub round_trip: Option<Duration>,
-    /// Answer from these runs, sweeps, calibrations or stores of them instead of measuring
+    /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
-    /// Then run that very load with the strategy that is recommended, or with each of --strategies where none is
+    /// Then run exactly this load with the recommended strategy, or with each of --strategies if none is recommended
     #[arg(long)]
     pub verify: bool,
-    /// For how long at most a load is run to verify it, for each strategy
+    /// Time limit for verifying each strategy
     #[arg(long, value_name = "TIME", default_value = "3m", requires = "verify", value_parser = budget)]
     pub verify_for: Duration,
-    /// The seed of everything random
+    /// Seed for everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: u64,
     /// Arrivals of each simulation: a 99th percentile takes 20,000 to be known
@@ -55,13 +55,13 @@ pub struct PlanArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Let --round-trip hold up the plan's own connections to an existing ensemble
+    /// On an existing ensemble, let --round-trip delay the plan's own connections
     #[arg(long)]
     pub allow_faults: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Where the directory of the plan is made
+    /// Where to put the plan's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Print the plan as JSON instead of tables

@@ -39,6 +39,12 @@ const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
 /// How long a trial measures.
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
+/// How long the trial lasts in which the leader is killed.
+const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
+/// The name of that run.
+const OUTAGE: &str = "outage";
+const KILLED_LEADER: &str =
+    "\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"2s\"\nduration = \"2s\"\n";
 
 /// Answers.
 ///
@@ -236,6 +242,19 @@ async fn measure(
             args,
         );
         library.take(&run)?;
+    }
+    if site.may_lose_a_server() {
+        site.note("killing the leader once for each strategy, on servers of their own", args);
+        let ask = Ask { lasts: LOSES_ITS_LEADER, seed: args.seed, ..question.copies(copies) };
+        let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
+        match site.run_apart(OUTAGE, &text, stop).await {
+            Ok(run) => library.take(&run)?,
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // All else can be answered.
+            Err(why) => {
+                output::note(&format!("warning: what happens while a server is down was not measured: {why}"))
+            }
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! An ensemble on which a plan measures and verifies: every run is a process of its own, told what `run` would be told by
 //! hand, and leaves an ordinary directory.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,8 @@ use crate::results::record::EnsembleInfo;
 /// The ensemble, and where runs leave their directories.
 pub struct Site {
     place: Place,
+    /// How another ensemble like this one is started.
+    alike: Vec<OsString>,
     directory: PathBuf,
     /// What the names of runs on the ensemble begin with.
     name: String,
@@ -49,6 +51,7 @@ impl Site {
         let name = format!("plan-{:08x}", rand::random::<u32>());
         Ok(Self {
             place,
+            alike: alike(args),
             directory: directory.to_owned(),
             name,
             threads: args.threads,
@@ -60,6 +63,11 @@ impl Site {
     /// What it is.
     pub fn ensemble(&self) -> &EnsembleInfo {
         &self.place.ensemble
+    }
+
+    /// Whether its servers were started here and others carry on when one of them fails.
+    pub fn may_lose_a_server(&self) -> bool {
+        !self.place.is_external() && self.ensemble().servers.len() > 1
     }
 
     /// Ends what was started.
@@ -80,12 +88,40 @@ impl Site {
     /// # Errors
     /// When it leaves none.
     pub async fn run(&self, name: &str, scenario: &str, stop: &CancellationToken) -> Result<PathBuf, Error> {
+        self.run_on(self.here(), name, scenario, stop).await
+    }
+
+    /// The same on an ensemble of the run's own, like this one: it breaks servers.
+    ///
+    /// # Errors
+    /// As [`Site::run`].
+    pub async fn run_apart(
+        &self,
+        name: &str,
+        scenario: &str,
+        stop: &CancellationToken,
+    ) -> Result<PathBuf, Error> {
+        self.run_on(self.alike.clone(), name, scenario, stop).await
+    }
+
+    fn here(&self) -> Vec<OsString> {
+        vec!["--connect".into(), self.place.connect().into()]
+    }
+
+    async fn run_on(
+        &self,
+        place: Vec<OsString>,
+        name: &str,
+        scenario: &str,
+        stop: &CancellationToken,
+    ) -> Result<PathBuf, Error> {
         let file = self.directory.join("scenarios").join(format!("{name}.toml"));
         output::file(&file, scenario)?;
         let id = format!("{}-{name}", self.name);
         let out = self.directory.join(RUNS);
         let mut words: Vec<OsString> = vec!["run".into(), file.into(), "--run-id".into(), id.clone().into()];
         words.push("--no-progress".into());
+        words.extend(place);
         if self.may_delay || !self.place.is_external() {
             words.push("--allow-faults".into());
         }
@@ -102,7 +138,8 @@ impl Site {
     /// When that is not to be had.
     pub async fn calibrate(&self, stop: &CancellationToken) -> Result<PathBuf, Error> {
         let out = self.directory.join(RUNS).join("calibration");
-        self.child(vec!["calibrate".into(), "--quick".into()], &out, "calibration", stop).await?;
+        let words = ["calibrate".into(), "--quick".into()].into_iter().chain(self.here()).collect();
+        self.child(words, &out, "calibration", stop).await?;
         self.left(&out, "calibration")
     }
 
@@ -117,7 +154,7 @@ impl Site {
             return Err(Error::Interrupted);
         }
         let mut command = child::of_this_program()?;
-        command.args(words).arg("--connect").arg(self.place.connect()).arg("--out").arg(out).arg("--quiet");
+        command.args(words).arg("--out").arg(out).arg("--quiet");
         child::let_in(&mut command, &self.access);
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         child::run(command, &self.said(name), stop).await?;
@@ -140,6 +177,30 @@ impl Site {
             said.display()
         )))
     }
+}
+
+/// What starts servers like those of a plan.
+fn alike(args: &PlanArgs) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut option = |name: &str, value: &dyn AsRef<OsStr>| {
+        words.extend([name.into(), value.as_ref().to_owned()]);
+    };
+    if let Some(file) = &args.place.compose {
+        option("--compose", file);
+    }
+    if let Some(servers) = args.place.servers {
+        option("--set", &format!("ensemble.servers={servers}"));
+    }
+    if let Some(directory) = &args.place.data_dir {
+        option("--data-dir", directory);
+    }
+    if let Some(home) = &args.opening.install.zookeeper_home {
+        option("--zookeeper-home", home);
+    }
+    if args.opening.cold {
+        words.push("--cold".into());
+    }
+    words
 }
 
 /// Removes folders in which nothing is.

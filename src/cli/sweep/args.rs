@@ -37,7 +37,7 @@ pub struct SweepArgs {
     /// Resume the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
-    /// Let faults (and so `--over delay`) hold up the sweep's own connections on an existing ensemble
+    /// On an existing ensemble, let faults (and `--over delay`) hit the sweep's own connections
     #[arg(long)]
     pub allow_faults: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]

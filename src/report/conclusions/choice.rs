@@ -5,9 +5,9 @@ use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Verdict as Compared;
 use crate::measure::Measure;
-use crate::report::document::value::{Value, listed};
+use crate::report::document::value::Value;
 use crate::report::view::{Cell, Repetition};
-use crate::units::{contenders, number};
+use crate::units::{contenders, listed, number};
 use crate::verdict::Verdict;
 
 /// The recommendation for that number of contenders; `None` where there is nothing to choose from.

@@ -5,11 +5,11 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::compare::Limits;
 use crate::measure::Measure;
 use crate::report::View;
-use crate::report::document::value::{Value, listed};
+use crate::report::document::value::Value;
 use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
-use crate::units::{contenders, counted, number};
+use crate::units::{contenders, counted, listed, number};
 
 /// What tells how fast a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,11 +2,10 @@
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
-use crate::report::document::value::listed;
 use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
 use crate::results::record::RunEnding;
-use crate::units::{contenders, counted};
+use crate::units::{contenders, counted, listed};
 use crate::verdict::Verdict;
 
 pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {

@@ -10,7 +10,7 @@ pub mod value;
 pub use chart::{Axis, Band, Bars, Chart, Ends, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
 pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};
-pub use value::{Missing, Tone, Value, listed};
+pub use value::{Missing, Tone, Value};
 
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]

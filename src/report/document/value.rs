@@ -187,18 +187,6 @@ impl From<&str> for Value {
     }
 }
 
-/// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
-pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,13 +207,5 @@ mod tests {
         ] {
             assert_eq!((value.shown().as_str(), value.rank()), (shown, rank));
         }
-    }
-
-    #[test]
-    fn names_are_listed_as_in_a_sentence() {
-        assert_eq!(
-            [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
-            ["a", "a and b", "a, b and c"]
-        );
     }
 }

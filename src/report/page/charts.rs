@@ -4,11 +4,11 @@ use super::Source;
 use crate::measure::{Histogram, Measure, RequestKind, Survival, Woken, pooled, rank_label};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit, listed,
+    Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit,
 };
 use crate::report::view::{Cell, Fault, Repetition};
 use crate::results::record::Trial;
-use crate::units::{capitalised, contenders, format_micros, number};
+use crate::units::{capitalised, contenders, format_micros, listed, number};
 
 impl Source<'_> {
     /// The trials of a cell whose figures count.

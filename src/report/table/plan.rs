@@ -4,7 +4,7 @@ use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
 use crate::measure::Figure;
 use crate::model::{Fit, Interval, Part, Prediction};
-use crate::plan::{Answer, Checked, PlanFile, Sensitivity, Verification};
+use crate::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
 use crate::report::document::{Column, Tone, Value};
 use crate::units::{capitalised, counted, number};
 use crate::verdict::Verdict;
@@ -41,7 +41,7 @@ pub(in crate::report) struct Explained {
 /// Which to take and why, or what to do where none holds.
 pub(in crate::report) fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
-        Some(one) => format!("{}, {}.", one.strategy, one.why),
+        Some(one) => format!("{}; {}.", one.strategy, one.why),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
             let locks =
                 plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
@@ -74,6 +74,15 @@ fn rate(Interval { low, middle, high }: Interval) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 
+/// Up to which rate the objective holds.
+fn room(room: Headroom) -> Value {
+    let rate = Value::Rate(room.rate).at_least(room.at_least);
+    match (room.low, room.high) {
+        (Some(low), Some(high)) => rate.between(Value::Amount(low), Value::Amount(high)),
+        _ => rate,
+    }
+}
+
 fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
     Table { columns, labels: 1, rows }
 }
@@ -90,7 +99,7 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
             of(|one| time(one.wait_p999)),
             of(|one| rate(one.throughput)),
             of(|one| Value::Share(one.utilisation.middle)),
-            Value::or_missing(answer.headroom, |room| Value::Rate(room.rate).at_least(room.at_least)),
+            Value::or_missing(answer.headroom, room),
             Value::or_missing(answer.locks_needed, |locks| Value::Count(locks as u64)),
         ]
     };
@@ -110,7 +119,7 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
         legend: "wait: from asking for a lock to having it, with the 90 % interval of a trial of 20,000 arrivals: what is \
                  not known of the service, and chance. lock busy: held or handed over. room: up to which rate the objective \
-                 holds.",
+                 holds, with the rates up to which all of the interval keeps it, and some of it.",
     })
 }
 
