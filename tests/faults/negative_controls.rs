@@ -298,8 +298,8 @@ fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
     trials::plan(&lines).remove(0)
 }
 
-/// In depth each of these tests keeps all processors busy by itself: four at once starve each other's sessions.
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// In depth two of these tests keep all processors busy: four at once starve each other's sessions.
+static TURN: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
 /// The trials of one lock in all ways, a few at a time on the same servers.
 async fn run_all(
@@ -308,7 +308,7 @@ async fn run_all(
     ways: &[Way],
     until: impl Fn(&Way) -> String,
 ) -> Vec<Trial> {
-    let _turn = if depth::is_long() { Some(TURN.lock().await) } else { None };
+    let _turn = if depth::is_long() { Some(TURN.acquire().await) } else { None };
     let local = breakable::plain().await;
     let mut all = Vec::new();
     for some in ways.chunks(AT_ONCE) {

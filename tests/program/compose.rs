@@ -28,7 +28,7 @@ const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
 hold = \"10ms\"
-duration = \"27s\"
+duration = \"33s\"
 warm_up = \"0s\"
 repetitions = 1
 session_timeout = \"20s\"
@@ -42,19 +42,19 @@ duration = \"2s\"
 [[fault]]
 kind = \"pause\"
 target = \"leader\"
-at = \"7s\"
+at = \"9s\"
 duration = \"3s\"
 
 [[fault]]
 kind = \"isolate\"
 target = \"leader\"
-at = \"13s\"
+at = \"15s\"
 duration = \"4s\"
 
 [[fault]]
 kind = \"wipe\"
 target = \"follower\"
-at = \"22s\"
+at = \"26s\"
 duration = \"1s\"
 ";
 
