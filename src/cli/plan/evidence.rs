@@ -82,6 +82,8 @@ impl Library {
                     }
                 }
                 Err(_) if !trial.faults.is_empty() && added.is_none() => {}
+                // It was to tell of the outage.
+                Err(_) if trial.faults.iter().any(|one| hits_servers(&one.kind)) => {}
                 Err(why) => self.left_out.push(why),
             }
         }

@@ -117,9 +117,10 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
     is_predicted(plan).then(|| Explained {
         caption: "What is expected of each lock",
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
-        legend: "wait: from asking for a lock to having it, with the 90 % interval of a trial of 20,000 arrivals: what is \
-                 not known of the service, and chance. lock busy: held or handed over. room: up to which rate the objective \
-                 holds, with the rates up to which all of the interval keeps it, and some of it.",
+        legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
+                 chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
+                 being handed over. room: the rate up to which the objective holds; in brackets, with the whole predicted \
+                 interval, and with any part of it.",
     })
 }
 
