@@ -189,7 +189,7 @@ fn alike(args: &PlanArgs) -> Vec<OsString> {
         option("--compose", file);
     }
     if let Some(servers) = args.place.servers {
-        option("--set", &format!("ensemble.servers={servers}"));
+        option("--servers", &servers.to_string());
     }
     if let Some(directory) = &args.place.data_dir {
         option("--data-dir", directory);
