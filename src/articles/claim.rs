@@ -178,3 +178,10 @@ pub struct Decision {
     /// From which runs and calibrations they come, by the names of their directories.
     pub runs: Vec<String>,
 }
+
+impl Decision {
+    /// Whether it is open because there is no run to decide it by.
+    pub fn lacks_runs(&self) -> bool {
+        self.answer == Answer::NotDecided && self.runs.is_empty()
+    }
+}

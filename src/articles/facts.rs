@@ -7,8 +7,7 @@ use crate::results::record::{Bystander, Calibration, Change, NodeSize, RawReques
 /// A mebibyte, the largest thing that can be meant by 1 MB.
 const MEBIBYTE: u64 = 1_048_576;
 const MEGABYTE: u64 = 1_000_000;
-/// By how much a bystander's 90th percentile must grow to be called delayed, and below what it is not. The median says little:
-/// between two wake-ups there is nothing to be delayed by.
+/// By how much a bystander's median must grow to be called delayed, and below what it is not.
 const DELAYED: f64 = 1.5;
 const AS_BEFORE: f64 = 1.1;
 
@@ -283,7 +282,7 @@ fn bystander(situations: &[Bystander]) -> Option<Found> {
     let one = situations.iter().find(|one| one.woken == 1)?;
     let herd = situations.iter().max_by_key(|one| one.woken).filter(|herd| herd.woken > 1)?;
     let [read, write] = [|by: &Bystander| by.read, |by: &Bystander| by.write]
-        .map(|timing| Some((timing(one)?.p90_us, timing(herd)?.p90_us)));
+        .map(|timing| Some((timing(one)?.p50_us, timing(herd)?.p50_us)));
     let (read, write) = (read?, write?);
     let grown = |(before, after): (u64, u64)| after as f64 / before.max(1) as f64;
     let (least, most) = (grown(read).min(grown(write)), grown(read).max(grown(write)));
@@ -298,10 +297,10 @@ fn bystander(situations: &[Bystander]) -> Option<Found> {
     Some(
         found
             .with("sessions woken at once", herd.woken as f64, Of::Amount)
-            .with("read, one woken, p90", read.0 as f64, Of::Us)
-            .with("read, all woken, p90", us(read), Of::Us)
-            .with("write, one woken, p90", write.0 as f64, Of::Us)
-            .with("write, all woken, p90", us(write), Of::Us)
+            .with("read, one woken, median", read.0 as f64, Of::Us)
+            .with("read, all woken, median", us(read), Of::Us)
+            .with("write, one woken, median", write.0 as f64, Of::Us)
+            .with("write, all woken, median", us(write), Of::Us)
             .with("slower by a factor of at least", least, Of::Amount)
             .with("and of at most", most, Of::Amount),
     )

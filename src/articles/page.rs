@@ -28,6 +28,25 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
+    /// The same with what was kept of the claims for which these runs are missing.
+    #[must_use]
+    pub fn or_kept(mut self, kept: Self) -> Self {
+        for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
+            if let Some(before) = kept.claims.iter().find(|before| before.number == claim.number) {
+                let Decision { answer, sentence, figures, runs, .. } = before.clone();
+                *claim = Decision { answer, sentence, figures, runs, ..claim.clone() };
+            }
+        }
+        self.note = self.note.or(kept.note);
+        let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
+        for place in measured_here {
+            if !self.measured_on.contains(&place) {
+                self.measured_on.push(place);
+            }
+        }
+        self
+    }
+
     /// How many have each answer.
     pub fn counts(&self) -> [(Answer, usize); 4] {
         [Answer::Confirmed, Answer::Refuted, Answer::HoldsWhen, Answer::NotDecided]

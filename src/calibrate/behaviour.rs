@@ -4,7 +4,7 @@
 //! after [`EVENT_WITHIN`] does not come.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, try_join_all};
@@ -31,6 +31,7 @@ const NODES_EACH: usize = 50;
 const HERD: usize = 100;
 /// How long the bystander is watched in each of three situations.
 const BYSTANDING: Duration = Duration::from_secs(3);
+const BETWEEN_CHANGES: Duration = Duration::from_millis(20);
 
 /// Tries everything below the site's place. What fails is named as missing.
 pub(super) async fn try_all(crew: &Crew, site: &Site) -> Behaviour {
@@ -286,16 +287,13 @@ impl On<'_> {
         for woken in [0, 1, HERD] {
             let queue = format!("{directory}/woken-{woken}");
             self.first().create(&queue, &[], NodeKind::Persistent).await?;
-            let phase = Arc::new(AtomicU8::new(0));
-            let asking = on_its_own(
-                self.site.single(&self.crew.servers[0].address),
-                own.to_owned(),
-                Arc::clone(&phase),
-            );
-            let changing = self.wake(&queue, &herd[..woken]);
-            let changes = changing.await?;
-            phase.store(1, Ordering::SeqCst);
+            let waking = Arc::new(Waking::default());
+            let target = self.site.single(&self.crew.servers[0].address);
+            let asking = on_its_own(target, own.to_owned(), Arc::clone(&waking));
+            let changes = self.wake(&queue, &herd[..woken], &waking).await;
+            waking.is_over.store(true, Ordering::SeqCst);
             let Samples { read, write } = asking.join().map_err(|_| Failure::NoReply)??;
+            let changes = changes?;
             all.push(Bystander {
                 waiting: herd.len() as u64,
                 woken: woken as u64,
@@ -307,21 +305,46 @@ impl On<'_> {
         Ok(all)
     }
 
-    /// Wakes these sessions again and again; each then lists and sets its watch anew, as waiters of a lock do.
-    async fn wake(&self, queue: &str, herd: &[Session]) -> Result<u64, Failure> {
-        let (end, mut changes) = (clock::now() + clock::micros(BYSTANDING), 0);
+    /// Wakes these sessions again and again, by a node that comes and goes; each then lists and sets its watch anew, as
+    /// waiters of a lock do.
+    async fn wake(&self, queue: &str, herd: &[Session], waking: &Waking) -> Result<u64, Failure> {
+        let (node, list) = (format!("{queue}/node"), async |session: &Session| {
+            session.get_children_and_watch(queue).await.map(|(_, watch)| watch)
+        });
+        let mut watches = try_join_all(herd.iter().map(&list)).await?;
+        let (end, mut changes) = (clock::now() + clock::micros(BYSTANDING), 0_u64);
         while clock::now() < end {
-            let node = format!("{queue}/{changes}");
-            let set = herd.iter().map(|session| session.get_children_and_watch(queue));
-            let mut watches: Vec<Watch> =
-                try_join_all(set).await?.into_iter().map(|(_, watch)| watch).collect();
-            self.second().create(&node, &[], NodeKind::Ephemeral).await?;
-            join_all(watches.iter_mut().map(event)).await;
-            self.second().delete(&node).await?;
+            waking.turn();
+            if changes.is_multiple_of(2) {
+                self.second().create(&node, &[], NodeKind::Ephemeral).await?;
+            } else {
+                self.second().delete(&node).await?;
+            }
+            let told = herd.iter().zip(&mut watches).map(async |(session, watch)| {
+                event(watch).await;
+                list(session).await
+            });
+            watches = try_join_all(told).await?;
+            waking.turn();
             changes += 1;
-            reactor::sleep(Duration::from_millis(20)).await;
+            reactor::sleep(BETWEEN_CHANGES).await;
         }
         Ok(changes)
+    }
+}
+
+/// Tells a bystander when others are being woken.
+#[derive(Default)]
+struct Waking {
+    /// Odd while they are: from before a change until all of them have listed again.
+    turns: AtomicU64,
+    /// That no more changes come.
+    is_over: AtomicBool,
+}
+
+impl Waking {
+    fn turn(&self) {
+        self.turns.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -336,21 +359,28 @@ struct Samples {
 }
 
 /// A bystander on a thread of its own, so that the woken sessions' work in this program does not delay it: reads and writes
-/// its node in turn until it is told to end.
+/// its node in turn until it is told to end. Only what it asks for while others are being woken counts; between changes there
+/// is nothing to be delayed by.
 fn on_its_own(
     target: Target,
     own: String,
-    phase: Arc<AtomicU8>,
+    waking: Arc<Waking>,
 ) -> std::thread::JoinHandle<Result<Samples, Failure>> {
     std::thread::spawn(move || {
         reactor::block_on(async move {
             let session = crew::open(&target, OPEN_WITHIN).await?;
             let mut samples = Samples { read: new_histogram(), write: new_histogram() };
-            while phase.load(Ordering::SeqCst) == 0 {
+            while !waking.is_over.load(Ordering::SeqCst) {
+                let began = waking.turns.load(Ordering::SeqCst);
                 let (_, us) = timed(&session, || session.get_data(&own)).await?;
-                samples.read.saturating_record(us);
+                let between = waking.turns.load(Ordering::SeqCst);
+                if began % 2 == 1 || between != began {
+                    samples.read.saturating_record(us);
+                }
                 let (_, us) = timed(&session, || session.set_data(&own, b"y")).await?;
-                samples.write.saturating_record(us);
+                if between % 2 == 1 || between != waking.turns.load(Ordering::SeqCst) {
+                    samples.write.saturating_record(us);
+                }
             }
             session.close(CLOSE_WITHIN).await;
             Ok(samples)

@@ -239,7 +239,7 @@ pub struct ArticlesArgs {
     /// Add this note to the page and the decisions, e.g. what else the machine was doing
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// Keep the decisions in this file
+    /// Keep the decisions in this file; claims whose runs are missing keep the decision that is there
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
     /// Write the page about the claims, like docs/articles.md, to this file

@@ -17,7 +17,10 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
             add(&mut evidence, &dir)?;
         }
     }
-    let decisions = Decisions::by(&evidence, args.note.clone());
+    let mut decisions = Decisions::by(&evidence, args.note.clone());
+    if let Some(kept) = args.keep.as_deref().map(kept).transpose()?.flatten() {
+        decisions = decisions.or_kept(kept);
+    }
     if let Some(file) = &args.keep {
         let json = serde_json::to_string_pretty(&decisions).map_err(Error::environment)?;
         output::file(file, &(json + "\n"))?;
@@ -31,6 +34,21 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
         output::data(&text(&decisions))?;
     }
     Ok(Exit::Held)
+}
+
+/// The decisions in that file; `None` where there is none yet.
+fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(Error::cannot("read", file))?,
+    };
+    let decisions = serde_json::from_str(&text).map_err(|error| {
+        Error::usage(format!(
+            "{}: {error}; --keep takes a file that `articles` has written, or a new one",
+            file.display()
+        ))
+    })?;
+    Ok(Some(decisions))
 }
 
 fn is_one(dir: &Path) -> bool {

@@ -18,6 +18,8 @@ pub use sheet::{Second, Sheet, Window};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
 pub use survival::{Quantile, Survival};
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +31,14 @@ pub const HIGHEST_US: u64 = 3_600_000_000;
 
 /// An empty histogram with the suite's range and precision. Recording in it neither fails nor allocates.
 #[must_use]
-#[allow(clippy::expect_used, reason = "the bounds are constants that satisfy the constructor's conditions")]
 pub fn new_histogram() -> Histogram {
-    Histogram::new_with_bounds(1, HIGHEST_US, 3).expect("constant bounds are valid")
+    // A copy costs a fraction of making one, and a trial needs dozens.
+    EMPTY.clone()
 }
+
+#[allow(clippy::expect_used, reason = "the bounds are constants that satisfy the constructor's conditions")]
+static EMPTY: LazyLock<Histogram> =
+    LazyLock::new(|| Histogram::new_with_bounds(1, HIGHEST_US, 3).expect("constant bounds are valid"));
 
 /// One measured quantity, always in microseconds; one row of the table of measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -104,7 +104,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let mut notes: Vec<String> =
         trial.unsound().into_iter().map(|why| format!("the trial is {why}")).collect();
     if (arrivals as f64) < SIMULATED {
-        notes.push(format!("{arrivals} arrivals; a 99th percentile takes {} to be told", SIMULATED));
+        notes.push(format!("{arrivals} arrivals; a reliable 99th percentile needs {SIMULATED}"));
     }
     let objective = &question.objective;
     let of = |figure: &str| figures.iter().find(|one| one.figure == figure).map(|one| one.measured);

@@ -144,7 +144,8 @@ pub struct Left {
     pub persistent: bool,
 }
 
-/// A bystander's reads and writes on one server while so many sessions there are woken at once, again and again.
+/// A bystander's reads and writes on one server while so many sessions there are woken at once, again and again: those that
+/// it asked for while they were being woken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bystander {
     /// Sessions that wait on its server.

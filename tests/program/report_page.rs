@@ -8,9 +8,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use crate::support::plans;
+use zklockbench::record::{Run, Trial};
+
 use crate::support::program::{Bench, stderr};
 use crate::support::skip::skipped;
+use crate::support::{plans, records, run_dirs};
 
 /// What looks at the page when it has been loaded, and writes down what it found. Keyboard events are those of a person
 /// who has no mouse.
@@ -88,6 +90,45 @@ fn planned(bench: &Bench) -> PathBuf {
     directory
 }
 
+/// The directory of a run with holes: a strategy without any figure, a violation, a trial that was cut short, a load that
+/// grew without end, and cells that only one strategy has.
+fn with_holes(bench: &Bench) -> PathBuf {
+    let of = |mut trial: Trial, strategy: &str, contenders: usize| {
+        trial.spec.strategy.label = strategy.into();
+        trial.spec.contenders = contenders;
+        trial
+    };
+    let trials = [
+        of(records::trial(0), "predecessor-watch", 3),
+        of(records::trial(1), "predecessor-watch", 30),
+        of(records::trial_without_measurements(2), "predecessor-watch", 300),
+        of(records::trial_with_a_violation(3), "no-lock", 3),
+        of(records::overloaded(4), "curator-mutex", 30),
+        of(records::trial_without_measurements(5), "polling", 3),
+    ];
+    let strategies = ["predecessor-watch", "no-lock", "curator-mutex", "polling", "parent-watch"];
+    let run = Run { strategies: strategies.map(String::from).into(), ..records::run(trials.len() + 1) };
+    run_dirs::publish_run(&bench.path("holes"), run, &trials)
+}
+
+/// The directory that a page of that name is made from.
+fn given(bench: &Bench, name: &str) -> PathBuf {
+    match name {
+        "plan" => planned(bench),
+        "holes" => with_holes(bench),
+        stored => example(stored),
+    }
+}
+
+/// The page of that name, as `report` makes it.
+fn page_of(bench: &Bench, name: &str) -> PathBuf {
+    let page = bench.path(&format!("{name}.html"));
+    let given = given(bench, name);
+    let made = bench.output(&["report", given.to_str().unwrap(), "--output", page.to_str().unwrap()]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    page
+}
+
 /// Runs the browser with a profile of its own.
 fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
@@ -132,12 +173,9 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
 fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_error() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
-    // Given the page of a plan, and those of runs that are stored
-    for (name, charts_at_least) in [("plan", 1), ("example", 5), ("example-faults", 5)] {
-        let stored = if name == "plan" { planned(&bench) } else { example(name) };
-        let page = bench.path(&format!("{name}.html"));
-        let made = bench.output(&["report", stored.to_str().unwrap(), "--output", page.to_str().unwrap()]);
-        assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    // Given the page of a plan, of a run with holes, and those of runs that are stored
+    for (name, charts_at_least) in [("plan", 1), ("holes", 3), ("example", 5), ("example-faults", 5)] {
+        let page = page_of(&bench, name);
         for (width, dark) in [(1280, false), (500, true), (1920, true)] {
             // When a person opens it
             let found = probed(&bench, program, &page, width, dark);
@@ -185,6 +223,113 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
         browse(&bench, program, &print);
         assert!(std::fs::metadata(&printed).unwrap().len() > 20_000, "{name}");
     }
+}
+
+/// Pixels in a row or a column of those that a glance sees as one.
+const BLOCK: usize = 16;
+/// By how much a block may differ in brightness, of 255, and yet look the same.
+const SAME: u8 = 32;
+
+/// How bright each block of a picture is: enough to see that something is missing, cut off or somewhere else, too little
+/// to see how a browser smooths its letters.
+#[derive(PartialEq, Eq)]
+struct Glance {
+    columns: usize,
+    blocks: Vec<u8>,
+}
+
+impl Glance {
+    /// At a picture in colour.
+    fn at(picture: &Path) -> Self {
+        let (width, samples, channels) = decoded(picture);
+        let columns = width / BLOCK;
+        let rows = samples.len() / channels / width / BLOCK;
+        let brightness = |row: usize, column: usize| {
+            let pixels =
+                (0..BLOCK * BLOCK).map(|at| (row * BLOCK + at / BLOCK) * width + column * BLOCK + at % BLOCK);
+            let sum: usize =
+                pixels.flat_map(|at| &samples[at * channels..][..3]).map(|value| usize::from(*value)).sum();
+            u8::try_from(sum / (BLOCK * BLOCK * 3)).unwrap()
+        };
+        let blocks = (0..rows * columns).map(|at| brightness(at / columns, at % columns)).collect();
+        Self { columns, blocks }
+    }
+
+    fn read(file: &Path) -> Self {
+        let (columns, blocks, _) = decoded(file);
+        Self { columns, blocks }
+    }
+
+    fn write(&self, file: &Path) {
+        let rows = self.blocks.len() / self.columns;
+        let size = |value: usize| u32::try_from(value).unwrap();
+        let mut encoder =
+            png::Encoder::new(std::fs::File::create(file).unwrap(), size(self.columns), size(rows));
+        encoder.set_color(png::ColorType::Grayscale);
+        encoder.write_header().unwrap().write_image_data(&self.blocks).unwrap();
+    }
+
+    /// The share of blocks that differ.
+    fn differs(&self, other: &Self) -> f64 {
+        if self.columns != other.columns || self.blocks.len() != other.blocks.len() {
+            return 1.0;
+        }
+        let pairs = self.blocks.iter().zip(&other.blocks);
+        pairs.filter(|(one, other)| one.abs_diff(**other) > SAME).count() as f64 / self.blocks.len() as f64
+    }
+}
+
+/// The width of a picture, its samples row by row, and how many there are of a pixel.
+fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
+    let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    let mut samples = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut samples).unwrap();
+    (info.width as usize, samples, info.color_type.samples())
+}
+
+#[test]
+fn pages_look_as_they_did() {
+    let Some(program) = browser() else { return skipped("no chromium") };
+    let bench = Bench::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pages");
+    let update = std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some();
+    let mut changed = Vec::new();
+    for name in ["plan", "holes", "example", "example-faults"] {
+        let made = page_of(&bench, name);
+        let left = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let page = left.join(format!("{name}.html"));
+        std::fs::copy(made, &page).unwrap();
+        for (width, height, dark) in [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)] {
+            // When a browser shows it at the size of a desktop, a phone and a projector
+            let picture = left.join(format!("{name}-{width}.png"));
+            let arguments = [
+                format!("--window-size={width},{height}"),
+                format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }),
+                "--virtual-time-budget=10000".into(),
+                format!("--screenshot={}", picture.display()),
+                format!("file://{}", page.display()),
+            ];
+            browse(&bench, program, &arguments);
+            let seen = Glance::at(&picture);
+            let before = kept.join(format!("{name}-{width}.png"));
+            if update {
+                seen.write(&before);
+                continue;
+            }
+            // Then it looks as it did when somebody last looked at it
+            let differs = Glance::read(&before).differs(&seen);
+            if differs > 0.02 {
+                changed.push(format!("{}: {:.0} % of it", picture.display(), 100.0 * differs));
+            }
+        }
+    }
+    assert!(
+        changed.is_empty(),
+        "pages look different. Look at them, and if they are right, run this test again with \
+         ZKLOCKBENCH_UPDATE_DOCS=1:\n{}",
+        changed.join("\n")
+    );
 }
 
 #[test]

@@ -624,6 +624,24 @@ fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
     assert!(page.contains("| [1](#claim-1) | A1 | With one ephemeral node"), "{page}");
 }
 
+#[test]
+fn claims_whose_runs_are_missing_keep_the_decision_that_was_kept() {
+    // Given decisions on claims 1 and 12
+    let whole = Decisions::by(&race_and_queue([10, 900], [10, 100]), Some("On a quiet host.".into()));
+    let of = |decisions: &Decisions, number: u8| {
+        decisions.claims.iter().find(|claim| claim.number == number).unwrap().clone()
+    };
+    // When a calibration is looked at that says nothing of claim 1
+    let calibrated = Decisions::by(&of_behaviour(Behaviour::default()), None).or_kept(whole.clone());
+    // Then that decision is as it was, with its figures and its run
+    assert_eq!(of(&calibrated, 1), of(&whole, 1));
+    assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
+    // But what a run does say replaces what was kept
+    let anew = Decisions::by(&race_and_queue([10, 90], [10, 100]), None);
+    assert_ne!(of(&anew, 1), of(&whole, 1));
+    assert_eq!(of(&anew.clone().or_kept(whole), 1), of(&anew, 1));
+}
+
 /// The page that is kept says what the decisions that are kept say.
 #[test]
 fn the_page_on_the_articles_is_fresh() {

@@ -61,6 +61,28 @@ fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
     }
 }
 
+/// The overrides are in the scenario that the page has; as arguments they would be no command at all.
+#[test]
+fn the_command_that_repeats_a_run_takes_the_scenario_as_it_was_run() {
+    let stored = example("example");
+    assert_eq!(stored.run.run.overrides, ["ensemble.data_dir=\"/tmp\""]);
+    assert!(stored.run.run.scenario_text.contains("data_dir = \"/tmp\""));
+    let page = page(&[stored]);
+    assert!(page.contains(">zklockbench run quick.toml --seed 1<"));
+}
+
+#[test]
+fn what_is_the_same_everywhere_has_a_place_on_an_axis_too() {
+    // Given waits and handoffs of a millisecond, all of them
+    let stored = run(&["a", "b"], |_, trial| {
+        for measure in [Measure::Wait, Measure::Handoff] {
+            trial.histograms.insert(measure, records::histogram(&[1_000; 50]));
+        }
+    });
+    // Then they are drawn somewhere
+    assert!(!page(&[stored]).contains("NaN"));
+}
+
 #[test]
 fn it_asks_nothing_of_a_network_and_has_a_word_for_every_chart() {
     let page = page(&[example("example-faults")]);

@@ -136,7 +136,7 @@ pub fn plan() -> PlanFile {
             locks: 24,
             figures: vec![checked("wait.p99", 150_000.0, 140_000.0), checked("throughput", 120.0, 150.0)],
             held: true,
-            notes: vec!["14356 arrivals; a 99th percentile takes 20000 to be told".into()],
+            notes: vec!["14356 arrivals; a reliable 99th percentile needs 20000".into()],
         }],
     }
 }

@@ -213,7 +213,7 @@ impl Standing {
         let value = self.value(best, speed);
         let repeated = counted(self.repetitions, "repetition", "repetitions");
         let more = match self.needed {
-            Some(needed) => format!("; a test takes {needed}"),
+            Some(needed) => format!("; a test needs {needed}"),
             None => String::new(),
         };
         let (certainty, strategies, sentence) = if self.decidable {

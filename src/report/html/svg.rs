@@ -101,7 +101,8 @@ impl Spread {
         if is_log {
             let least = if least.is_finite() { least } else { most / 10.0 };
             let (low, high) = match axis.ticks.is_empty() {
-                true => (below(least), above(most)),
+                true if below(least) < above(most) => (below(least), above(most)),
+                true => (below(least * 0.99), above(most * 1.01)),
                 false => (least, most.max(least * 1.5)),
             };
             let ticks = match axis.ticks.as_slice() {

@@ -25,17 +25,18 @@ pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
         fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
     }));
     facts.push(fact("Data", ensemble.placement.clone()));
+    let system = format!("{} {}", host.os, host.kernel);
+    let host = [
+        host.hostname.clone(),
+        host.cpu.clone(),
+        counted(host.cores, "core", "cores"),
+        format!("{} of memory", gibibytes(host.memory_bytes)),
+        system.trim().to_owned(),
+    ];
+    // A host may keep some of it to itself.
     facts.push(fact(
         "Generator",
-        format!(
-            "{}: {}, {}, {} of memory, {} {}",
-            host.hostname,
-            host.cpu,
-            counted(host.cores, "core", "cores"),
-            gibibytes(host.memory_bytes),
-            host.os,
-            host.kernel
-        ),
+        host.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
     ));
     facts
 }
@@ -277,12 +278,8 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
 /// The scenario, the seed and the command.
 pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     let run = &source.stored.run;
-    let overrides: String = run.overrides.iter().map(|one| format!(" {one}")).collect();
-    let seed = match overrides.contains("--seed") {
-        true => String::new(),
-        false => format!(" --seed {}", run.seed),
-    };
-    let command = format!("zklockbench run {}.toml{seed}{overrides}", run.scenario);
+    // The scenario below has all overrides in it already.
+    let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let mut blocks = vec![
         Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
