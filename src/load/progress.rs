@@ -28,9 +28,9 @@ const TURNS_BY_OTHERS: u64 = 20;
 /// Lets the load go on until all have been served that wait now. Returns those that were not.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
-    let mut last = (shared.board.acquired.load(Ordering::Acquire), mark);
+    let first = shared.board.acquired.load(Ordering::Acquire);
+    let mut served = Unchanged { last: first, since: mark };
     let patience = clock::micros(shared.spec.settling.progress);
-    let first = last.0;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let waiting = waiting_since(shared, mark);
@@ -38,12 +38,10 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
             return Vec::new();
         }
         let (now, acquired) = (clock::now(), shared.board.acquired.load(Ordering::Acquire));
-        if acquired != last.0 {
-            last = (acquired, now);
-        }
+        let stands_still = served.lasts(acquired, now) > patience;
         let others = (acquired - first) / (shared.spec.contenders as u64).max(1);
         let is_passed_over = now - mark > patience && others > TURNS_BY_OTHERS;
-        if now - last.1 > patience || is_passed_over {
+        if stands_still || is_passed_over {
             return describe(shared, &waiting, target, servers).await;
         }
     }
@@ -54,12 +52,9 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec);
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
-    let (mut last, mut since) = (progress(), clock::now());
-    while clock::now() - since < clock::micros(limit) {
+    let mut trial = Unchanged { last: progress(), since: clock::now() };
+    while trial.lasts(progress(), clock::now()) < clock::micros(limit) {
         tokio::time::sleep(LOOK_EVERY).await;
-        if progress() != last {
-            (last, since) = (progress(), clock::now());
-        }
     }
     format!(
         "nobody acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
@@ -68,6 +63,22 @@ pub async fn give_up(shared: &Shared) -> String {
         shared.gauge.waiting(),
         contenders(shared.spec.contenders)
     )
+}
+
+/// Since when something has been as it is.
+struct Unchanged<T> {
+    last: T,
+    since: Stamp,
+}
+
+impl<T: PartialEq> Unchanged<T> {
+    /// How long it has been like this, in microseconds.
+    fn lasts(&mut self, seen: T, now: Stamp) -> Stamp {
+        if seen != self.last {
+            *self = Self { last: seen, since: now };
+        }
+        now - self.since
+    }
 }
 
 /// How long it may take from one acquisition to the next before a trial is given up.
@@ -249,24 +260,28 @@ mod tests {
         Shared::new(spec, *lock::find("baton").unwrap(), vec![target], "/run")
     }
 
+    #[test]
+    fn a_standstill_begins_with_the_last_change() {
+        let mut number = Unchanged { last: 0, since: 1_000 };
+        assert_eq!(number.lasts(0, 1_150), 150);
+        assert_eq!(number.lasts(1, 1_200), 0);
+        assert_eq!((number.lasts(1, 1_260), number.lasts(2, 1_300)), (60, 0));
+        assert_eq!(number.lasts(2, 1_450), 150);
+    }
+
     #[tokio::test]
     async fn a_phase_that_acquisitions_end_is_given_up_when_there_are_none_for_too_long() {
-        let shared = shared("acquisitions = 5\nhold = \"30ms\"\ngive_up_after = \"120ms\"");
-        assert_eq!(patience(&shared.spec), Duration::from_millis(150));
+        let shared = shared("acquisitions = 5\nhold = \"200ms\"\ngive_up_after = \"800ms\"");
+        assert_eq!(patience(&shared.spec), Duration::from_secs(1));
         let began = clock::now();
         let acquiring = async {
-            for _ in 0..5 {
-                tokio::time::sleep(Duration::from_millis(60)).await;
-                shared.board.acquired.fetch_add(1, Ordering::AcqRel);
-            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         };
         let (why, ()) = futures_util::future::join(give_up(&shared), acquiring).await;
+        assert!(clock::now() - began >= clock::micros(Duration::from_millis(1200)), "not from the last one");
         assert!(
-            clock::now() - began >= clock::micros(Duration::from_millis(300 + 150)),
-            "not from the last one"
-        );
-        assert!(
-            why.starts_with("nobody acquired the lock for 150ms, although 0 of 2 contenders were waiting"),
+            why.starts_with("nobody acquired the lock for 1s, although 0 of 2 contenders were waiting"),
             "{why}"
         );
     }

@@ -86,13 +86,13 @@ async fn where_all_find_room_nobody_is_handed_anything() {
 
 #[tokio::test]
 async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
-    let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"100ms\"\nacquire_timeout = \"150ms\"\n\
-         duration = \"2s\"\n",
+    let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"200ms\"\nacquire_timeout = \"350ms\"\n\
+         duration = \"4s\"\n",
     )
     .await;
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
-    assert_eq!(trial.judged.verdict, Verdict::Held);
+    assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
     // And each that was not served, also those that waited when the phase ended, is among the waits
     let unserved = &trial.histograms[&Measure::Unserved];
     let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
@@ -103,7 +103,7 @@ async fn an_acquire_that_times_out_is_counted_and_blocks_nobody() {
         wait.known < 1.0,
         "waits are given up when they last for longer than those that are served: {wait:?}"
     );
-    assert!(wait.max_us >= 150_000, "{wait:?}");
+    assert!(wait.max_us >= 350_000, "{wait:?}");
 }
 
 #[tokio::test]

@@ -125,6 +125,11 @@ fn excludes(of: &Expected) -> bool {
     entry(of).card.guarantees.exclusive
 }
 
+/// Whether a waiter looks by the clock, and not because it was told.
+fn polls(of: &Expected) -> bool {
+    entry(of).card.params.iter().any(|param| param.name == "poll_interval")
+}
+
 /// A contender with a number of its own, on a quick lock.
 async fn contender(connect: &str, of: &Expected, number: usize, scene: &Scene) -> Contender {
     let mut params = Params::new();
@@ -215,6 +220,10 @@ async fn contended(of: &Expected, mode: Mode, strike: Option<Strike>, told: &mut
     settled([&waiter]).await;
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
+    if polls(of) {
+        // Its first look comes while the holder still holds, so a second one is sure to come.
+        reactor::sleep(POLL).await;
+    }
     // A waiter that has failed ends its session, while the holder still holds.
     let mut waiter = Some(waiter);
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
