@@ -2,14 +2,18 @@
 
 use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Found, Of};
 use super::curator::{BACKGROUND, CuratorWatches, FOREGROUND};
-use crate::results::record::{Bystander, Calibration, Change, NodeSize, RawRequest, WatchCell, WatchedBy};
+use crate::results::record::{
+    Bystander, Calibration, Change, NodeSize, RawRequest, Timing, WatchCell, WatchedBy,
+};
+use crate::stats::{Pair, RatioInterval, SignedRank, median};
 
 /// A mebibyte, the largest thing that can be meant by 1 MB.
 const MEBIBYTE: u64 = 1_048_576;
 const MEGABYTE: u64 = 1_000_000;
-/// By how much a bystander's median must grow to be called delayed, and below what it is not.
-const DELAYED: f64 = 1.5;
+/// A bystander whose median grows by less than this factor is served as before.
 const AS_BEFORE: f64 = 1.1;
+/// What the intervals of a bystander's reads and writes may leave out, each of the two.
+const LEFT_OUT: f64 = 0.05 / 2.0;
 
 pub const CLAIMS: &[Claim] = &[
     Claim {
@@ -177,7 +181,8 @@ pub const CLAIMS: &[Claim] = &[
         articles: &[Article::A2],
         text: "The herd blocks other operations",
         decided_by: "A bystander's reads and writes on the same server while all of N waiting sessions are woken again and \
-                     again, against one of the same N",
+                     again, against one of the same N, in several rounds: by which factor its medians grow. Confirmed where \
+                     the whole interval of one of them is above 1.1, refuted where those of both are below",
         needs: &[BEHAVIOUR],
         decide: |evidence| bystander(evidence.behaviour()?.1.bystander.as_ref()?),
     },
@@ -279,31 +284,64 @@ fn of(change: Change) -> &'static str {
 }
 
 fn bystander(situations: &[Bystander]) -> Option<Found> {
-    let one = situations.iter().find(|one| one.woken == 1)?;
-    let herd = situations.iter().max_by_key(|one| one.woken).filter(|herd| herd.woken > 1)?;
-    let [read, write] = [|by: &Bystander| by.read, |by: &Bystander| by.write]
-        .map(|timing| Some((timing(one)?.p50_us, timing(herd)?.p50_us)));
-    let (read, write) = (read?, write?);
-    let grown = |(before, after): (u64, u64)| after as f64 / before.max(1) as f64;
-    let (least, most) = (grown(read).min(grown(write)), grown(read).max(grown(write)));
-    let found = if most >= DELAYED {
+    let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
+    let read = Delay::of(situations, herd, |by| by.read)?;
+    let write = Delay::of(situations, herd, |by| by.write)?;
+    let found = if read.factor.low > AS_BEFORE || write.factor.low > AS_BEFORE {
         Found::new(Answer::Confirmed, "others are delayed while the herd is served; none is refused")
-    } else if most <= AS_BEFORE {
+    } else if read.factor.high <= AS_BEFORE && write.factor.high <= AS_BEFORE {
         Found::new(Answer::Refuted, "others are served as fast as beside a single wake-up")
     } else {
-        Found::new(Answer::NotDecided, "others are served a little later, within what noise does on one host")
+        Found::new(
+            Answer::NotDecided,
+            "others may be served a little later, within what noise does on one host",
+        )
     };
-    let us = |(_, after): (u64, u64)| after as f64;
-    Some(
-        found
-            .with("sessions woken at once", herd.woken as f64, Of::Amount)
-            .with("read, one woken, median", read.0 as f64, Of::Us)
-            .with("read, all woken, median", us(read), Of::Us)
-            .with("write, one woken, median", write.0 as f64, Of::Us)
-            .with("write, all woken, median", us(write), Of::Us)
-            .with("slower by a factor of at least", least, Of::Amount)
-            .with("and of at most", most, Of::Amount),
-    )
+    let found = found.with("sessions woken at once", herd as f64, Of::Amount).with(
+        "rounds",
+        read.rounds.len() as f64,
+        Of::Amount,
+    );
+    Some(write.in_figures("write", read.in_figures("read", found)))
+}
+
+/// What a herd does to a bystander's requests of one kind.
+struct Delay {
+    /// Their medians in each round, beside one wake-up and beside that of all.
+    rounds: Vec<Pair>,
+    /// By how much they grow.
+    factor: RatioInterval,
+}
+
+impl Delay {
+    fn of(
+        situations: &[Bystander],
+        herd: u64,
+        timing: impl Fn(&Bystander) -> Option<Timing>,
+    ) -> Option<Self> {
+        let beside = |round: u64, woken: u64| {
+            let one = situations.iter().find(|one| (one.round, one.woken) == (round, woken))?;
+            Some(timing(one)?.p50_us as f64)
+        };
+        let rounds: Vec<Pair> = (0..=situations.iter().map(|one| one.round).max()?)
+            .filter_map(|round| Some(Pair { base: beside(round, 1)?, new: beside(round, herd)? }))
+            .collect();
+        let factor = SignedRank::of(&rounds, LEFT_OUT)?.ratio.interval?;
+        Some(Self { rounds, factor })
+    }
+
+    fn in_figures(&self, request: &str, found: Found) -> Found {
+        let middle = |of: fn(&Pair) -> f64| median(&self.rounds.iter().map(of).collect::<Vec<_>>());
+        let mut figures = found;
+        for (woken, middle) in [("one", middle(|pair| pair.base)), ("all", middle(|pair| pair.new))] {
+            if let Some(us) = middle {
+                figures = figures.with(format!("{request}, {woken} woken, median"), us, Of::Us);
+            }
+        }
+        let least = format!("{request}: slower by a factor of at least");
+        let most = format!("{request}: and of at most");
+        figures.with(least, self.factor.low, Of::Amount).with(most, self.factor.high, Of::Amount)
+    }
 }
 
 fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {

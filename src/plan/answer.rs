@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
 use crate::catalog::gate::Objective;
-use crate::model::{Fit, Interval, Observation, Prediction, fit, predict};
+use crate::model::{Fit, Interval, Observation, Prediction, Unfit, fit, predict};
 use crate::units::{listed, number};
 use crate::verdict::Verdict;
 
@@ -63,6 +63,11 @@ impl Evidence {
             self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
         let counts = fit(&sound).is_ok() || sound.len() == self.trials.len();
         if counts { (sound, true) } else { (self.trials.clone(), false) }
+    }
+
+    /// Why the trials disagree too much to predict anything from; `None` where they don't.
+    pub fn disagrees(&self) -> Option<Unfit> {
+        fit(&self.usable().0).err().filter(|unfit| matches!(unfit, Unfit::Bad(_)))
     }
 }
 

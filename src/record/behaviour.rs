@@ -148,6 +148,9 @@ pub struct Left {
 /// it asked for while they were being woken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bystander {
+    /// Which of the rounds it was; in each, one is woken and then all are, or the other way round.
+    #[serde(default)]
+    pub round: u64,
     /// Sessions that wait on its server.
     pub waiting: u64,
     /// How many of them each change wakes.

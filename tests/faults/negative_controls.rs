@@ -121,7 +121,7 @@ impl Broken {
         Ok(())
     }
 
-    /// Waits for a grant, and looks every so often because there may be none.
+    /// Waits for a grant, or until nobody is before it, because there may be none to grant it.
     async fn granted(
         &self,
         session: &Session,
@@ -133,12 +133,12 @@ impl Broken {
             return Ok(());
         }
         loop {
-            let names = session.get_children(&self.lock).await?;
+            let (names, mut queue) = session.get_children_and_watch(&self.lock).await?;
             if node.nearest_before(&names, 1)?.is_empty() {
                 return Ok(());
             }
-            let (changed, look_again) = (pin!(own.changed()), pin!(reactor::sleep(LOOK_EVERY)));
-            if matches!(patience.wait(select(changed, look_again)).await?, Either::Left(_)) {
+            let (granted, look_again) = (pin!(own.changed()), pin!(queue.changed()));
+            if matches!(patience.wait(select(granted, look_again)).await?, Either::Left(_)) {
                 return Ok(());
             }
         }
@@ -147,8 +147,6 @@ impl Broken {
 
 /// How many milliseconds a contender that has left waits for the next one.
 const LOOKS_AT_MOST: usize = 50;
-/// How often those look at a queue who do not wait for a notification, or not for that alone.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[async_trait(?Send)]
 impl Strategy for Broken {
@@ -174,12 +172,13 @@ impl Strategy for Broken {
         self.turns.set(self.turns.get() + 1);
         let early = self.turns.get().is_multiple_of(once_in(self.flaw));
         loop {
-            let names = session.get_children(&self.lock).await?;
+            // By a watch: a crowd that looks all the time keeps servers from whatever else, and a batch from coming to rest.
+            let (names, mut queue) = session.get_children_and_watch(&self.lock).await?;
             let before = node.nearest_before(&names, names.len()).unwrap_or_default().len();
             if self.may_enter(mode, before, early) {
                 break;
             }
-            if let Err(ended) = patience.sleep(LOOK_EVERY).await {
+            if let Err(ended) = patience.wait(queue.changed()).await {
                 return Err(node.give_up(session, ended.into()).await);
             }
         }

@@ -571,19 +571,22 @@ fn claim_12_depends_on_which_watch_sees_which_change() {
 
 #[test]
 fn claim_17_needs_a_delay_that_is_more_than_noise() {
-    let delayed = |p50_us: u64| {
-        let of = |woken: u64, p50_us: u64| {
+    // Given medians beside the wake-up of all, of rounds that were 100 µs beside that of one
+    let delayed = |medians: &[u64]| {
+        let of = |round: u64, woken: u64, p50_us: u64| {
             let timing = Some(Timing { count: 500, p50_us, p90_us: p50_us, p99_us: p50_us });
-            Bystander { waiting: 100, woken, changes: 90, read: timing, write: timing }
+            Bystander { round, waiting: 100, woken, changes: 90, read: timing, write: timing }
         };
-        of_behaviour(Behaviour {
-            bystander: Some(vec![of(0, 90), of(1, 100), of(100, p50_us)]),
-            ..Behaviour::default()
-        })
+        let rounds = (0..).zip(medians).flat_map(|(round, all)| [of(round, 1, 100), of(round, 100, *all)]);
+        of_behaviour(Behaviour { bystander: Some(rounds.collect()), ..Behaviour::default() })
     };
-    assert_eq!(answer(17, &delayed(300)), Answer::Confirmed);
-    assert_eq!(answer(17, &delayed(105)), Answer::Refuted);
-    assert_eq!(answer(17, &delayed(130)), Answer::NotDecided);
+    // Then a delay that every round shows is one, however small
+    assert_eq!(answer(17, &delayed(&[130, 128, 141, 125, 133, 150, 127, 129])), Answer::Confirmed);
+    // And what noise does to some rounds is none
+    assert_eq!(answer(17, &delayed(&[104, 99, 105, 101, 97, 106, 103, 102])), Answer::Refuted);
+    assert_eq!(answer(17, &delayed(&[300, 95, 180, 104, 99, 160, 90, 240])), Answer::NotDecided);
+    // And one round says nothing, however clear it looks
+    assert_eq!(answer(17, &delayed(&[900])), Answer::NotDecided);
 }
 
 #[test]

@@ -145,6 +145,16 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
 }
 
 #[test]
+fn trials_that_disagree_are_told_so_that_they_can_be_measured_again() {
+    let of = |scatter: f64| Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
+    let why = of(0.6).disagrees().unwrap().to_string();
+    assert!(why.starts_with("bad fit: trials lie"), "{why}");
+    assert_eq!(of(0.02).disagrees(), None);
+    // Too few trials don't disagree
+    assert_eq!(Evidence { trials: trials(1, 2, 0.6), ..Evidence::default() }.disagrees(), None);
+}
+
+#[test]
 fn without_enough_or_sound_trials_nothing_is_promised() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });

@@ -167,6 +167,12 @@ impl Library {
         }
     }
 
+    /// Drops the trials of a strategy that are there so far, because better ones are to come.
+    pub fn drop_trials_of(&mut self, strategy: &str, why: &str) {
+        self.trials.retain(|trial| trial.strategy != strategy);
+        self.left_out.push(format!("the first trials of {strategy}: {why}"));
+    }
+
     /// Where it was measured.
     pub fn host(&self) -> Option<HostInfo> {
         self.place.as_ref().map(|(host, _)| host.clone())

@@ -39,6 +39,9 @@ const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
 /// How long a trial measures.
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
+/// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
+/// more equal share of it.
+const LONGER: u32 = 3;
 /// How long the trial lasts in which the leader is killed.
 const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
 /// The name of that run.
@@ -222,26 +225,23 @@ async fn measure(
     let copies = copies(question);
     site.note(&format!("measuring {} for a few minutes", strategies.join(", ")), args);
     library.take(&site.calibrate(stop).await?)?;
-    for (number, point) in (1_u64..).zip(POINTS) {
-        let ask = Ask {
-            lasts: MEASURES,
-            repetitions: REPETITIONS,
-            seed: args.seed + number,
-            ..question.copies((copies * point).max(1.0 / question.locks as f64))
-        };
-        let name = format!("measure-{number}");
-        let text = question.scenario(&name, strategies, &ask);
-        let run = site.run(&name, &text, stop).await?;
-        site.note(
-            &format!(
-                "[{number}/{}] {:.0} requests a second over {} locks",
-                POINTS.len(),
-                ask.rate,
-                ask.locks
-            ),
-            args,
+    let points = Points { name: "measure", strategies, lasts: MEASURES, seed: args.seed };
+    points.measure(question, site, library, args, stop).await?;
+    let mut again = Vec::new();
+    for strategy in strategies {
+        let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
+        library.drop_trials_of(
+            strategy,
+            &format!("{why}; so it was measured again, {LONGER} times as long, and only that counts"),
         );
-        library.take(&run)?;
+        again.push(strategy.clone());
+    }
+    if !again.is_empty() {
+        let names = again.join(", ");
+        site.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"), args);
+        let seed = args.seed + POINTS.len() as u64;
+        let longer = Points { name: "again", strategies: &again, lasts: LONGER * MEASURES, seed };
+        longer.measure(question, site, library, args, stop).await?;
     }
     if site.may_lose_a_server() {
         site.note("killing the leader once for each strategy, on servers of their own", args);
@@ -257,6 +257,45 @@ async fn measure(
         }
     }
     Ok(())
+}
+
+/// The question's own load at some points.
+struct Points<'a> {
+    /// What the names of the runs begin with.
+    name: &'a str,
+    strategies: &'a [String],
+    /// How long each trial measures.
+    lasts: Duration,
+    /// The seed before the first point's.
+    seed: u64,
+}
+
+impl Points<'_> {
+    async fn measure(
+        &self,
+        question: &Question,
+        site: &Site,
+        library: &mut Library,
+        args: &PlanArgs,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let copies = copies(question);
+        for (number, point) in (1_u64..).zip(POINTS) {
+            let ask = Ask {
+                lasts: self.lasts,
+                repetitions: REPETITIONS,
+                seed: self.seed + number,
+                ..question.copies((copies * point).max(1.0 / question.locks as f64))
+            };
+            let name = format!("{}-{number}", self.name);
+            let text = question.scenario(&name, self.strategies, &ask);
+            let run = site.run(&name, &text, stop).await?;
+            let (all, rate, locks) = (POINTS.len(), ask.rate, ask.locks);
+            site.note(&format!("[{number}/{all}] {rate:.0} requests a second over {locks} locks"), args);
+            library.take(&run)?;
+        }
+        Ok(())
+    }
 }
 
 /// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions

@@ -43,7 +43,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("queueing", &[WORDS]),
     ("model", &[WORDS, &["results", "stats", "queueing"]]),
     ("plan", &[WORDS, &["scenario", "load::schedule", "results", "stats", "queueing", "model"]]),
-    ("articles", &[WORDS, &["scenario", "results"]]),
+    ("articles", &[WORDS, &["scenario", "results", "stats"]]),
     ("ab", &[WORDS, &["results", "stats", "compare"]]),
     ("sweep", &[WORDS, &["results", "stats"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "gate", "model", "plan", "ab", "sweep"]]),
