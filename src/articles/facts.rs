@@ -10,7 +10,7 @@ use crate::stats::{Pair, RatioInterval, SignedRank, median};
 /// A mebibyte, the largest thing that can be meant by 1 MB.
 const MEBIBYTE: u64 = 1_048_576;
 const MEGABYTE: u64 = 1_000_000;
-/// A bystander whose median grows by less than this factor is served as before.
+/// A bystander whose 90th percentile grows by less than this factor is served as before.
 const AS_BEFORE: f64 = 1.1;
 /// What the intervals of a bystander's reads and writes may leave out, each of the two.
 const LEFT_OUT: f64 = 0.05 / 2.0;
@@ -181,8 +181,9 @@ pub const CLAIMS: &[Claim] = &[
         articles: &[Article::A2],
         text: "The herd blocks other operations",
         decided_by: "A bystander's reads and writes on the same server while all of N waiting sessions are woken again and \
-                     again, against one of the same N, in several rounds: by which factor its medians grow. Confirmed where \
-                     the whole interval of one of them is above 1.1, refuted where those of both are below",
+                     again, against one of the same N, in several rounds: by which factor their 90th percentiles grow (the \
+                     requests that fall into what the herd asks for: a bystander asks again only when it was answered). \
+                     Confirmed where the whole interval of one factor is above 1.1, refuted where those of both are below",
         needs: &[BEHAVIOUR],
         decide: |evidence| bystander(evidence.behaviour()?.1.bystander.as_ref()?),
     },
@@ -307,7 +308,8 @@ fn bystander(situations: &[Bystander]) -> Option<Found> {
 
 /// What a herd does to a bystander's requests of one kind.
 struct Delay {
-    /// Their medians in each round, beside one wake-up and beside that of all.
+    /// Their 90th percentiles in each round, beside one wake-up and beside that of all. Not their medians: the bystander asks
+    /// again only when it was answered, so the fewer of its requests are delayed, the longer they are.
     rounds: Vec<Pair>,
     /// By how much they grow.
     factor: RatioInterval,
@@ -321,7 +323,7 @@ impl Delay {
     ) -> Option<Self> {
         let beside = |round: u64, woken: u64| {
             let one = situations.iter().find(|one| (one.round, one.woken) == (round, woken))?;
-            Some(timing(one)?.p50_us as f64)
+            Some(timing(one)?.p90_us as f64)
         };
         let rounds: Vec<Pair> = (0..=situations.iter().map(|one| one.round).max()?)
             .filter_map(|round| Some(Pair { base: beside(round, 1)?, new: beside(round, herd)? }))
@@ -335,7 +337,7 @@ impl Delay {
         let mut figures = found;
         for (woken, middle) in [("one", middle(|pair| pair.base)), ("all", middle(|pair| pair.new))] {
             if let Some(us) = middle {
-                figures = figures.with(format!("{request}, {woken} woken, median"), us, Of::Us);
+                figures = figures.with(format!("{request}, {woken} woken, p90"), us, Of::Us);
             }
         }
         let least = format!("{request}: slower by a factor of at least");

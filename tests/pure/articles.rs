@@ -571,13 +571,13 @@ fn claim_12_depends_on_which_watch_sees_which_change() {
 
 #[test]
 fn claim_17_needs_a_delay_that_is_more_than_noise() {
-    // Given medians beside the wake-up of all, of rounds that were 100 µs beside that of one
-    let delayed = |medians: &[u64]| {
-        let of = |round: u64, woken: u64, p50_us: u64| {
-            let timing = Some(Timing { count: 500, p50_us, p90_us: p50_us, p99_us: p50_us });
+    // Given 90th percentiles beside the wake-up of all, of rounds that were 100 µs beside that of one
+    let delayed = |p90s: &[u64]| {
+        let of = |round: u64, woken: u64, p90_us: u64| {
+            let timing = Some(Timing { count: 500, p50_us: 90, p90_us, p99_us: p90_us });
             Bystander { round, waiting: 100, woken, changes: 90, read: timing, write: timing }
         };
-        let rounds = (0..).zip(medians).flat_map(|(round, all)| [of(round, 1, 100), of(round, 100, *all)]);
+        let rounds = (0..).zip(p90s).flat_map(|(round, all)| [of(round, 1, 100), of(round, 100, *all)]);
         of_behaviour(Behaviour { bystander: Some(rounds.collect()), ..Behaviour::default() })
     };
     // Then a delay that every round shows is one, however small
