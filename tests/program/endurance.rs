@@ -3,7 +3,10 @@
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
 
+use zklockbench::error::Exit;
+use zklockbench::record::Trial;
 use zklockbench::results::StoredRun;
+use zklockbench::verdict::Verdict;
 
 const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
 
@@ -23,8 +26,8 @@ fn data_dir(bench: &Bench) -> String {
     place.display().to_string()
 }
 
-/// Runs the catalogue once over these locks.
-fn catalogue_over(locks: &[toml::Value]) -> StoredRun {
+/// Runs the catalogue once over these locks: the trial of each.
+fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     let bench = Bench::new();
     let strategies = format!("strategies={}", toml::Value::Array(locks.to_vec()));
     let output = bench.output(&[
@@ -38,23 +41,40 @@ fn catalogue_over(locks: &[toml::Value]) -> StoredRun {
         &strategies,
         "--no-progress",
     ]);
-    assert_eq!(output.status.code(), Some(0), "{}\n{}", stdout(&output), stderr(&output));
-    bench.stored()
+    let unless_unknown = [Exit::Held, Exit::Unknown].map(|exit| Some(i32::from(exit as u8)));
+    assert!(unless_unknown.contains(&output.status.code()), "{}\n{}", stdout(&output), stderr(&output));
+    let StoredRun { trials, .. } = bench.stored();
+    assert_eq!(trials.len(), locks.len());
+    trials
+}
+
+/// On a host that does much else, servers may take so long to come back that the next fault finds the last one's: that says
+/// nothing of the lock, which gets another trial then, with the host to itself.
+fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
+    if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
+        return trial;
+    }
+    println!("again: {}: {:?}", trial.spec.strategy.label, trial.judged.verdict);
+    let own = trial.spec.strategy.name.as_str();
+    let lock =
+        locks.iter().find(|lock| lock.as_str().or_else(|| lock["name"].as_str()) == Some(own)).unwrap();
+    catalogue_over(std::slice::from_ref(lock)).remove(0)
 }
 
 #[test]
-#[ignore = "long: about 25 minutes"]
+#[ignore = "long: about 15 minutes"]
 fn under_the_whole_catalogue_of_faults_every_lock_keeps_its_promise() {
     let locks = locks();
     let parts: Vec<_> = locks.chunks(locks.len().div_ceil(SIDE_BY_SIDE)).collect();
-    let runs: Vec<StoredRun> = std::thread::scope(|scope| {
+    let trials: Vec<Trial> = std::thread::scope(|scope| {
         let runs: Vec<_> = parts.iter().map(|part| scope.spawn(|| catalogue_over(part))).collect();
-        runs.into_iter().map(|run| run.join().unwrap()).collect()
+        runs.into_iter().flat_map(|run| run.join().unwrap()).collect()
     });
-    let trials: Vec<_> = runs.iter().flat_map(|run| &run.trials).collect();
     assert_eq!(trials.len(), locks.len());
     for trial in trials {
+        let trial = or_another(trial, &locks);
         let name = &trial.spec.strategy.label;
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{name}");
         for fault in &trial.faults {
             assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
         }
