@@ -49,7 +49,7 @@ fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
 }
 
 /// On a host that does much else, servers may take so long to come back that the next fault finds the last one's: that says
-/// nothing of the lock, which gets another trial then, with the host to itself.
+/// nothing of the lock, which gets another trial then, with no other ensemble of this test beside it.
 fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
     if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
         return trial;
