@@ -72,7 +72,7 @@ impl Load {
             "--clients",
             CLIENTS,
             "--slo",
-            "wait.p99 < 1h",
+            "wait.p99 < 3600s",
             "--verify",
             "--json",
             "--quiet",

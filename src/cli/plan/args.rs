@@ -44,7 +44,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub verify: bool,
     /// Time limit for verifying each strategy
-    #[arg(long, value_name = "TIME", default_value = "3m", requires = "verify", value_parser = budget)]
+    #[arg(long, value_name = "TIME", default_value = "6m", requires = "verify", value_parser = budget)]
     pub verify_for: Duration,
     /// Seed for everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
