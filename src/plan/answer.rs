@@ -1,4 +1,4 @@
-//! The answer for one strategy, and which strategy to take.
+//! The answer for one strategy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
 use crate::catalog::gate::Objective;
 use crate::model::{Fit, Interval, Observation, Prediction, Unfit, fit, predict};
-use crate::units::{listed, number};
+use crate::units::number;
 use crate::verdict::Verdict;
 
 /// How much is simulated, and by which seed.
@@ -423,45 +423,4 @@ impl Search<'_> {
         }
         Some(enough)
     }
-}
-
-/// Rooms that differ by less than this factor are as good as each other: no two measurements are closer.
-const SAME_ROOM: f64 = 1.15;
-/// The same for requests, which differ by what happens to be in a trial.
-const SAME_COST: f64 = 1.05;
-
-/// The strategy to take, and why; `None` where none holds. Of those with the most room it is the one with the fewest
-/// requests, and of those the first by name, so that noise decides nothing.
-#[must_use]
-pub fn recommend(answers: &[Answer], objective: &Objective) -> Option<(String, String)> {
-    let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
-    let room = |answer: &Answer| answer.headroom.map_or(1.0, |headroom| headroom.factor);
-    let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
-    let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
-    let roomy: Vec<&Answer> =
-        holding.iter().copied().filter(|answer| SAME_ROOM * room(answer) >= most).collect();
-    let least = roomy.iter().map(|answer| cost(answer)).fold(f64::INFINITY, f64::min);
-    let cheap = roomy.iter().copied().filter(|answer| cost(answer) <= SAME_COST * least);
-    let mut best: Vec<&Answer> = cheap.collect();
-    best.sort_by(|a, b| a.strategy.cmp(&b.strategy));
-    let (first, equal) = best.split_first()?;
-    let why = match (holding.len(), roomy.len(), equal) {
-        (1, ..) => "it is the only one that holds".to_owned(),
-        (_, 1, _) => "it has the most room".to_owned(),
-        (_, _, []) => "others have as much room, but send more requests".to_owned(),
-        (_, _, equal) => {
-            let names: Vec<&str> = equal.iter().map(|answer| answer.strategy.as_str()).collect();
-            format!("{} would do as well", listed(&names))
-        }
-    };
-    let figure = objective.figure;
-    let value = first.prediction.as_ref().and_then(|prediction| predicted(figure, prediction));
-    let value = value.map(|value| format!("{figure} {}", figure.unit().show(value.middle)));
-    let up_to = first.headroom.map(|room| {
-        let at_least = if room.at_least { "at least " } else { "" };
-        format!("holds up to {at_least}{} times the rate", number(room.factor))
-    });
-    let figures: Vec<String> = value.into_iter().chain(up_to).collect();
-    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
-    Some((first.strategy.clone(), format!("{why}{figures}")))
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Question, Verification};
+use super::{Answer, Question, Recommendation, Verification};
 use crate::error::Error;
 use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
@@ -21,15 +21,6 @@ pub const FILE: &str = "plan.json";
 pub const RUNS: &str = "runs";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
-
-/// Which strategy to take.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Recommendation {
-    /// Its label.
-    pub strategy: String,
-    /// Why.
-    pub why: String,
-}
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,11 +6,13 @@ mod file;
 mod load;
 mod objective;
 mod question;
+mod recommendation;
 mod verification;
 
-pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, recommend};
-pub use file::{FILE, PlanFile, RUNS, Recommendation, VERSION, read, schema};
+pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity};
+pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
 pub use objective::{objective, wait_of};
 pub use question::{Ask, Question, rate};
+pub use recommendation::{Because, Recommendation, recommend};
 pub use verification::{Attempt, Checked, Verification, verify};

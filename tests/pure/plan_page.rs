@@ -49,6 +49,8 @@ fn a_plan_of_an_older_version_has_a_page_that_says_why_there_is_no_chart() {
     for answer in older["answers"].as_array_mut().unwrap() {
         answer.as_object_mut().unwrap().remove("curve");
     }
+    older["recommendation"] =
+        serde_json::json!({ "strategy": "predecessor-watch", "why": "it has the most room" });
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
     // When its page is made

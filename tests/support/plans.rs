@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklockbench::model::{Fit, FitRange, Interval, Part, Prediction};
 use zklockbench::plan::{
-    Answer, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
+    Answer, Because, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
     Verification, objective,
 };
 use zklockbench::record::{EnsembleInfo, ServerInfo};
@@ -126,7 +126,7 @@ pub fn plan() -> PlanFile {
         ],
         recommendation: Some(Recommendation {
             strategy: "predecessor-watch".into(),
-            why: "it is the only one that holds (wait.p99 150 ms; holds up to 1.5 times the rate)".into(),
+            because: Some(Because::NoOtherHolds),
         }),
         verifications: vec![Verification {
             strategy: "predecessor-watch".into(),

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod evidence;
+mod measuring;
 mod site;
 
 use std::path::{Path, PathBuf};
@@ -16,8 +17,7 @@ use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::plan::{
-    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, Recommendation, SIMULATED, VERSION, recommend,
-    verify,
+    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, SIMULATED, VERSION, recommend, verify,
 };
 use crate::queueing::Order;
 use crate::report::{self, Style, page};
@@ -28,26 +28,11 @@ use crate::verdict::Verdict;
 use crate::{fault, lock};
 use args::PlanArgs;
 use evidence::{Library, VERIFIES};
+use measuring::{Measuring, copies};
 use site::Site;
 
 /// Strategies when nobody names any: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
-/// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
-const BUSY: f64 = 120.0;
-/// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
-const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
-/// How long a trial measures.
-const MEASURES: Duration = Duration::from_secs(8);
-const REPETITIONS: u32 = 2;
-/// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
-/// more equal share of it.
-const LONGER: u32 = 3;
-/// How long the trial lasts in which the leader is killed.
-const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
-/// The name of that run.
-const OUTAGE: &str = "outage";
-const KILLED_LEADER: &str =
-    "\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"2s\"\nduration = \"2s\"\n";
 
 /// Answers.
 ///
@@ -72,14 +57,13 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     let mut site = None;
     if args.from.is_empty() {
         let opened = Site::open(&args, &directory.path, stop).await?;
-        measure(&question, &strategies, &opened, &mut library, &args, stop).await?;
+        let measuring = Measuring { question: &question, site: &opened, args: &args, stop };
+        measuring.run(&strategies, &mut library).await?;
         site = Some(opened);
     }
     let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
     let answers: Vec<Answer> =
         strategies.iter().map(|name| answer(&question, name, &library, &load, effort)).collect();
-    let recommendation =
-        recommend(&answers, &question.objective).map(|(strategy, why)| Recommendation { strategy, why });
     let mut plan = PlanFile {
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -91,8 +75,8 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         ensemble: site.as_ref().map(|site| site.ensemble().clone()).or_else(|| library.ensemble()),
         sources: library.sources(),
         left_out: library.left_out.clone(),
+        recommendation: recommend(&answers),
         answers,
-        recommendation,
         verifications: Vec::new(),
     };
     directory.keep(&plan)?;
@@ -213,97 +197,6 @@ fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, e
     Answer::of(strategy, &evidence, &load, &question.objective, effort)
 }
 
-/// Runs what tells the parts of the service: the question's own load, over more locks and fewer, so that handoffs are many.
-async fn measure(
-    question: &Question,
-    strategies: &[String],
-    site: &Site,
-    library: &mut Library,
-    args: &PlanArgs,
-    stop: &CancellationToken,
-) -> Result<(), Error> {
-    let copies = copies(question);
-    site.note(&format!("measuring {} for a few minutes", strategies.join(", ")), args);
-    library.take(&site.calibrate(stop).await?)?;
-    let points = Points { name: "measure", strategies, lasts: MEASURES, seed: args.seed };
-    points.measure(question, site, library, args, stop).await?;
-    let mut again = Vec::new();
-    for strategy in strategies {
-        let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
-        library.drop_trials_of(
-            strategy,
-            &format!("{why}; so it was measured again, {LONGER} times as long, and only that counts"),
-        );
-        again.push(strategy.clone());
-    }
-    if !again.is_empty() {
-        let names = again.join(", ");
-        site.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"), args);
-        let seed = args.seed + POINTS.len() as u64;
-        let longer = Points { name: "again", strategies: &again, lasts: LONGER * MEASURES, seed };
-        longer.measure(question, site, library, args, stop).await?;
-    }
-    if site.may_lose_a_server() {
-        site.note("killing the leader once for each strategy, on servers of their own", args);
-        let ask = Ask { lasts: LOSES_ITS_LEADER, seed: args.seed, ..question.copies(copies) };
-        let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
-        match site.run_apart(OUTAGE, &text, stop).await {
-            Ok(run) => library.take(&run)?,
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // All else can be answered.
-            Err(why) => {
-                output::note(&format!("warning: what happens while a server is down was not measured: {why}"))
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The question's own load at some points.
-struct Points<'a> {
-    /// What the names of the runs begin with.
-    name: &'a str,
-    strategies: &'a [String],
-    /// How long each trial measures.
-    lasts: Duration,
-    /// The seed before the first point's.
-    seed: u64,
-}
-
-impl Points<'_> {
-    async fn measure(
-        &self,
-        question: &Question,
-        site: &Site,
-        library: &mut Library,
-        args: &PlanArgs,
-        stop: &CancellationToken,
-    ) -> Result<(), Error> {
-        let copies = copies(question);
-        for (number, point) in (1_u64..).zip(POINTS) {
-            let ask = Ask {
-                lasts: self.lasts,
-                repetitions: REPETITIONS,
-                seed: self.seed + number,
-                ..question.copies((copies * point).max(1.0 / question.locks as f64))
-            };
-            let name = format!("{}-{number}", self.name);
-            let text = question.scenario(&name, self.strategies, &ask);
-            let run = site.run(&name, &text, stop).await?;
-            let (all, rate, locks) = (POINTS.len(), ask.rate, ask.locks);
-            site.note(&format!("[{number}/{all}] {rate:.0} requests a second over {locks} locks"), args);
-            library.take(&run)?;
-        }
-        Ok(())
-    }
-}
-
-/// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions
-/// that this host can bear.
-fn copies(question: &Question) -> f64 {
-    (BUSY / question.rate).clamp(1.0, (100.0 / question.locks as f64).max(1.0)).floor()
-}
-
 /// Runs the load itself.
 async fn prove(
     plan: &mut PlanFile,
@@ -322,8 +215,7 @@ async fn prove(
             output::note(&format!("note: {strategy} is not verified, because nothing was predicted of it"));
             continue;
         };
-        let copies = copies(&plan.question);
-        let base = plan.question.copies(copies);
+        let base = plan.question.copies(copies(&plan.question));
         let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
         let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
         let name = format!("{VERIFIES}{number}");

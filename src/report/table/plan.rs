@@ -41,7 +41,7 @@ pub(in crate::report) struct Explained {
 /// Which to take and why, or what to do where none holds.
 pub(in crate::report) fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
-        Some(one) => format!("{}; {}.", one.strategy, one.why),
+        Some(one) => one.sentence(&plan.answers, &plan.question.objective),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
             let locks =
                 plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();

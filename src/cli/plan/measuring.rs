@@ -1,0 +1,134 @@
+//! What an answer rests on, where there are no results to answer from: the question's own load, over more locks and fewer,
+//! and under each strategy the loss of the leader.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::PlanArgs;
+use super::evidence::Library;
+use super::site::Site;
+use crate::cli::output;
+use crate::error::Error;
+use crate::plan::{Ask, Question};
+
+/// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
+const BUSY: f64 = 120.0;
+/// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
+const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
+/// How long a trial measures.
+const MEASURES: Duration = Duration::from_secs(8);
+const REPETITIONS: u32 = 2;
+/// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
+/// more equal share of it.
+const LONGER: u32 = 3;
+/// How long the trial lasts in which the leader is killed.
+const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
+/// The name of that run.
+const OUTAGE: &str = "outage";
+const KILLED_LEADER: &str =
+    "\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"2s\"\nduration = \"2s\"\n";
+
+/// Measures for one question, at one place.
+pub struct Measuring<'a> {
+    pub question: &'a Question,
+    pub site: &'a Site,
+    pub args: &'a PlanArgs,
+    pub stop: &'a CancellationToken,
+}
+
+/// Trials of some strategies at all points.
+struct Trials<'a> {
+    /// What the names of the runs begin with.
+    name: &'a str,
+    strategies: &'a [String],
+    /// How long each measures.
+    lasts: Duration,
+    /// The seed before the first point's.
+    seed: u64,
+}
+
+impl Measuring<'_> {
+    /// Puts into the library what tells the parts of the service.
+    ///
+    /// # Errors
+    /// When the ensemble cannot be used, or an interrupt has ended it.
+    pub async fn run(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+        self.note(&format!("measuring {} for a few minutes", strategies.join(", ")));
+        library.take(&self.site.calibrate(self.stop).await?)?;
+        let seed = self.args.seed;
+        self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
+        self.again(strategies, library).await?;
+        if self.site.may_lose_a_server() {
+            self.outage(strategies, library).await?;
+        }
+        Ok(())
+    }
+
+    /// The question's own load, over more locks and fewer, so that handoffs are many.
+    async fn points(&self, trials: &Trials<'_>, library: &mut Library) -> Result<(), Error> {
+        let (question, all) = (self.question, POINTS.len());
+        for (number, point) in (1_u64..).zip(POINTS) {
+            let copies = (copies(question) * point).max(1.0 / question.locks as f64);
+            let seed = trials.seed + number;
+            let ask = Ask { lasts: trials.lasts, repetitions: REPETITIONS, seed, ..question.copies(copies) };
+            let name = format!("{}-{number}", trials.name);
+            let text = question.scenario(&name, trials.strategies, &ask);
+            let run = self.site.run(&name, &text, self.stop).await?;
+            let (rate, locks) = (ask.rate, ask.locks);
+            self.note(&format!("[{number}/{all}] {rate:.0} requests a second over {locks} locks"));
+            library.take(&run)?;
+        }
+        Ok(())
+    }
+
+    /// Once more, and for longer, for strategies whose trials disagree.
+    async fn again(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+        let mut disagree = Vec::new();
+        for strategy in strategies {
+            let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
+            library.drop_trials_of(
+                strategy,
+                &format!("{why}; so it was measured again, {LONGER} times as long, and only that counts"),
+            );
+            disagree.push(strategy.clone());
+        }
+        if disagree.is_empty() {
+            return Ok(());
+        }
+        let names = disagree.join(", ");
+        self.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"));
+        let seed = self.args.seed + POINTS.len() as u64;
+        let longer = Trials { name: "again", strategies: &disagree, lasts: LONGER * MEASURES, seed };
+        self.points(&longer, library).await
+    }
+
+    async fn outage(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+        self.note("killing the leader once for each strategy, on servers of their own");
+        let question = self.question;
+        let base = question.copies(copies(question));
+        let ask = Ask { lasts: LOSES_ITS_LEADER, seed: self.args.seed, ..base };
+        let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
+        match self.site.run_apart(OUTAGE, &text, self.stop).await {
+            Ok(run) => library.take(&run),
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            // All else can be answered.
+            Err(why) => {
+                output::note(&format!(
+                    "warning: what happens while a server is down was not measured: {why}"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    fn note(&self, what: &str) {
+        self.site.note(what, self.args);
+    }
+}
+
+/// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions
+/// that this host can bear.
+pub fn copies(question: &Question) -> f64 {
+    (BUSY / question.rate).clamp(1.0, (100.0 / question.locks as f64).max(1.0)).floor()
+}
