@@ -60,8 +60,12 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
     let keep = |server| reactor::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
-    let all = async { (join_all(contenders).await, join_all(awake).await) };
-    shared.signals.abort.run_until_cancelled(all).await;
+    let abort = shared.signals.abort.clone();
+    // A task of its own: what is awaited here is looked at whenever anything happens on this thread.
+    let all = reactor::spawn_local(async move {
+        abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await) }).await;
+    });
+    all.await;
     drop((window, probe));
     observation.sheet.borrow_mut().settle();
     let sheet = observation.sheet.borrow().clone();

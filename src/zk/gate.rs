@@ -77,7 +77,8 @@ impl Gate {
     /// Whether to wait; the waker is then kept until the gate is opened.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
-            self.passed.fetch_add(1, Ordering::Relaxed);
+            // All behind a gate runs on one thread: nobody else writes.
+            self.passed.store(self.passed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         }
         let mut waiting = self.waiting();
@@ -116,7 +117,10 @@ impl Drop for Shut {
 
 /// What stands behind one gate, on its thread.
 #[derive(Clone, Default)]
-pub struct TaskScope {
+pub struct TaskScope(Rc<Behind>);
+
+#[derive(Default)]
+struct Behind {
     gate: Arc<Gate>,
     /// Those of sessions, which outlive their contender until they are closed.
     tasks: Tasks,
@@ -124,7 +128,7 @@ pub struct TaskScope {
     detached: Tasks,
 }
 
-type Tasks = Rc<RefCell<Vec<Task<()>>>>;
+type Tasks = RefCell<Vec<Task<()>>>;
 
 thread_local! {
     /// The scope of whoever runs at this moment.
@@ -134,7 +138,7 @@ thread_local! {
 impl TaskScope {
     /// An empty scope behind that gate.
     pub fn behind(gate: Arc<Gate>) -> Self {
-        Self { gate, ..Self::default() }
+        Self(Rc::new(Behind { gate, ..Behind::default() }))
     }
 
     /// The scope of whoever asks, if it has one.
@@ -143,35 +147,35 @@ impl TaskScope {
     }
 
     /// Puts something behind the gate, with all that it will start.
-    pub fn around<F: Future>(&self, work: F) -> Behind<F> {
-        Behind { scope: self.clone(), work: Box::pin(work) }
+    pub fn around<F: Future>(&self, work: F) -> Gated<F> {
+        Gated { scope: self.clone(), work: Box::pin(work) }
     }
 
     /// Keeps a session's task that was started by what is behind the gate.
     pub(super) fn keep(&self, task: Task<()>) {
-        add(&self.tasks, task);
+        add(&self.0.tasks, task);
     }
 
     /// Keeps what a contender's lock has started beside itself.
     pub(super) fn keep_detached(&self, task: Task<()>) {
-        add(&self.detached, task);
+        add(&self.0.detached, task);
     }
 
     /// Ends all tasks that were started behind the gate, in the middle of whatever they do.
     pub fn kill(&self) {
         self.end_detached();
-        drop(take(&self.tasks));
+        drop(take(&self.0.tasks));
     }
 
     /// Ends what the contender's lock has started beside itself: it is given up, and a session that it still uses could
     /// not be closed.
     pub fn end_detached(&self) {
-        drop(take(&self.detached));
+        drop(take(&self.0.detached));
     }
 
     /// Lets the sessions' tasks go on by themselves.
     pub fn let_go(&self) {
-        take(&self.tasks).into_iter().for_each(Task::detach);
+        take(&self.0.tasks).into_iter().for_each(Task::detach);
     }
 }
 
@@ -186,17 +190,17 @@ fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
 
-/// Something behind a gate.
-pub struct Behind<F> {
+/// Something that runs behind a gate.
+pub struct Gated<F> {
     scope: TaskScope,
     work: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Behind<F> {
+impl<F: Future> Future for Gated<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if self.scope.gate.holds_up(cx.waker()) {
+        if self.scope.0.gate.holds_up(cx.waker()) {
             return Poll::Pending;
         }
         let before = HERE.replace(Some(self.scope.clone()));
