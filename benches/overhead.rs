@@ -6,7 +6,7 @@
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! In every round a bare loop and a trial run at the same time on the same ensemble, each with its own thread,
+//! In every round a bare loop and a trial run at the same time on the same ensemble, each with its own process,
 //! sessions and lock, and are compared over the trial's measured phase: whatever else the machine does, it does
 //! to both. One after the other, they differed by more than the limit for no other reason than the time. After
 //! it two bare loops run side by side in the same way, and show what noise looks like here. The verdict is that
@@ -82,6 +82,9 @@ pub struct Args {
     /// would notice
     #[arg(long, default_value_t = 0)]
     handicap_us: u64,
+    /// Be a bare loop, and nothing else
+    #[arg(long, hide = true, value_name = "JSON")]
+    bare_loop: Option<String>,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -101,11 +104,12 @@ struct Round {
 }
 
 fn main() -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let verdict = runtime
-        .map_err(|error| Error::environment(format!("cannot start: {error}")))
-        .and_then(|runtime| runtime.block_on(compare(&Args::parse())));
-    match verdict {
+    let args = Args::parse();
+    match args
+        .bare_loop
+        .as_deref()
+        .map_or_else(|| on_runtime(compare(&args)), |json| bare::serve(json).map(|()| Verdict::Held))
+    {
         Ok(Verdict::Held) => ExitCode::SUCCESS,
         Ok(Verdict::Violated(_)) => ExitCode::from(Exit::Violated as u8),
         Ok(Verdict::Unknown(_)) => ExitCode::from(Exit::Unknown as u8),
@@ -114,6 +118,11 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit() as u8)
         }
     }
+}
+
+fn on_runtime<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::environment(format!("cannot start: {error}")))?.block_on(work)
 }
 
 async fn compare(args: &Args) -> Result<Verdict, Error> {
@@ -156,40 +165,50 @@ async fn beside_a_trial(
     number: usize,
     spec: &TrialSpec,
 ) -> Result<(Side, Side), Error> {
-    let bare = world.bare(3 * number, args, Duration::ZERO).await?;
+    let mut bare = world.bare(3 * number, args, Duration::ZERO).await?;
     let ends = Mutex::new(Vec::new());
+    let running = Mutex::new(&mut bare.running);
     let phase = |name: &str| {
         if matches!(name, "measure" | "drain") {
-            let mark = (Moment::now(), bare.running.acquired());
-            ends.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
+            let bare = running.lock().unwrap_or_else(PoisonError::into_inner).moment();
+            let ticks = side::ticks_of("generator");
+            ends.lock().unwrap_or_else(PoisonError::into_inner).push((bare, ticks));
         }
     };
     let trial = world.trial(spec, &phase).await;
     let ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
     world.end(bare).await?;
     let acquired = acquired(&trial?)?;
-    let [(begin, before), (end, after)] = ends.as_slice() else {
-        return Err(Error::environment("a trial had no measured phase"));
-    };
-    let bare = Side::between(begin, end, after - before, bare::THREAD);
-    Ok((bare, Side::between(begin, end, acquired, "generator")))
+    let [begin, end] = <[_; 2]>::try_from(ends)
+        .map_err(|_| Error::environment("a trial had no measured phase"))?
+        .map(|(bare, ticks)| bare.map(|bare| (bare, ticks)));
+    let ((begin, ticks_before), (end, ticks)) = (begin?, end?);
+    let of_trial = |moment: &Moment, acquired, ticks| Moment { acquired, ticks, ..*moment };
+    let trial = Side::between(&of_trial(&begin, 0, ticks_before), &of_trial(&end, acquired, ticks));
+    Ok((Side::between(&begin, &end), trial))
 }
 
 /// Two bare loops beside each other.
 async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], Error> {
     let handicap = Duration::from_micros(args.handicap_us);
-    let pair = [
+    let mut pair = [
         world.bare(3 * number + 1, args, handicap).await?,
         world.bare(3 * number + 2, args, Duration::ZERO).await?,
     ];
     tokio::time::sleep(WARM_UP).await;
-    let (begin, before) = (Moment::now(), pair.each_ref().map(|bare| bare.running.acquired()));
+    let mut begin = Vec::new();
+    for one in &mut pair {
+        begin.push(one.running.moment()?);
+    }
     tokio::time::sleep(args.measured()).await;
-    let (end, after) = (Moment::now(), pair.each_ref().map(|bare| bare.running.acquired()));
+    let mut sides = Vec::new();
+    for (one, begin) in pair.iter_mut().zip(&begin) {
+        sides.push(Side::between(begin, &one.running.moment()?));
+    }
     for one in pair {
         world.end(one).await?;
     }
-    Ok([0, 1].map(|one| Side::between(&begin, &end, after[one] - before[one], bare::THREAD)))
+    <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("two loops have two sides"))
 }
 
 /// A trial that is not whole is no side of a comparison.

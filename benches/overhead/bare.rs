@@ -1,26 +1,35 @@
 //! `predecessor-watch` straight on the client library: the same requests on the same kind of threads, and
 //! nothing that is counted but how often the lock was acquired.
+//!
+//! Each loop is a process of its own, because all threads of a process share one reactor: whichever waits for events
+//! reads those of the others, too, and has to wake them. Beside a trial in the same process the one that does less gets
+//! that role more often, which costs the other 1 % of its throughput.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use zklockbench::clock;
 use zklockbench::error::Error;
-use zklockbench::zk::{Target, nodelay, reactor, sequence_of};
+use zklockbench::zk::{Access, Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
+
+use crate::side::{Moment, ticks_of};
 
 const SESSION: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What the loop's threads are called, so that their processor time can be told from a trial's.
-pub const THREAD: &str = "bare";
+/// What the loop's threads are called.
+const THREAD: &str = "bare";
 
 /// What to run.
-#[derive(Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loop {
     /// Where sessions are opened.
-    pub target: Target,
+    pub connect: String,
     /// The servers' client addresses.
     pub servers: Vec<String>,
     /// The lock's directory.
@@ -43,54 +52,102 @@ struct Board {
 
 type Ended = Result<(), String>;
 
-/// A loop that goes on until it is stopped.
+/// A loop in another process that goes on until it is stopped.
 pub struct Running {
-    board: Arc<Board>,
-    threads: Vec<JoinHandle<Ended>>,
+    process: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
 impl Running {
     /// Starts the loop; returns once all its sessions are open.
     ///
     /// # Errors
-    /// When a session cannot be opened.
-    pub async fn start(run: &Loop) -> Result<Self, Error> {
-        let board = Arc::<Board>::default();
-        let threads: Vec<_> = (0..run.threads.min(run.contenders))
-            .map(|thread| spawn(run, thread, Arc::clone(&board)))
-            .collect::<std::io::Result<_>>()
-            .map_err(|error| Error::environment(format!("cannot start a thread: {error}")))?;
-        while board.connected.load(Ordering::Acquire) < run.contenders
-            && !threads.iter().any(JoinHandle::is_finished)
-        {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        let _ = nodelay::apply(&run.servers);
-        Ok(Self { board, threads })
+    /// When the process cannot be started, or a session cannot be opened.
+    pub fn start(run: &Loop) -> Result<Self, Error> {
+        let json = serde_json::to_string(run).map_err(|error| failed(&error))?;
+        let program = std::env::current_exe().map_err(|error| failed(&error))?;
+        let mut process = Command::new(program)
+            .args(["--bare-loop", &json])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        let (Some(questions), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(failed(&"it has no pipes"));
+        };
+        let mut running = Self { process, questions, answers: BufReader::new(answers) };
+        running.answer()?;
+        Ok(running)
     }
 
-    /// Acquisitions so far.
-    pub fn acquired(&self) -> u64 {
-        self.board.acquired.load(Ordering::Relaxed)
+    /// How often it has acquired the lock by now, and the processor time that took.
+    ///
+    /// # Errors
+    /// When the loop has ended.
+    pub fn moment(&mut self) -> Result<Moment, Error> {
+        self.questions.write_all(b"\n").map_err(|error| failed(&error))?;
+        let answer = self.answer()?;
+        let (acquired, ticks) =
+            serde_json::from_str(&answer).map_err(|error| failed(&format!("{answer:?}: {error}")))?;
+        Ok(Moment { at: clock::now(), acquired, ticks })
+    }
+
+    fn answer(&mut self) -> Result<String, Error> {
+        let mut line = String::new();
+        match self.answers.read_line(&mut line) {
+            Ok(1..) => Ok(line),
+            Ok(0) => Err(failed(&"it has ended")),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Ends the loop.
     ///
     /// # Errors
-    /// The first failure of a session or a request, after which nothing can be compared.
-    pub async fn stop(self) -> Result<(), Error> {
-        self.board.stopped.store(true, Ordering::Release);
-        while !self.threads.iter().all(JoinHandle::is_finished) {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        for thread in self.threads {
-            thread
-                .join()
-                .map_err(|_| Error::environment("a thread of the bare loop panicked"))?
-                .map_err(|error| Error::environment(format!("the bare loop failed: {error}")))?;
-        }
-        Ok(())
+    /// When a session or a request has failed, after which nothing can be compared.
+    pub fn stop(mut self) -> Result<(), Error> {
+        drop(self.questions);
+        let status = self.process.wait().map_err(|error| failed(&error))?;
+        if status.success() { Ok(()) } else { Err(failed(&status)) }
     }
+}
+
+fn failed(why: &dyn std::fmt::Display) -> Error {
+    Error::environment(format!("the bare loop failed: {why}"))
+}
+
+/// Runs a loop in this process until there is no more input, and answers every line of it by what [`Running::moment`]
+/// tells.
+///
+/// # Errors
+/// The first failure of a session or a request.
+pub fn serve(json: &str) -> Result<(), Error> {
+    let run: Loop = serde_json::from_str(json).map_err(|error| failed(&error))?;
+    let board = Arc::<Board>::default();
+    let threads: Vec<_> = (0..run.threads.min(run.contenders))
+        .map(|thread| spawn(&run, thread, Arc::clone(&board)))
+        .collect::<std::io::Result<_>>()
+        .map_err(|error| failed(&error))?;
+    while board.connected.load(Ordering::Acquire) < run.contenders
+        && !threads.iter().any(JoinHandle::is_finished)
+    {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let _ = nodelay::apply(&run.servers);
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        line.map_err(|error| failed(&error))?;
+        if threads.iter().any(JoinHandle::is_finished) {
+            break;
+        }
+        println!("[{}, {}]", board.acquired.load(Ordering::Relaxed), ticks_of(THREAD));
+    }
+    board.stopped.store(true, Ordering::Release);
+    for thread in threads {
+        thread.join().map_err(|_| failed(&"a thread panicked"))?.map_err(|error| failed(&error))?;
+    }
+    Ok(())
 }
 
 fn spawn(run: &Loop, thread: usize, board: Arc<Board>) -> std::io::Result<JoinHandle<Ended>> {
@@ -109,7 +166,8 @@ async fn work(run: Loop, thread: usize, board: Arc<Board>) -> Ended {
 }
 
 async fn contender(run: Loop, board: Arc<Board>) -> Ended {
-    let client = run.target.client(SESSION).await.map_err(|failure| failure.to_string())?;
+    let target = Target { connect: run.connect.clone(), access: Access::default() };
+    let client = target.client(SESSION).await.map_err(|failure| failure.to_string())?;
     board.connected.fetch_add(1, Ordering::AcqRel);
     while !board.stopped.load(Ordering::Relaxed) {
         let node = acquire(&client, &run.lock).await.map_err(|error| error.to_string())?;

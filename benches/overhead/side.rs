@@ -1,8 +1,6 @@
 //! One side of a comparison over a span of time: what it acquired, and the processor time that took.
 
-use std::collections::BTreeMap;
-
-use zklockbench::clock::{self, Stamp};
+use zklockbench::clock::Stamp;
 
 /// Ticks of the kernel's processor time in a second, on every Linux there is.
 const TICKS: f64 = 100.0;
@@ -12,40 +10,36 @@ const TICKS: f64 = 100.0;
 pub struct Side {
     /// Acquisitions per second.
     pub throughput: f64,
-    /// Processor time of its threads an acquisition, in microseconds; not a number where the system does not
-    /// tell.
+    /// Processor time of its threads an acquisition, in microseconds.
     pub cpu_us: f64,
 }
 
-impl Side {
-    /// So many acquisitions between the two moments, on threads of that name.
-    pub fn between(begin: &Moment, end: &Moment, acquired: u64, thread: &str) -> Self {
-        let seconds = (end.at - begin.at) as f64 / 1e6;
-        let ticks = |moment: &Moment| moment.ticks.get(thread).map_or(f64::NAN, |ticks| *ticks as f64);
-        Self {
-            throughput: acquired as f64 / seconds,
-            cpu_us: (ticks(end) - ticks(begin)) / TICKS * 1e6 / acquired as f64,
-        }
-    }
-}
-
-/// A moment, and the processor time that this process's threads had taken by then, by their names.
-#[derive(Debug)]
+/// What one side had come to by a moment.
+#[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    at: Stamp,
-    ticks: BTreeMap<String, u64>,
+    /// When that was.
+    pub at: Stamp,
+    /// Locks acquired.
+    pub acquired: u64,
+    /// Processor time of its threads.
+    pub ticks: u64,
 }
 
-impl Moment {
-    /// This moment.
-    pub fn now() -> Self {
-        let mut ticks = BTreeMap::new();
-        let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        for (name, taken) in threads.filter_map(|thread| read(&thread.path().join("stat"))) {
-            *ticks.entry(name).or_default() += taken;
-        }
-        Self { at: clock::now(), ticks }
+impl Side {
+    /// What one side did between two moments.
+    pub fn between(begin: &Moment, end: &Moment) -> Self {
+        let acquired = (end.acquired - begin.acquired) as f64;
+        let seconds = (end.at - begin.at) as f64 / 1e6;
+        let ticks = (end.ticks - begin.ticks) as f64;
+        Self { throughput: acquired / seconds, cpu_us: ticks / TICKS * 1e6 / acquired }
     }
+}
+
+/// Processor time that this process's threads of that name have taken; 0 where the system does not tell.
+pub fn ticks_of(thread: &str) -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let read = threads.filter_map(|thread| read(&thread.path().join("stat")));
+    read.filter(|(name, _)| name == thread).map(|(_, ticks)| ticks).sum()
 }
 
 /// Name and ticks of a thread: `pid (name) state …`, user and system time in fields 14 and 15.

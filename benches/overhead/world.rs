@@ -94,19 +94,19 @@ impl World {
     pub async fn bare(&self, number: usize, args: &Args, handicap: Duration) -> Result<BareLoop, Error> {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
         let run = Loop {
-            target: self.environment.target.clone(),
+            connect: self.environment.target.connect.clone(),
             servers: self.environment.servers.clone(),
             lock: format!("{root}/lock-0"),
             contenders: args.contenders as usize,
             threads: args.threads.into(),
             handicap,
         };
-        Ok(BareLoop { running: Running::start(&run).await?, root })
+        Ok(BareLoop { running: Running::start(&run)?, root })
     }
 
     /// Ends a bare loop and removes its lock.
     pub async fn end(&self, bare: BareLoop) -> Result<(), Error> {
-        bare.running.stop().await?;
+        bare.running.stop()?;
         self.environment.workspace.clear(&bare.root).await
     }
 
