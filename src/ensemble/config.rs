@@ -50,41 +50,52 @@ pub fn write(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Resu
     std::fs::create_dir_all(&data)?;
     std::fs::write(data.join("myid"), number.to_string())?;
     std::fs::write(directory.join("zoo.cfg"), zoo_cfg(&data, number, ports))?;
-    std::fs::write(directory.join("logback.xml"), LOGBACK)?;
-    std::fs::write(directory.join("log4j.properties"), LOG4J)
+    for (name, text) in [LOGBACK, LOG4J] {
+        std::fs::write(directory.join(name), text)?;
+    }
+    Ok(())
 }
 
-/// The arguments of the server's JVM. The directory comes first on the class path, because releases log
-/// through logback or log4j and would log everything, slowly, without a configuration.
+/// The arguments of the server's JVM. Releases log through logback or log4j and would log everything, slowly, without a
+/// configuration. (No directory stands on the class path, because an archive of classes works only without one.)
 pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
         HEAP.into(),
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=info".into(),
         "-Dorg.slf4j.simpleLogger.showDateTime=true".into(),
+        format!("-Dlogback.configurationFile={}", directory.join(LOGBACK.0).display()),
+        format!("-Dlog4j.configuration=file:{}", directory.join(LOG4J.0).display()),
         "-Dzookeeper.jmx.log4j.disable=true".into(),
         "-Djava.net.preferIPv4Stack=true".into(),
         format!("-D{}={}", CONTAINER_CHECK.0, CONTAINER_CHECK.1),
         "-cp".into(),
-        format!("{}:{}", directory.display(), installation.class_path),
+        installation.class_path.clone(),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain".into(),
         cfg,
     ]
 }
 
-const LOGBACK: &str = r#"<configuration>
+/// Name and text of a log configuration.
+const LOGBACK: (&str, &str) = (
+    "logback.xml",
+    r#"<configuration>
   <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d{ISO8601} [%thread] %-5level %logger{36} - %msg%n</pattern></encoder>
   </appender>
   <root level="INFO"><appender-ref ref="CONSOLE" /></root>
 </configuration>
-"#;
+"#,
+);
 
-const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE
+const LOG4J: (&str, &str) = (
+    "log4j.properties",
+    "log4j.rootLogger=INFO, CONSOLE
 log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
 log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
 log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [%t] %-5p %c - %m%n
-";
+",
+);
 
 #[cfg(test)]
 mod tests {
@@ -107,6 +118,20 @@ mod tests {
     #[test]
     fn a_lone_server_has_no_quorum_lines() {
         assert!(!zoo_cfg(Path::new("/d"), 1, &ports(1)).contains("server."));
+    }
+
+    #[test]
+    fn nothing_but_jars_is_on_the_class_path_and_the_log_is_configured_by_name() {
+        let installation =
+            Installation { java: "java".into(), class_path: "/a.jar:/b.jar".into(), origin: String::new() };
+        let arguments = java_arguments(&installation, Path::new("/d"));
+        let class_path = arguments.iter().position(|argument| argument == "-cp").map(|at| &arguments[at + 1]);
+        assert_eq!(class_path.map(String::as_str), Some("/a.jar:/b.jar"));
+        for set in
+            ["-Dlogback.configurationFile=/d/logback.xml", "-Dlog4j.configuration=file:/d/log4j.properties"]
+        {
+            assert!(arguments.iter().any(|argument| argument == set), "{set} is missing in {arguments:?}");
+        }
     }
 
     #[test]
