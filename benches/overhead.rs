@@ -105,11 +105,11 @@ struct Round {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match args
-        .bare_loop
-        .as_deref()
-        .map_or_else(|| on_runtime(compare(&args)), |json| bare::serve(json).map(|()| Verdict::Held))
-    {
+    let outcome = match &args.bare_loop {
+        Some(json) => bare::serve(json).map(|()| Verdict::Held),
+        None => on_runtime(compare(&args)),
+    };
+    match outcome {
         Ok(Verdict::Held) => ExitCode::SUCCESS,
         Ok(Verdict::Violated(_)) => ExitCode::from(Exit::Violated as u8),
         Ok(Verdict::Unknown(_)) => ExitCode::from(Exit::Unknown as u8),
