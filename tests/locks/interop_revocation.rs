@@ -18,15 +18,25 @@ fn mutex(params: &[(&str, ParamValue)]) -> Params {
     params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
+/// Java's side, which a test that fails does not leave behind.
+struct Java(Child);
+
+impl Drop for Java {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Lets Java do that with a lock. What it says can be read line by line.
-fn java(lock: &str, what: &str) -> (Child, BufReader<ChildStdout>) {
+fn java(lock: &str, what: &str) -> (Java, BufReader<ChildStdout>) {
     let mut java = foreign::java("CuratorRevocation")
         .args([ensemble::shared(), lock, what])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let said = BufReader::new(java.stdout.take().unwrap());
-    (java, said)
+    (Java(java), said)
 }
 
 fn line(said: &mut BufReader<ChildStdout>) -> String {
@@ -45,7 +55,7 @@ fn javas_revoker_makes_our_holder_let_go() {
         let (mut java, _said) = java(&scene.lock, "ask");
         assert!(holder.hold(LONG).await, "nobody asked");
         holder.release(held).await.unwrap();
-        assert!(java.wait().unwrap().success());
+        assert!(java.0.wait().unwrap().success());
     });
 }
 
@@ -65,7 +75,7 @@ fn our_waiter_makes_javas_holder_let_go() {
         assert!(begun.elapsed() >= Duration::from_millis(200));
         assert!(waiter.kinds().contains(&"set_data"), "{:?}", waiter.kinds());
         assert_eq!(line(&mut said), "left");
-        assert!(java.wait().unwrap().success());
+        assert!(java.0.wait().unwrap().success());
         waiter.release(held).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
     });
