@@ -141,7 +141,7 @@ pub fn serve(json: &str) -> Result<(), Error> {
         if threads.iter().any(JoinHandle::is_finished) {
             break;
         }
-        println!("[{}, {}]", board.acquired.load(Ordering::Relaxed), ticks_of(THREAD));
+        println!("{}", serde_json::json!([board.acquired.load(Ordering::Relaxed), ticks_of(THREAD)]));
     }
     board.stopped.store(true, Ordering::Release);
     for thread in threads {

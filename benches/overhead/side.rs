@@ -10,7 +10,7 @@ const TICKS: f64 = 100.0;
 pub struct Side {
     /// Acquisitions per second.
     pub throughput: f64,
-    /// Processor time of its threads an acquisition, in microseconds.
+    /// Processor time of its threads an acquisition, in microseconds; not a number where the system does not tell.
     pub cpu_us: f64,
 }
 
@@ -21,8 +21,8 @@ pub struct Moment {
     pub at: Stamp,
     /// Locks acquired.
     pub acquired: u64,
-    /// Processor time of its threads.
-    pub ticks: u64,
+    /// Processor time of its threads; `None` where the system does not tell.
+    pub ticks: Option<u64>,
 }
 
 impl Side {
@@ -30,16 +30,16 @@ impl Side {
     pub fn between(begin: &Moment, end: &Moment) -> Self {
         let acquired = (end.acquired - begin.acquired) as f64;
         let seconds = (end.at - begin.at) as f64 / 1e6;
-        let ticks = (end.ticks - begin.ticks) as f64;
+        let ticks = end.ticks.zip(begin.ticks).map_or(f64::NAN, |(end, begin)| (end - begin) as f64);
         Self { throughput: acquired / seconds, cpu_us: ticks / TICKS * 1e6 / acquired }
     }
 }
 
-/// Processor time that this process's threads of that name have taken; 0 where the system does not tell.
-pub fn ticks_of(thread: &str) -> u64 {
-    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+/// Processor time that this process's threads of that name have taken; `None` where the system does not tell.
+pub fn ticks_of(thread: &str) -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
     let read = threads.filter_map(|thread| read(&thread.path().join("stat")));
-    read.filter(|(name, _)| name == thread).map(|(_, ticks)| ticks).sum()
+    Some(read.filter(|(name, _)| name == thread).map(|(_, ticks)| ticks).sum())
 }
 
 /// Name and ticks of a thread: `pid (name) state …`, user and system time in fields 14 and 15.

@@ -1,14 +1,14 @@
 //! Java's own Curator and this suite's `curator-mutex` ask each other to let go, and do.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use zklockbench::catalog::{Mode, ParamValue, Params};
 use zklockbench::zk::reactor;
 
 use crate::support::contender::Contender;
-
+use crate::support::foreign::Bounded;
 use crate::support::{ensemble, foreign, sessions};
 
 /// Far more than a revocation takes, Java's start included.
@@ -18,25 +18,15 @@ fn mutex(params: &[(&str, ParamValue)]) -> Params {
     params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Java's side, which a test that fails does not leave behind.
-struct Java(Child);
-
-impl Drop for Java {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Lets Java do that with a lock. What it says can be read line by line.
-fn java(lock: &str, what: &str) -> (Java, BufReader<ChildStdout>) {
+fn java(lock: &str, what: &str) -> (Bounded, BufReader<ChildStdout>) {
     let mut java = foreign::java("CuratorRevocation")
         .args([ensemble::shared(), lock, what])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let said = BufReader::new(java.stdout.take().unwrap());
-    (Java(java), said)
+    (Bounded(java), said)
 }
 
 fn line(said: &mut BufReader<ChildStdout>) -> String {

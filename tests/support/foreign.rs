@@ -82,9 +82,20 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
+/// A process that a test which fails does not leave behind.
+pub struct Bounded(pub Child);
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        // Else it has gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A process that is told things line by line and says what has happened.
 pub struct Obedient {
-    process: Child,
+    _process: Bounded,
     told: Option<ChildStdin>,
     said: Arc<Mutex<Vec<String>>>,
 }
@@ -100,7 +111,7 @@ impl Obedient {
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| listener.lock().unwrap().push(line));
         });
-        Self { process, told, said }
+        Self { _process: Bounded(process), told, said }
     }
 
     pub fn tell(&mut self, line: &str) {
@@ -128,36 +139,22 @@ impl Obedient {
     }
 }
 
-impl Drop for Obedient {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Contenders that go on until they are stopped, and then say in numbers what they saw.
-pub struct Rivals(Child);
+pub struct Rivals(Bounded);
 
 impl Rivals {
     pub fn start(mut command: Command) -> Self {
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+        Self(Bounded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
     }
 
     /// Stops them. Times inside, violations, crossings.
     pub fn stop(mut self) -> [u64; 3] {
-        drop(self.0.stdin.take());
+        let process = &mut self.0.0;
+        drop(process.stdin.take());
         let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.0.wait().unwrap().success());
+        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(process.wait().unwrap().success());
         let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
         numbers.try_into().unwrap()
-    }
-}
-
-impl Drop for Rivals {
-    fn drop(&mut self) {
-        // Left over when the test has failed; else it has gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
