@@ -18,6 +18,29 @@ at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
 }
 
+# Where the suite remembers things between its runs, as the program itself finds it; empty if there is no such place.
+state_directory() {
+    if [ -n "${ZKLOCKBENCH_STATE_DIR:-}" ]; then
+        printf '%s\n' "$ZKLOCKBENCH_STATE_DIR"
+    elif [ -n "${XDG_STATE_HOME:-}" ]; then
+        printf '%s/zklockbench\n' "$XDG_STATE_HOME"
+    elif [ -n "${HOME:-}" ]; then
+        printf '%s/.local/state/zklockbench\n' "$HOME"
+    fi
+}
+
+# The version of the release of ZooKeeper that is unpacked in directory $1; fails if it is none.
+release_version() {
+    local jar
+    for jar in "$1"/lib/zookeeper-[0-9]*.jar "$1"/zookeeper-[0-9]*.jar; do
+        [ -f "$jar" ] || continue
+        jar=${jar##*/zookeeper-}
+        printf '%s\n' "${jar%.jar}"
+        return 0
+    done
+    return 1
+}
+
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
 # Version of the cargo that would be used here; empty if there is none. Asked in the repository, because rustup

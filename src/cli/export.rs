@@ -16,10 +16,10 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
             "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
         ));
     }
-    let (stored, gates) = (results::read(&args.run)?, Summary::gates_of(&args.run)?);
+    let (stored, gated) = (results::read(&args.run)?, Summary::gates_of(&args.run)?);
     let prepared = args.outputs.prepare()?;
     let document = Document::of_run(&stored, &View::of(&stored))
-        .with_gates(&gates)
+        .with_gates(&gated.gates)
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;
     if args.json {

@@ -10,6 +10,7 @@ use crate::error::{Error, Exit};
 use crate::plan;
 use crate::report::document::{Document, Section};
 use crate::report::page::{Source, document, of_plan, side_by_side};
+use crate::report::summary::{Gated, Summary};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
 
@@ -35,7 +36,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
 
 /// What a page can be made of.
 enum Stored {
-    Run { name: String, stored: Box<StoredRun>, view: Box<View> },
+    Run { name: String, stored: Box<StoredRun>, view: Box<View>, gated: Box<Gated> },
     Plan(Box<plan::PlanFile>),
 }
 
@@ -49,19 +50,20 @@ impl Stored {
         // `.` and `..` are no names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Self::Run { name, stored: Box::new(stored), view: Box::new(view) })
+        let gated = Box::new(Summary::gates_of(path)?);
+        Ok(Self::Run { name, stored: Box::new(stored), view: Box::new(view), gated })
     }
 
     fn source(&self) -> Option<Source<'_>> {
         match self {
-            Self::Run { name, stored, view } => Some(Source { name, stored, view }),
+            Self::Run { name, stored, view, gated } => Some(Source { name, stored, view, gated }),
             Self::Plan(_) => None,
         }
     }
 
     fn document(&self) -> Document {
         match self {
-            Self::Run { name, stored, view } => document(&Source { name, stored, view }),
+            Self::Run { name, stored, view, gated } => document(&Source { name, stored, view, gated }),
             Self::Plan(plan) => of_plan(plan),
         }
     }

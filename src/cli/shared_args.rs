@@ -75,7 +75,8 @@ pub struct OpeningArgs {
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
-    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the system's package]
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
+    /// `scripts/install --zookeeper` installed, or the system's package]
     // The variable is read where the search is made, so that an error can say which of the two was wrong.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,

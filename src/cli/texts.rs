@@ -46,7 +46,10 @@ const VARIABLES: [(&str, &str); 8] = [
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
         "Set to 1: same as --cold, --no-floor and --no-charts.",
     ),
-    ("ZKLOCKBENCH_STATE_DIR", "Where `ensemble up` remembers what it started."),
+    (
+        "ZKLOCKBENCH_STATE_DIR",
+        "Where `ensemble up` remembers what it started, and `scripts/install --zookeeper` keeps a release.",
+    ),
     (
         "ZKLOCKBENCH_LOG",
         "Log of the ZooKeeper client on stderr: a level such as debug, or targets such as zookeeper_client=trace.",

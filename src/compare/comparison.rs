@@ -9,7 +9,8 @@ use super::cell::{CellKey, NoReadings, readings, sound};
 use super::differences::{Difference, differences, unsound};
 use super::family::{VIOLATIONS, is_determined, usual};
 use super::faster::{Faster, faster};
-use super::judge::{Compared, Limits, Sample, Test, exactly};
+use super::judge::{Compared, Limits, Sample, Test, exactly, judge};
+use super::lost::{Repetitions, doubt, unless};
 use super::side::{Loaded, Side};
 use super::verdict::{Regression, Verdict};
 use crate::error::{Error, Exit};
@@ -156,10 +157,11 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         )));
     }
     let (was, is) = (cells(base), cells(new));
-    let key_of = |(key, _): &(CellKey, Vec<&Trial>)| key.clone();
-    let only_new: Vec<CellKey> = is.iter().map(key_of).filter(|key| find(&was, key).is_empty()).collect();
+    let key_of = |(key, _): &(CellKey, Repetitions<'_>)| key.clone();
+    let only_new: Vec<CellKey> =
+        is.iter().map(key_of).filter(|key| find(&was, key).trials.is_empty()).collect();
     if is.iter().all(|(key, _)| only_new.contains(key)) {
-        let names = |cells: &[(CellKey, Vec<&Trial>)]| {
+        let names = |cells: &[(CellKey, Repetitions<'_>)]| {
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
         };
         return Err(Error::usage(format!(
@@ -169,8 +171,8 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         )));
     }
     let mut family = Family::default();
-    for (key, trials) in &was {
-        family.take(key, trials, &find(&is, key), ask);
+    for (key, repetitions) in &was {
+        family.take(key, repetitions, &find(&is, key), ask);
     }
     let (rows, tested, left_out) = family.conclude(ask.limits);
     Ok(Comparison {
@@ -191,31 +193,38 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
 }
 
 /// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for whoever asks for no more,
-/// such as a gate. Trials that are not sound do not count.
+/// such as a gate. Trials that are not sound do not count, and what they leave unknown is.
 pub fn figure_of_cell(
-    base: &[&Trial],
-    new: &[&Trial],
+    base: &Repetitions<'_>,
+    new: &Repetitions<'_>,
     figure: Figure,
     limits: Limits,
     family: usize,
 ) -> Compared {
-    match planned(figure, base, new, limits) {
+    let found = match planned(figure, &base.trials, &new.trials, limits) {
         Planned::Done(compared) => *compared,
         Planned::Tested(test) => test.alone(limits, family),
-    }
+    };
+    unless(doubt(base, new).as_deref(), found)
 }
 
-/// The trials of each cell, in the order in which the scenario names strategies, then by contenders.
-fn cells(side: &Side) -> Vec<(CellKey, Vec<&Trial>)> {
-    let mut cells = grouped(side.trials().map(|trial| (CellKey::of(trial), trial)));
+/// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
+fn cells(side: &Side) -> Vec<(CellKey, Repetitions<'_>)> {
+    let keys = grouped(side.trials().map(|trial| (CellKey::of(trial), ()))).into_iter();
+    let of = |(key, _): (CellKey, _)| {
+        let repetitions = side.repetitions(|trial| CellKey::of(trial) == key);
+        (key, repetitions)
+    };
+    let mut cells: Vec<_> = keys.map(of).collect();
     let labels: Vec<&String> = side.runs.iter().flat_map(|run| &run.stored.run.strategies).collect();
     let position = |key: &CellKey| labels.iter().position(|label| **label == key.strategy);
     cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
     cells
 }
 
-fn find<'a>(cells: &[(CellKey, Vec<&'a Trial>)], key: &CellKey) -> Vec<&'a Trial> {
-    cells.iter().find(|(other, _)| other == key).map(|(_, trials)| trials.clone()).unwrap_or_default()
+fn find<'a>(cells: &[(CellKey, Repetitions<'a>)], key: &CellKey) -> Repetitions<'a> {
+    let found = cells.iter().find(|(other, _)| other == key);
+    found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
 
 /// What there is of a figure in a cell before the family is corrected.
@@ -240,7 +249,7 @@ impl Planned {
 
 fn planned(figure: Figure, base: &[&Trial], new: &[&Trial], limits: Limits) -> Planned {
     if figure == VIOLATIONS {
-        return Planned::done(violations(base, new));
+        return Planned::done(violations(base, new, limits));
     }
     let (was, is) = (readings(base, figure), readings(new, figure));
     let why = match (&was, &is) {
@@ -267,7 +276,7 @@ fn is_constant(readings: &[Reading]) -> bool {
 
 /// The violations in the trials of a cell, those that do not count otherwise among them. One is enough: where the base
 /// has none, the new is worse by any.
-fn violations(base: &[&Trial], new: &[&Trial]) -> Compared {
+fn violations(base: &[&Trial], new: &[&Trial], limits: Limits) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| VIOLATIONS.of(trial).ok()).collect()
     };
@@ -297,11 +306,13 @@ fn violations(base: &[&Trial], new: &[&Trial]) -> Compared {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
-        // How often a lock fails that does not exclude is chance.
-        (true, true) => Compared {
-            why: Some("the lock does not exclude on either side".into()),
-            ..exactly(&after, &after, Better::Lower)
-        },
+        // How often a lock fails that does not exclude is chance, so it takes a test to tell.
+        (true, true) => {
+            let found = judge(&was, &is, Better::Lower, limits, 1);
+            let broken = Some("the lock does not exclude on either side".to_owned());
+            let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            Compared { why: Some(why), ..found }
+        }
     }
 }
 
@@ -309,11 +320,15 @@ fn violations(base: &[&Trial], new: &[&Trial]) -> Compared {
 #[derive(Default)]
 struct Family {
     planned: Vec<(CellKey, Figure, Planned)>,
+    /// What repetitions that are lost make doubtful of all figures of a cell.
+    doubts: BTreeMap<CellKey, String>,
     left_out: Vec<LeftOut>,
 }
 
 impl Family {
-    fn take(&mut self, key: &CellKey, base: &[&Trial], new: &[&Trial], ask: &Ask) {
+    fn take(&mut self, key: &CellKey, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
+        self.doubts.extend(doubt(base, new).map(|why| (key.clone(), why)));
+        let (base, new) = (base.trials.as_slice(), new.trials.as_slice());
         let is_chosen = !ask.figures.is_empty();
         let figures = if is_chosen { ask.figures.clone() } else { usual(key, base, new) };
         for figure in figures {
@@ -348,6 +363,7 @@ impl Family {
                 Planned::Done(compared) => *compared,
                 Planned::Tested(test) => test.conclude(adjusted, limits, family),
             };
+            let compared = unless(self.doubts.get(&cell).map(String::as_str), compared);
             Row {
                 cell,
                 figure: figure.to_string(),

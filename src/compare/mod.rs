@@ -9,6 +9,7 @@ mod differences;
 mod family;
 mod faster;
 mod judge;
+mod lost;
 mod side;
 mod verdict;
 
@@ -20,5 +21,6 @@ pub use comparison::{
 pub use differences::{Difference, differences};
 pub use faster::Faster;
 pub use judge::{Block, Compared, Limits, Method, Ratio, Sample, Test, exactly, judge, judge_family, paired};
+pub use lost::Repetitions;
 pub use side::{Loaded, Side};
 pub use verdict::{Regression, Verdict};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::private;
 use crate::error::Error;
 
 /// Where to look. [`Places::of_this_machine`] fills it; tests fill it otherwise.
@@ -11,6 +12,8 @@ pub struct Places {
     pub asked: Option<PathBuf>,
     /// From the variable `ZOOKEEPER_HOME`.
     pub environment: Option<PathBuf>,
+    /// The release that `scripts/install --zookeeper` installed.
+    pub installed: Option<PathBuf>,
     /// Directories of jars put there by a system package.
     pub packaged: Vec<PathBuf>,
     /// Homes of a release put there by another package manager.
@@ -28,6 +31,7 @@ impl Places {
         Self {
             asked,
             environment: variable("ZOOKEEPER_HOME"),
+            installed: private::state_directory().and_then(|directory| installed_below(&directory)),
             packaged: vec!["/usr/share/java".into()],
             homes: vec![
                 "/opt/homebrew/opt/zookeeper/libexec".into(),
@@ -53,9 +57,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then Debian's jars, then
-    /// Homebrew's. A home that was named but holds no ZooKeeper is an error, not a reason to measure another
-    /// version than the one that was asked for.
+    /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then what `scripts/install --zookeeper`
+    /// installed, then Debian's jars, then Homebrew's. A home that was named but holds no ZooKeeper is an error, not a
+    /// reason to measure another version than the one that was asked for.
     ///
     /// # Errors
     /// Lists every place that was looked at, and the commands that install what is missing.
@@ -72,10 +76,24 @@ impl Installation {
     }
 }
 
+const INSTALLER: &str = "scripts/install --zookeeper";
+
+/// The release to which the link of `scripts/install` leads, if there is one. It is resolved here, so that servers that are
+/// started again are of the same release even if another has been installed meanwhile. One that is gone is named, too.
+fn installed_below(state: &Path) -> Option<PathBuf> {
+    let link = state.join("zookeeper");
+    let target = std::fs::read_link(&link).ok()?;
+    Some(link.canonicalize().unwrap_or(target))
+}
+
 type Found<T> = Result<T, Vec<String>>;
 
 fn find_jars(places: &Places) -> Found<(String, String)> {
-    let named = [("--zookeeper-home", &places.asked), ("ZOOKEEPER_HOME", &places.environment)];
+    let named = [
+        ("--zookeeper-home", &places.asked),
+        ("ZOOKEEPER_HOME", &places.environment),
+        (INSTALLER, &places.installed),
+    ];
     let mut looked = Vec::new();
     for (by, home) in named {
         match home {
@@ -162,7 +180,7 @@ fn advice(looked: &[String]) -> String {
          Debian, Ubuntu:  apt-get install -y zookeeper default-jre-headless\n  \
          macOS:           brew install zookeeper openjdk\n  \
          elsewhere:       unpack a release of https://zookeeper.apache.org/releases.html and give \
-         --zookeeper-home DIR\n  \
+         --zookeeper-home DIR, or install it for all runs: scripts/install --zookeeper DIR\n  \
          Docker:          give --compose docker/compose.3.yaml instead",
         looked.join("\n")
     )
@@ -183,11 +201,13 @@ mod tests {
         touch(&at("bin/java"));
         touch(&at("asked/lib/zookeeper-3.9.3.jar"));
         touch(&at("variable/lib/zookeeper-3.8.4.jar"));
+        touch(&at("state/releases/of-the-user/lib/zookeeper-3.9.4.jar"));
         touch(&at("debian/zookeeper.jar"));
         touch(&at("debian/slf4j-simple.jar"));
         let places = Places {
             asked: Some(at("asked")),
             environment: Some(at("variable")),
+            installed: Some(at("state/releases/of-the-user")),
             packaged: vec![at("debian")],
             path: vec![at("bin")],
             ..Places::default()
@@ -196,14 +216,34 @@ mod tests {
     }
 
     #[test]
-    fn the_option_comes_before_the_variable_and_that_before_the_package() {
+    fn the_option_comes_first_then_the_variable_then_what_was_installed_then_the_package() {
         let (_root, mut places) = machine();
         let origin = |places: &Places| Installation::find(places).unwrap().origin;
         assert!(origin(&places).ends_with("(--zookeeper-home)"));
         places.asked = None;
         assert!(origin(&places).ends_with("(ZOOKEEPER_HOME)"));
         places.environment = None;
+        assert!(origin(&places).ends_with("releases/of-the-user (scripts/install --zookeeper)"));
+        places.installed = None;
         assert!(origin(&places).ends_with("(system package)"));
+    }
+
+    #[test]
+    fn what_was_installed_is_named_by_where_it_lies_and_missed_when_it_is_gone() {
+        let (root, _) = machine();
+        let state = root.path().join("state");
+        assert_eq!(installed_below(&state), None);
+        let release = state.join("releases/of-the-user");
+        std::os::unix::fs::symlink(&release, state.join("zookeeper")).unwrap();
+        assert_eq!(installed_below(&state), release.canonicalize().ok());
+        std::fs::remove_dir_all(&release).unwrap();
+        assert_eq!(installed_below(&state), Some(release.clone()));
+        let places = Places { installed: Some(release), ..Places::default() };
+        let message = Installation::find(&places).unwrap_err().to_string();
+        assert!(
+            message.contains("scripts/install --zookeeper = ") && message.contains("of-the-user"),
+            "{message}"
+        );
     }
 
     #[test]

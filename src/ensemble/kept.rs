@@ -46,17 +46,12 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The file in which the user's kept ensemble is written down: in `ZKLOCKBENCH_STATE_DIR`, else
-    /// `XDG_STATE_HOME/zklockbench`, else `~/.local/state/zklockbench`.
+    /// The file in which the user's kept ensemble is written down, in the directory for the suite's state.
     ///
     /// # Errors
     /// When none of them is set, and there is no directory of the user's own either.
     pub fn state_file() -> Result<PathBuf, Error> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let directory = variable("ZKLOCKBENCH_STATE_DIR")
-            .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("zklockbench")))
-            .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")));
-        let directory = directory.map_or_else(private::directory, Ok).map_err(|error| {
+        let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
                 "no place to remember the ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
             ))

@@ -24,6 +24,15 @@ pub fn directory() -> io::Result<PathBuf> {
     first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
 }
 
+/// Where the suite remembers things between its runs: `ZKLOCKBENCH_STATE_DIR`, else `XDG_STATE_HOME/zklockbench`, else
+/// `~/.local/state/zklockbench`. (`state_directory` of `scripts/common.bash` is to find the same.)
+pub fn state_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("ZKLOCKBENCH_STATE_DIR")
+        .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("zklockbench")))
+        .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")))
+}
+
 /// Where it may be, the best first.
 fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> Vec<PathBuf> {
     let place = |name: &str| variable(name).map(PathBuf::from).filter(|place| place.is_absolute());

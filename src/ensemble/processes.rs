@@ -59,7 +59,12 @@ pub trait Processes: Send + Sync {
     async fn nobody_serves(&self) -> Fact;
 
     /// Every server serves, one leads, and all others are in step with it.
-    async fn whole(&self) -> Fact;
+    async fn whole(&self) -> Fact {
+        self.whole_but_for(&[]).await
+    }
+
+    /// The same of all servers but these, which are down.
+    async fn whole_but_for(&self, down: &[usize]) -> Fact;
 
     /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
     /// the later epoch that counts, and only if a majority is in step with it.
@@ -139,8 +144,8 @@ impl Processes for Local {
         state::nobody_serves(&self.awake(), self.servers()).await
     }
 
-    async fn whole(&self) -> Fact {
-        state::whole(&self.addresses()).await
+    async fn whole_but_for(&self, down: &[usize]) -> Fact {
+        state::whole(&self.addresses(), down).await
     }
 
     async fn leader_and_epoch(&self) -> Result<Leader, String> {

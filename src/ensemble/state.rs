@@ -168,8 +168,11 @@ pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     Ok(seen.join("; "))
 }
 
-pub async fn whole(addresses: &[String]) -> Fact {
-    let roles = roles(addresses).await;
+/// All of these but those that are down, by their numbers, are an ensemble.
+pub async fn whole(addresses: &[String], down: &[usize]) -> Fact {
+    let numbered = addresses.iter().enumerate();
+    let up = numbered.filter(|(index, _)| !down.contains(&(index + 1))).map(|(_, address)| address.clone());
+    let roles = roles(&up.collect::<Vec<_>>()).await;
     let states: Vec<String> =
         roles.iter().map(|role| format!("{}: {}", role.address, role.describe())).collect();
     let states = states.join("; ");

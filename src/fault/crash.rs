@@ -1,8 +1,7 @@
 //! `crash`: a contender is gone, and its session is not closed.
 
 use super::seen::{proof, until};
-use super::site::Doing;
-use super::{Active, Entry, Firing, aim};
+use super::{Active, CrashOrder, Doing, Entry, Firing, aim};
 use crate::catalog::fault::{FaultCard, Target};
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper's recipes page, locks: ephemeral nodes of a client that fails",
     details: "\
 Inject: the contender's socket is cut and its client discarded; nothing is released and nothing is closed.
-Proof: the contender has discarded its client and come back without any of its state. One that is between two turns
-dies when the next begins.
+Proof: the contender has discarded its client and all of its state; each crash proves one fault. One that is between two
+turns crashes when the next begins. One that has not crashed within 30 s is not asked any more.
 Ends by itself: the contender comes back at once, as a restarted process does, with a new session.
 
 A correct lock: the node goes with the session, and the next one acquires: no sooner than the rest of the
@@ -30,17 +29,17 @@ pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(fi
 
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, site, &mut draw).await?;
-    let before: Vec<u64> = hit.iter().map(|contender| site.contenders.times_died(*contender)).collect();
-    // Whoever has let go before it died is no holder any more: it dies in its next hold.
+    // Whoever has let go before it crashed is no holder any more: it crashes in its next hold.
     let doing = match choice.target {
         Target::Word("holder") => Doing::Holding,
         Target::Word("waiter") => Doing::Waiting,
         _ => Doing::Anything,
     };
-    hit.iter().for_each(|contender| site.contenders.crash(*contender, doing));
-    let lives = || hit.iter().zip(&before).any(|(one, before)| site.contenders.times_died(*one) == *before);
-    let died = until(AT_MOST, || !lives(), "it had not died").await;
-    let seen = "its connection was closed without a word, and it came back with another session";
-    let proof = proof(died.map(|()| seen.to_owned()));
+    let order = |contender: &usize| site.contenders.crash(*contender, doing);
+    let orders: Vec<CrashOrder> = hit.iter().map(order).collect();
+    let all = || orders.iter().all(CrashOrder::is_carried_out);
+    let crashed = until(AT_MOST, all, "it had not crashed").await;
+    let seen = "its connection was closed without a word, and its client was discarded";
+    let proof = proof(crashed.map(|()| seen.to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }

@@ -45,6 +45,8 @@ pub struct InEffect {
     made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
     /// The links that are broken; taken for as long as one is broken or mended.
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
+    /// Taken for as long as the data of a server are being thrown away.
+    wiping: tokio::sync::Mutex<()>,
 }
 
 impl InEffect {
@@ -141,6 +143,11 @@ impl InEffect {
     /// such as one that is started again to stand still.
     pub async fn settled(&self, server: usize) -> impl Sized {
         self.made(server).lock_owned().await
+    }
+
+    /// Waits until no other fault throws data away, and keeps it so.
+    pub async fn wipes_alone(&self) -> impl Sized {
+        self.wiping.lock().await
     }
 
     /// Breaks a link that is to be broken, or mends it.

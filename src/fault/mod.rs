@@ -8,6 +8,7 @@ mod bandwidth;
 mod burst;
 mod clock_jump;
 mod crash;
+mod crash_orders;
 mod delay;
 mod drop_reply;
 mod drop_request;
@@ -42,10 +43,11 @@ use crate::catalog::fault::{FaultCard, FaultChoice, Proof};
 use crate::clock::Stamp;
 
 pub use admission::Admission;
+pub use crash_orders::{CrashOrder, CrashOrders, Doing};
 pub use in_effect::InEffect;
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
-pub use site::{Contenders, Doing, Site};
+pub use site::{Contenders, Site};
 
 /// A fault that is being done; the error says why it could not be.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;

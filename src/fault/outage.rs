@@ -23,6 +23,23 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
     take_down(how, servers, &choice.target, site).await
 }
 
+/// Takes a server down, throws its data away, and starts it empty when it is healed.
+///
+/// What was acknowledged may be on this server and on just so many others as make a majority. So nothing is thrown away
+/// before every other server has it: one that is down, or that has itself been wiped and fetches its data still, has not.
+pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, site, mut draw } = firing;
+    let processes = site.processes()?;
+    let _alone = site.in_effect.wipes_alone().await;
+    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
+    let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
+    all_serve.await.map_err(|why| {
+        format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
+    })?;
+    take_down(How::Wiped, servers, &choice.target, site).await
+}
+
 /// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
 /// been elected when this returns.
 pub async fn take_down<'a>(
@@ -57,6 +74,8 @@ async fn see_consequences(
 ) -> Result<String, String> {
     let processes = site.processes()?;
     if how == How::Wiped {
+        // While it was going down, another may have fallen, too.
+        eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
         do_each(servers, |server| processes.wipe(server)).await?;
         seen += "; its data are gone";
     }

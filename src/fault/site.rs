@@ -4,23 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admission;
+use super::crash_orders::{CrashOrder, Doing};
 use super::in_effect::{Effect, How, InEffect};
 use crate::clock::Stamp;
 use crate::ensemble::{Done, Links, Processes};
 use crate::proxy::Proxy;
 use crate::zk::gate::Gate;
 use crate::zk::{SessionKey, Target};
-
-/// What a contender that is to die has to be doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// Whatever it does.
-    Anything,
-    /// It waits for the lock.
-    Waiting,
-    /// It holds the lock.
-    Holding,
-}
 
 /// The contenders of a trial, by number.
 pub trait Contenders: Send + Sync {
@@ -42,10 +32,8 @@ pub trait Contenders: Send + Sync {
     fn has_expired(&self, contender: usize, session: i64);
     /// The clock by which it keeps its deadlines jumps ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Asks it to die in the middle of what it does, once it does that.
-    fn crash(&self, contender: usize, doing: Doing);
-    /// How often it has died.
-    fn times_died(&self, contender: usize) -> u64;
+    /// Orders it to crash in the middle of what it does, once it does that.
+    fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
     /// Locks acquired by all of them in the measured phase.
     fn acquired(&self) -> u64;
 }

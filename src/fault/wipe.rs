@@ -1,8 +1,7 @@
 //! `wipe`: a server ends, loses its data, and comes back empty.
 
 use super::Entry;
-use super::in_effect::How;
-use super::outage::take_targets_down;
+use super::outage::wipe_target;
 use crate::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {
@@ -10,7 +9,8 @@ pub const CARD: FaultCard = FaultCard {
     summary: "kills a server, deletes its data, and starts it empty",
     source: "ClickHouse's Jepsen tests of Keeper, dropped data",
     details: "\
-Inject: SIGKILL as under `kill`; then snapshots and transaction logs are deleted. The server keeps its number.
+Inject: SIGKILL as under `kill`; once all other servers serve and are in step, snapshots and transaction logs are deleted.
+The server keeps its number. A wipe first waits up to 30 s until every other server serves, so two never overlap.
 Proof: the process has ended, and the data were deleted.
 Heal: the server is started with nothing and fetches everything from the leader; healed when the ensemble is whole.
 
@@ -24,5 +24,4 @@ its locks, too, and no lock can be correct then.",
     ..FaultCard::SERVERS
 };
 
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Wiped, firing)) };
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(wipe_target(firing)) };

@@ -10,7 +10,6 @@ use crate::compare::{
 };
 use crate::error::Error;
 use crate::measure::{Better, Figure};
-use crate::results::record::Trial;
 use crate::units::number;
 use crate::verdict::Verdict;
 
@@ -55,13 +54,11 @@ impl<'a> Family<'a> {
             let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
             return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
         }
-        let own = |side: &'a Side| -> Vec<&Trial> {
-            let trials = side.runs.iter().flat_map(|run| &run.stored.trials);
-            trials.filter(|trial| cell.is_of(trial)).collect()
-        };
+        let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
         let limits = Limits { margin: percent / 100.0, ..Limits::default() };
         let (base, new) = (own(self.sides.base), own(self.sides.new));
-        let asked: BTreeSet<CellKey> = base.iter().chain(&new).map(|trial| CellKey::of(trial)).collect();
+        let both = base.trials.iter().chain(&new.trials);
+        let asked: BTreeSet<CellKey> = both.map(|trial| CellKey::of(trial)).collect();
         if asked.len() > 1 {
             let asked: Vec<String> = asked.iter().map(CellKey::name).collect();
             let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));

@@ -1,6 +1,7 @@
 //! The three-way count: what the client saw, what the cost model predicts, what the servers counted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -49,7 +50,8 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
             predicted(with_looks, &READS),
             // What was looked at on behalf of the suite is no request of the lock.
             summed(servers, "zk_cnt_ns_read_per_namespace")
-                .map(|reads| reads.saturating_sub(log.looks_beside)),
+                .zip(looked(shared, log))
+                .map(|(reads, looked)| reads.saturating_sub(looked)),
         ),
         row(
             Counted::Writes,
@@ -93,6 +95,13 @@ pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCoun
     ]
 }
 
+/// Reads on behalf of the suite; `None` where a look did not come to its end, so that nobody knows how many it took.
+fn looked(shared: &Shared, log: &Log) -> Option<u64> {
+    let board = &shared.board;
+    (board.looking.load(Ordering::Acquire) == 0)
+        .then(|| log.looks_beside + board.looked.load(Ordering::Acquire))
+}
+
 /// The requests of those kinds that the cost model expects to succeed.
 fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
     cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
@@ -134,7 +143,8 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    if server.has_restarted() || server.after.is_empty() {
+    // Servers of other versions or with other metrics answer without such counters, which is not the same as zero.
+    if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }
     // A counter for a namespace appears with its first use.
@@ -143,6 +153,8 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
     u64::try_from(after - before).ok()
 }
 
+/// What every server that keeps such counters tells, from its start on.
+const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 /// Counters have come to rest when two looks this far apart agree.
 const REST: Duration = Duration::from_millis(50);
 const LOOKS_AT_MOST: usize = 40;
@@ -248,7 +260,9 @@ mod tests {
     use super::*;
 
     fn server(before: i64, after: i64, uptimes: (i64, i64)) -> ServerCounters {
-        let reading = |value, uptime| [("k".to_owned(), value), ("zk_uptime".to_owned(), uptime)].into();
+        let reading = |value, uptime| {
+            [("k", value), (ALWAYS_THERE, 0), ("zk_uptime", uptime)].map(|(k, v)| (k.to_owned(), v)).into()
+        };
         ServerCounters {
             before: reading(before, uptimes.0),
             after: reading(after, uptimes.1),
@@ -262,6 +276,15 @@ mod tests {
         assert_eq!(summed(&servers, "k"), Some(7));
         let servers = [server(5, 9, (100, 200)), server(8, 3, (100, 20))];
         assert_eq!(summed(&servers, "k"), None);
+    }
+
+    #[test]
+    fn a_server_that_keeps_no_such_counters_gives_no_number_instead_of_zero() {
+        let mut without = server(5, 9, (100, 200));
+        without.after.remove(ALWAYS_THERE);
+        assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));
+        let unused = server(0, 0, (100, 200));
+        assert_eq!(summed(&[unused], "appears_with_its_first_use"), Some(0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use super::schedule::Arrival;
 use crate::clock::Stamp;
 use crate::measure::Window;
-use crate::record::{Arrived, Dispersion};
+use crate::record::{Arrived, Bound, Dispersion};
 use crate::scenario::Late;
 
 /// Nothing has come of it yet.
@@ -143,6 +143,21 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
+    /// The 99th percentile of the waits of all that were due within that time. Those that were not served have waited for
+    /// longer than all others; those that were dropped have not waited. `None` where none was served.
+    pub fn wait_p99(&self, from: Stamp, to: Stamp) -> Option<Bound> {
+        let range = self.due_before(from)..self.due_before(to);
+        let outcomes = self.outcomes[range].iter().map(|outcome| outcome.load(Ordering::Acquire));
+        let counting: Vec<u32> = outcomes.filter(|outcome| *outcome != DROPPED).collect();
+        let mut waits: Vec<u32> =
+            counting.iter().copied().filter(|outcome| ![OPEN, UNSERVED].contains(outcome)).collect();
+        waits.sort_unstable();
+        let longest = waits.last()?;
+        let rank = (99 * counting.len()).div_ceil(100).saturating_sub(1);
+        let (wait, at_least) = waits.get(rank).map_or((longest, true), |wait| (wait, false));
+        Some(Bound { us: u64::from(wait - 1), at_least })
+    }
+
     /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
     /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
@@ -219,6 +234,17 @@ mod tests {
         let arrivals = Arrivals::new(times.iter().map(arrival).collect(), late);
         arrivals.begin_at(1_000);
         arrivals
+    }
+
+    #[test]
+    fn who_was_not_served_has_waited_for_longer_than_all_others() {
+        let arrivals = at(&(0..200).collect::<Vec<_>>(), Late::Keep);
+        (0..200).for_each(|number| arrivals.served(number, 1_000 + number as u64));
+        let p99 = |from, to| arrivals.wait_p99(from, to).map(|wait| (wait.us, wait.at_least));
+        assert_eq!(p99(0, Stamp::MAX), Some((1_197, false)));
+        (150..160).for_each(|number| arrivals.not_served(number));
+        assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));
+        assert_eq!(p99(0, 0), None, "nobody came");
     }
 
     #[test]

@@ -13,7 +13,9 @@ use super::shared::Shared;
 use crate::catalog::fault::{Ends, FaultChoice, Proof};
 use crate::clock::{self, Stamp};
 use crate::ensemble::{Links, Processes};
-use crate::fault::{Admission, Contenders, Doing, Fired, InEffect, News, Schedule, Site, find, run};
+use crate::fault::{
+    Admission, Contenders, CrashOrder, Doing, Fired, InEffect, News, Schedule, Site, find, run,
+};
 use crate::record::FaultRecord;
 use crate::zk::SessionKey;
 use crate::zk::gate::Gate;
@@ -71,12 +73,8 @@ impl Contenders for Seen<'_> {
         self.control(contender).clock.jump(by);
     }
 
-    fn crash(&self, contender: usize, doing: Doing) {
-        self.control(contender).crash(doing);
-    }
-
-    fn times_died(&self, contender: usize) -> u64 {
-        self.control(contender).times_died()
+    fn crash(&self, contender: usize, doing: Doing) -> CrashOrder {
+        self.control(contender).crashes.give(doing)
     }
 
     fn acquired(&self) -> u64 {
@@ -162,6 +160,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
         left: fired.left,
         elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
         longest_gap_us: None,
+        wait_p99: None,
         recovered_us: None,
     }
 }
@@ -170,10 +169,14 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
 /// when it is over.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
+    let now = clock::now();
     for fault in faults {
         let from = stamp(fault.asked_us);
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
-        fault.longest_gap_us = shared.gaps.longest_between(from, until);
+        fault.longest_gap_us = shared.gaps.longest_between(from, until, now);
+        // Who comes while nobody gets a lock waits for longest.
+        let until = until.saturating_add(fault.longest_gap_us.unwrap_or(0));
+        fault.wait_p99 = shared.open.as_ref().and_then(|open| open.wait_p99(from, until));
         fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
     }
 }

@@ -246,8 +246,13 @@ impl Contender {
         self.new_strategies();
         self.session = None;
         session.crash();
-        self.control.has_died();
+        self.has_crashed();
         self.pace.pause(clock::now(), ERROR_PAUSE);
+    }
+
+    fn has_crashed(&self) {
+        self.control.set_session(None);
+        self.control.crashes.has_crashed();
     }
 
     async fn session_or_rejoin(&mut self) -> Option<Session> {
@@ -257,7 +262,7 @@ impl Contender {
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
                 () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
                     // Whoever has no session yet leaves nothing behind.
-                    self.control.has_died();
+                    self.has_crashed();
                     return None;
                 }
             };
@@ -284,7 +289,7 @@ impl Contender {
         let thaws = self.control.gate.times_opened();
         let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
         let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
-        let dies = self.shared.has_faults() && self.control.dies_holding();
+        let dies = self.shared.has_faults() && self.control.crashes.waits_for_a_hold();
         let stays = !intended.is_zero() || self.shared.spec.load == Load::Batch || dies;
         if stays {
             self.recorder.write_acquired(&entry);
@@ -417,7 +422,7 @@ impl Contender {
             };
         };
         let asked = strategy.hold(session, pin!(end)).await;
-        if asked { HoldEnd::Revoked } else { ended }
+        if asked && ended != HoldEnd::Crashed { HoldEnd::Revoked } else { ended }
     }
 
     fn not_acquired(&mut self, session: &Session, attempt: &Attempt, error: &AcquireError) {
@@ -489,7 +494,7 @@ impl Contender {
 
 /// Returns when the contender is to die while it does that; never in a trial without faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
-    if shared.has_faults() { control.asked_to_die(doing).await } else { std::future::pending().await }
+    if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
 /// Does something; says whether it ever waited, so that others could run meanwhile.

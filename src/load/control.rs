@@ -5,10 +5,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
-
 use crate::clock::{self, Stamp};
-use crate::fault::{Admission, Doing};
+use crate::fault::{Admission, CrashOrders};
 use crate::lock::DeadlineClock;
 use crate::record::history;
 use crate::zk::gate::Gate;
@@ -22,9 +20,8 @@ pub struct Control {
     /// By which it is let in to ask for the lock.
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
-    dies: Mutex<Option<Doing>>,
-    dying: Notify,
-    died: AtomicU64,
+    /// To die in the middle of what it does, and to come back as another process.
+    pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
     lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
@@ -44,40 +41,6 @@ impl Control {
 
     pub fn uses(&self, lock: usize) {
         self.lock.store(lock, Ordering::Release);
-    }
-
-    /// Asks the contender to die in the middle of what it does, once it does that, and to come back as another
-    /// process.
-    pub fn crash(&self, doing: Doing) {
-        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) = Some(doing);
-        self.dying.notify_one();
-    }
-
-    /// Returns when the contender has been asked to die while it does that.
-    pub async fn asked_to_die(&self, doing: Doing) {
-        while !self.is_to_die(doing) {
-            self.dying.notified().await;
-        }
-    }
-
-    /// Whether it is to die in its next hold.
-    pub fn dies_holding(&self) -> bool {
-        *self.dies.lock().unwrap_or_else(PoisonError::into_inner) == Some(Doing::Holding)
-    }
-
-    /// Whether it is to die now; it is asked once only.
-    fn is_to_die(&self, doing: Doing) -> bool {
-        let mut dies = self.dies.lock().unwrap_or_else(PoisonError::into_inner);
-        dies.take_if(|asked| *asked == Doing::Anything || *asked == doing).is_some()
-    }
-
-    pub fn has_died(&self) {
-        self.set_session(None);
-        self.died.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub fn times_died(&self) -> u64 {
-        self.died.load(Ordering::SeqCst)
     }
 
     /// It has another session now, or none.

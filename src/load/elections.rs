@@ -151,6 +151,7 @@ mod tests {
             left: None,
             elected_us: None,
             longest_gap_us: None,
+            wait_p99: None,
             recovered_us: None,
         }
     }

@@ -10,6 +10,7 @@ mod control;
 mod elections;
 mod environment;
 mod fence;
+mod gaps;
 mod health;
 mod missing;
 mod observation;

@@ -6,7 +6,7 @@
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zookeeper_client::{Client, Stat};
@@ -184,16 +184,42 @@ pub(super) async fn strangers_first(shared: &Shared, target: &Target) -> Option<
     let known =
         |owner: i64| shared.controls.iter().any(|one| one.session().map(|key| key.id()) == Some(owner));
     for scene in &shared.scenes {
-        let nodes = nodes(&client, scene.queue()).await;
-        let mut queues = nodes.chunk_by(|one, next| one.directory() == next.directory());
-        let stranger = queues.find_map(|queue| queue.first().filter(|first| !known(first.owner)));
-        if let Some(Node { name, owner, .. }) = stranger {
+        let firsts = firsts(&client, scene.queue(), &shared.board.looked).await;
+        if let Some((name, owner)) = firsts.into_iter().find(|(_, owner)| !known(*owner)) {
             return Some(format!(
                 "the first node of the queue, {name}, belongs to session 0x{owner:x}, which is not a contender's"
             ));
         }
     }
     None
+}
+
+/// The first ephemeral node in a lock's directory and in each of those just below it, with its session, by as few reads as
+/// that takes: this is asked while others wait. The reads that succeeded, as servers count them, are added up.
+async fn firsts(client: &Client, path: &str, reads: &AtomicU64) -> Vec<(String, i64)> {
+    let mut firsts = Vec::new();
+    let mut directories = vec![String::new()];
+    while let Some(below) = directories.pop() {
+        let Ok(names) = client.list_children(&format!("{path}{below}")).await else { continue };
+        reads.fetch_add(1, Ordering::AcqRel);
+        for name in lowest(&names) {
+            let place = format!("{below}/{name}");
+            let Ok(Some(stat)) = client.check_stat(&format!("{path}{place}")).await else { continue };
+            reads.fetch_add(1, Ordering::AcqRel);
+            if stat.ephemeral_owner != 0 {
+                firsts.push((place[1..].to_owned(), stat.ephemeral_owner));
+            } else if below.is_empty() {
+                directories.push(place);
+            }
+        }
+    }
+    firsts
+}
+
+/// The names without a number, which may be directories, and the one with the lowest.
+fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
+    let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
+    names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
 }
 
 /// The ephemeral nodes in a lock's directory and in those just below it, each in the order of its numbers.
@@ -291,6 +317,14 @@ mod tests {
         let slow =
             shared("acquisitions = 1\nthink = \"1h\"\nhold = { uniform = { min = \"1s\", max = \"1m\" } }");
         assert_eq!(patience(&slow.spec), Duration::from_secs(3600 + 60 + 600));
+    }
+
+    #[test]
+    fn of_a_queue_of_thousands_only_the_first_node_is_looked_at_beside_what_may_be_directories() {
+        let queue: Vec<String> = (0..2_000).rev().map(|number| format!("n-{number:010}")).collect();
+        assert_eq!(lowest(&queue).collect::<Vec<_>>(), ["n-0000000000"]);
+        let parts = ["leases", "n-0000000007", "locks", "n-0000000003"].map(str::to_owned);
+        assert_eq!(lowest(&parts).collect::<Vec<_>>(), ["leases", "locks", "n-0000000003"]);
     }
 
     fn node(name: &str, owner: i64, czxid: i64) -> Node {

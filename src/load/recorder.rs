@@ -147,12 +147,20 @@ impl Recorder {
     pub fn died(&self, session: i64, doing: &'static str) {
         if doing == "waiting" {
             let now = clock::now();
-            self.scene().waits_no_longer(self.claim(Mode::Write));
+            self.waits_no_longer(now);
             self.note(now, Some(session), Deed::Fails);
             self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
         *self.observation.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
+    }
+
+    /// It has given up, or died.
+    fn waits_no_longer(&self, now: Stamp) {
+        self.scene().waits_no_longer(self.claim(Mode::Write));
+        if self.shared.has_faults() {
+            self.shared.gaps.gives_up(self.shared.lock_of(self.id), now);
+        }
     }
 
     /// An acquire is about to be called.
@@ -166,6 +174,9 @@ impl Recorder {
         self.note(called, Some(session.id()), Deed::Asks(claim));
         let scene = self.scene();
         let kept_out_us = scene.kept_out_us(claim.mode, called);
+        if self.shared.has_faults() {
+            self.shared.gaps.asks(self.shared.lock_of(self.id), called);
+        }
         let attempt = Attempt {
             intended,
             called,
@@ -197,7 +208,7 @@ impl Recorder {
         }
         let zxid = session.known_zxid();
         if self.shared.has_faults() {
-            self.shared.gaps.acquired(acquired);
+            self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
         }
         self.observation
             .log
@@ -404,7 +415,7 @@ impl Recorder {
         error: &AcquireError,
     ) {
         self.write_unserved(attempt, now);
-        self.scene().waits_no_longer(self.claim(Mode::Write));
+        self.waits_no_longer(now);
         self.note(now, Some(session.id()), Deed::Fails);
         let outcome = match error {
             AcquireError::TimedOut => Outcome::TimedOut,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrivals::Arrivals;
 use super::control::Control;
+use super::gaps::Gaps;
 use super::scene::Scene;
 use super::schedule;
 use super::series::Series;
@@ -21,7 +22,7 @@ use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::measure::Window;
 use crate::record::history::LockKind;
 use crate::record::{FencingCounts, Utilisation};
-use crate::scenario::{Stop, TrialSpec};
+use crate::scenario::{Load, Stop, TrialSpec};
 use crate::zk::Target;
 
 /// The conductor's signals, as the contenders see them.
@@ -86,6 +87,10 @@ pub struct Board {
     pub standstill_began: AtomicU64,
     /// What was seen in standstills that lasted.
     pub signs: Mutex<BTreeSet<String>>,
+    /// Reads by which the suite looked at the lock meanwhile: the servers count them, and the lock did not ask for them.
+    pub looked: AtomicU64,
+    /// Such looks that have begun and not ended: how many of their reads the servers have counted is not known.
+    pub looking: AtomicU64,
 }
 
 impl Board {
@@ -163,6 +168,7 @@ impl Shared {
         let scene = |lock| {
             Scene::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below)
         };
+        let gaps = Gaps::of(spec.locks, spec.load == Load::Closed);
         let scenes = (0..spec.locks).map(scene).collect();
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
         let open = spec
@@ -188,7 +194,7 @@ impl Shared {
             open,
             keeps_history: false,
             reads_logs: false,
-            gaps: Gaps::default(),
+            gaps,
         }
     }
 
@@ -268,66 +274,5 @@ impl Shared {
     /// How long opening a session may take.
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
-    }
-}
-
-/// A shorter gap is no interruption that anybody would notice, and would fill the list.
-const SHORTEST_GAP_US: u64 = 5_000;
-const GAPS_KEPT: usize = 100_000;
-
-/// Times in which nobody got a lock, as the contenders see them: from one acquisition to the next, of any contender
-/// and any lock. Kept in trials with faults only.
-#[derive(Debug, Default)]
-pub struct Gaps {
-    last: AtomicU64,
-    /// When each began and ended.
-    long: Mutex<Vec<(Stamp, Stamp)>>,
-}
-
-impl Gaps {
-    pub fn acquired(&self, at: Stamp) {
-        let last = self.last.swap(at, Ordering::AcqRel);
-        if last > 0 && at.saturating_sub(last) >= SHORTEST_GAP_US {
-            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-            if long.len() < GAPS_KEPT {
-                long.push((last, at));
-            }
-        }
-    }
-
-    /// The longest gap that was open at any time between these two; `None` when all were shorter than 5 ms.
-    pub fn longest_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
-        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-        long.iter().filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
-    }
-
-    /// How long after that time the next lock was acquired; 0 when no gap of 5 ms was open then. `None` when none
-    /// was acquired any more.
-    pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
-        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = long.iter().find(|(begin, end)| *begin <= at && *end >= at);
-        match open {
-            Some((_, end)) => Some(end - at),
-            None => (self.last.load(Ordering::Acquire) > at).then_some(0),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_gap_and_the_recovery_are_those_of_the_time_asked_for() {
-        let gaps = Gaps::default();
-        for at in [1_000, 2_000, 10_000, 500_000, 501_000, 520_000] {
-            gaps.acquired(at);
-        }
-        assert_eq!(gaps.longest_between(20_000, 30_000), Some(490_000));
-        assert_eq!(gaps.longest_between(505_000, 510_000), Some(19_000));
-        assert_eq!(gaps.longest_between(1_200, 1_500), None);
-        assert_eq!(gaps.recovered_after(100_000), Some(400_000));
-        assert_eq!(gaps.recovered_after(1_500), Some(0));
-        assert_eq!(gaps.recovered_after(600_000), None);
     }
 }

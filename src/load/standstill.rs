@@ -65,6 +65,8 @@ pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
 /// What is to be seen while nobody is served: servers that do not answer, or a first node of the queue that is no
 /// contender's.
 async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
+    // What is dropped on its way has not come to its end.
+    shared.board.looking.fetch_add(1, Ordering::AcqRel);
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
             Ok(Some(_)) => None,
@@ -73,6 +75,7 @@ async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Strin
         }
     }));
     let (silent, stranger) = join(silent, progress::strangers_first(shared, target)).await;
+    shared.board.looking.fetch_sub(1, Ordering::AcqRel);
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
@@ -82,8 +85,18 @@ fn is_looked_into(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
+/// What is known of a trial that a standstill may be due to.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    pub servers: &'a [ServerCounters],
+    /// Requests that lost their connection.
+    pub lost: u64,
+    /// Whether the servers got a read every so often, so that none can have left a request aside for long.
+    pub kept_awake: bool,
+}
+
 /// The longest standstill, if the lock itself does not explain it.
-pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u64) -> Option<Standstill> {
+pub fn judge(shared: &Shared, begin: Stamp, around: Around<'_>) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
     if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= at_most(shared) {
         return None;
@@ -91,16 +104,25 @@ pub fn judge(shared: &Shared, begin: Stamp, servers: &[ServerCounters], lost: u6
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
     let seen = shared.board.signs.lock().unwrap_or_else(PoisonError::into_inner);
     let mut signs: Vec<String> = seen.iter().cloned().collect();
-    signs.extend(of_servers(servers));
-    if lost > 0 {
-        let requests = counted(lost, "request", "requests");
-        signs.push(format!("{requests} lost their connection"));
-    }
+    signs.extend(around.signs());
     if signs.is_empty() {
-        signs.extend(forgetful(servers));
+        signs.extend(around.forgetful());
     }
     let began_us = clock::signed_difference(began, begin);
     Some(Standstill { lasted_us, began_us, signs })
+}
+
+impl Around<'_> {
+    fn signs(&self) -> impl Iterator<Item = String> {
+        let lost = (self.lost > 0)
+            .then(|| format!("{} lost their connection", counted(self.lost, "request", "requests")));
+        of_servers(self.servers).chain(lost)
+    }
+
+    /// Servers that may have forgotten a request, unless something woke them.
+    fn forgetful(&self) -> Option<String> {
+        if self.kept_awake { None } else { forgetful(self.servers) }
+    }
 }
 
 fn at_most(shared: &Shared) -> Duration {
@@ -171,5 +193,12 @@ mod tests {
         let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
         assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
         assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
+    }
+
+    #[test]
+    fn a_version_that_forgets_is_not_blamed_where_its_servers_were_kept_awake() {
+        let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
+        let blamed = |kept_awake| Around { servers: &servers, lost: 0, kept_awake }.forgetful().is_some();
+        assert_eq!((blamed(false), blamed(true)), (true, false));
     }
 }

@@ -194,7 +194,9 @@ impl<'a> Conductor<'a> {
             .filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()))
             .map(|(_, times)| times)
             .sum();
-        let standstill = standstill::judge(&self.shared, window.start, &counters, lost);
+        let kept_awake = self.environment.keep_awake.is_some();
+        let around = standstill::Around { servers: &counters, lost, kept_awake };
+        let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
             spec: spec.clone(),
             started_at: self.started_at,

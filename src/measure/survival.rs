@@ -34,6 +34,15 @@ pub struct Survival {
 }
 
 impl Survival {
+    /// How rare the rarest is that a curve shows, as one in so many: beyond it fewer than ten samples remain, or only those
+    /// that had not ended. Of ten samples or fewer all are shown.
+    pub fn rarest_shown(&self) -> f64 {
+        let count = self.count() as f64;
+        let shown = (count / 10.0).max(count.min(10.0));
+        let unknown = 1.0 - self.known();
+        (if unknown > 1e-9 { shown.min(1.0 / unknown) } else { shown }).clamp(1.1, 1e6)
+    }
+
     /// Of samples that ended, and of others that had lasted so long and not ended; `None` when there is neither.
     pub fn of(ended: Option<&Histogram>, not_ended: Option<&Histogram>) -> Option<Self> {
         let mut lengths: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -133,6 +142,17 @@ mod tests {
 
     const fn at_least(us: u64) -> Quantile {
         Quantile { us, at_least: true }
+    }
+
+    #[test]
+    fn a_curve_is_shown_as_far_as_ten_samples_remain_beyond_it() {
+        let of = |count: u64| Survival::of(Some(&of(&(1..=count).collect::<Vec<_>>())), None).unwrap();
+        assert_eq!(
+            [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
+            [5.0, 10.0, 10.0, 100.0, 2_000.0]
+        );
+        // Nor further than waits that had not ended leave it known.
+        assert!((both(&[10, 20, 30, 40], &[900]).rarest_shown() - 5.0).abs() < 1e-6);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
 use crate::catalog::gate::Objective;
 use crate::model::{Fit, Interval, Observation, Prediction, Unfit, fit, predict};
-use crate::units::number;
+use crate::results::record::Bound;
+use crate::units::{format_micros, number};
 use crate::verdict::Verdict;
 
 /// How much is simulated, and by which seed.
@@ -49,6 +50,8 @@ pub struct Evidence {
     pub trials: Vec<Observation>,
     /// How long no lock was acquired while a server was down, as far as it was measured, in microseconds.
     pub outages_us: Vec<u64>,
+    /// The 99th percentile of the waits of those that came around such a time.
+    pub outage_waits: Vec<Bound>,
     /// Synced writes a second that the ensemble takes, where a calibration says so.
     pub writes_per_s: Option<f64>,
     /// Whether its waiters set watches.
@@ -125,6 +128,10 @@ pub struct Answer {
     pub fit: Option<Fit>,
     /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
     pub headroom: Option<Headroom>,
+    /// For how many seconds the prediction is made, where the lock is so busy that waits depend on that; `None` where they
+    /// do not. Older versions did not keep it.
+    #[serde(default)]
+    pub horizon_s: Option<f64>,
     /// The wait over the rate, rising: from a quarter of what was asked for to where the objective breaks or nothing is known
     /// any more. Empty in files of versions that did not keep it.
     #[serde(default)]
@@ -141,6 +148,9 @@ pub struct Answer {
     pub watches: Option<f64>,
     /// The longest time that a failing server kept everybody waiting, of those that were measured, in microseconds.
     pub outage_us: Option<u64>,
+    /// The longest 99th percentile of the waits of those that came around such a failure. Older versions did not keep it.
+    #[serde(default)]
+    pub outage_wait: Option<Bound>,
     /// Trials that it rests on.
     pub sources: Vec<String>,
     /// What could not be said, and why.
@@ -178,17 +188,24 @@ impl Answer {
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let prediction = search.predict(&fitted, load.clone(), effort.simulations);
         let judged = judge(objective, &prediction);
-        let verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
-        if prediction.utilisation.middle > 0.98 {
-            answer.missing.push("the lock is at its limit, so waits are as long as the load lasts".into());
+        let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
+        let demand = Demand::of(&prediction, load.rate());
+        if demand.depends_on_time() {
+            answer.horizon_s = Some(effort.arrivals / load.rate());
+            answer
+                .missing
+                .push("waits of a load that lasts longer: the lock is so busy that they depend on it".into());
         }
         answer.predicts(evidence, load.rate(), &prediction);
         answer.sensitivity = search.sensitivity();
-        if search.keeps(&prediction, By::Middle) {
-            answer.headroom = Some(search.headroom());
+        if search.keeps(&prediction, By::Middle) && !demand.grows() {
+            let (room, doubt) = search.room();
+            answer.headroom = room;
+            verdict = verdict.and(Verdict::unknown_if(doubt.into_iter().collect()));
         } else {
             answer.locks_needed = search.locks_needed();
         }
+        verdict = verdict.and(demand.verdict());
         answer.curve = search.curve(&prediction, answer.headroom);
         (answer.verdict, answer.prediction) = (verdict, Some(prediction));
         answer
@@ -218,6 +235,7 @@ impl Answer {
             prediction: None,
             fit: None,
             headroom: None,
+            horizon_s: None,
             curve: Vec::new(),
             sensitivity: Vec::new(),
             locks_needed: None,
@@ -225,6 +243,7 @@ impl Answer {
             ensemble_utilisation: None,
             watches: None,
             outage_us,
+            outage_wait: evidence.outage_waits.iter().max().copied(),
             sources: trials.iter().map(|trial| trial.source.clone()).collect(),
             missing,
         }
@@ -248,6 +267,12 @@ impl Answer {
         }
     }
 
+    /// For how long it holds, where that matters.
+    fn horizon(&self) -> String {
+        let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
+        self.horizon_s.map(told).unwrap_or_default()
+    }
+
     /// One sentence, without the name of the strategy.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -255,15 +280,75 @@ impl Answer {
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
                 let at_least = if headroom.at_least { "at least " } else { "" };
-                format!("holds, and would up to {at_least}{}/s", number(headroom.rate))
+                format!("holds{}, and would up to {at_least}{}/s", self.horizon(), number(headroom.rate))
             }
-            (Verdict::Held, None, _) => "holds".to_owned(),
+            (Verdict::Held, None, _) => format!("holds{}", self.horizon()),
             (Verdict::Violated(_), _, Some(locks)) => {
                 format!("will not hold, because {why}; over {locks} locks it would")
             }
             (Verdict::Violated(_), _, None) => format!("will not hold, because {why}"),
             (Verdict::Unknown(_), ..) => format!("not known: {why}"),
         }
+    }
+}
+
+/// How busy a lock is by what is asked of it: 1 is as much as it can do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Demand {
+    /// The lower end of its interval.
+    low: f64,
+    middle: f64,
+    /// The upper end of the share of time in which it is busy.
+    high: f64,
+}
+
+/// From here on the waits of a load depend on how long it lasts: what a queue takes to become steady grows with the square of
+/// how close its lock is to its limit.
+const DEPENDS_ON_TIME: f64 = 0.95;
+/// A lock that is simulated for a while is not busy before its first holder.
+const ALL_OF_THE_TIME: f64 = 0.995;
+
+impl Demand {
+    /// A lock is never busier than all the time; what it is asked for beyond that it does not serve.
+    fn of(prediction: &Prediction, rate: f64) -> Self {
+        let Prediction { utilisation, throughput, .. } = prediction;
+        let asked = |busy: f64, served: f64| busy * (rate / served).max(1.0);
+        Self {
+            low: asked(utilisation.low, throughput.high),
+            middle: asked(utilisation.middle, throughput.middle),
+            high: utilisation.high,
+        }
+    }
+
+    fn depends_on_time(self) -> bool {
+        self.middle >= DEPENDS_ON_TIME
+    }
+
+    /// Whether a queue grows for as long as the load lasts.
+    fn grows(self) -> bool {
+        self.middle >= 1.0
+    }
+
+    /// What follows for any objective.
+    fn verdict(self) -> Verdict {
+        let busy = |share: f64| format!("{} %", number(100.0 * share));
+        if self.low >= 1.0 {
+            return Verdict::Violated(vec![format!(
+                "the lock would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
+                busy(self.middle)
+            )]);
+        }
+        let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
+        Verdict::unknown_if(
+            may_grow.then(|| {
+                format!(
+                    "the lock would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+                    busy(self.middle)
+                )
+            })
+            .into_iter()
+            .collect(),
+        )
     }
 }
 
@@ -363,6 +448,21 @@ impl Search<'_> {
             Some(Sensitivity { service, value, holds: self.objective.holds(value) })
         };
         SERVICES.into_iter().filter_map(at).collect()
+    }
+
+    /// Up to which rate the objective holds. A limit below the rate that was asked for is none: it says why that does not
+    /// hold.
+    fn room(&self) -> (Option<Headroom>, Option<String>) {
+        if self.holds(self.load.clone(), By::Middle) {
+            return (Some(self.headroom()), None);
+        }
+        let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
+        let limit = below.map(|factor| self.load.rate() * self.last_that_holds(factor, By::Middle).factor);
+        let why = limit.map_or_else(
+            || "no rate is found that surely holds".to_owned(),
+            |limit| format!("the limit is about {}/s, below what is asked for", number(limit)),
+        );
+        (None, Some(why))
     }
 
     /// Where the objective breaks, given that it holds at the rate that was asked for.

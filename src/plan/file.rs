@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Question, Recommendation, Verification};
+use super::{Answer, Question, Recommendation, Unverified, Verification};
 use crate::error::Error;
 use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
@@ -53,22 +53,36 @@ pub struct PlanFile {
     pub recommendation: Option<Recommendation>,
     /// Trials of that very load.
     pub verifications: Vec<Verification>,
+    /// What was to be tried, and was not. Older versions did not keep it.
+    #[serde(default)]
+    pub unverified: Vec<Unverified>,
 }
 
 impl PlanFile {
-    /// Whether the load will be carried: whether a strategy is recommended, and none that was tried broke the objective.
+    /// Whether the load will be carried: whether a strategy is recommended, and what was to be tried was tried and kept the
+    /// objective.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let broke = self.verifications.iter().find(|one| !one.held);
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
-        match (&self.recommendation, broke) {
-            (Some(_), None) => Verdict::Held,
-            (Some(_), Some(one)) => {
-                Verdict::Violated(vec![format!("{} did not keep it when it was tried", one.strategy)])
-            }
-            (None, _) if all_break() => Verdict::Violated(vec!["no strategy keeps the objective".into()]),
-            (None, _) => Verdict::Unknown(vec!["no strategy is known to keep the objective".into()]),
+        match &self.recommendation {
+            Some(_) => self.tried(),
+            None if all_break() => Verdict::Violated(vec!["no strategy keeps the objective".into()]),
+            None => Verdict::Unknown(vec!["no strategy is known to keep the objective".into()]),
         }
+    }
+
+    /// What trying came to; held where nothing was to be tried.
+    fn tried(&self) -> Verdict {
+        let with_strategy = |one: &Verification| {
+            one.verdict().with_reasons(|why| format!("when {} was tried, {why}", one.strategy))
+        };
+        let tried = self.verifications.iter().map(with_strategy).fold(Verdict::Held, Verdict::and);
+        let not: Vec<String> = self
+            .unverified
+            .iter()
+            .map(|one| format!("{} was not tried: {}", one.strategy, one.why))
+            .collect();
+        tried.and(Verdict::unknown_if(not))
     }
 
     /// On what it was measured, in a sentence without a full stop; `None` where that is not known.

@@ -15,4 +15,4 @@ pub use load::{Load, SIMULATED};
 pub use objective::{objective, wait_of};
 pub use question::{Ask, Question, rate};
 pub use recommendation::{Because, Recommendation, recommend};
-pub use verification::{Attempt, Checked, Verification, verify};
+pub use verification::{Attempt, Checked, Unverified, Verification, verify};

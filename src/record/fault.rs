@@ -29,10 +29,24 @@ pub struct FaultRecord {
     /// From when it was asked for to the first sight of a leader elected since, with a majority in step; `None`
     /// when none was until it had ended, or nobody looked because no fault hits servers.
     pub elected_us: Option<u64>,
-    /// The longest time between two acquisitions that reaches into the fault's time or begins in it.
+    /// The longest time in which nobody acquired some lock although somebody wanted it, of those that reach into the fault's
+    /// time or begin in it.
     pub longest_gap_us: Option<u64>,
+    /// The 99th percentile of the waits of all arrivals of an open load that were due from when it was asked for to its end
+    /// and the longest gap after that. `None` of other loads, and in results of older versions.
+    #[serde(default)]
+    pub wait_p99: Option<Bound>,
     /// From when its effect was seen to the next acquisition.
     pub recovered_us: Option<u64>,
+}
+
+/// A time that may be a lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Bound {
+    /// In microseconds.
+    pub us: u64,
+    /// It was at least as long: what was not served may have waited for longer.
+    pub at_least: bool,
 }
 
 /// A contender that did not get the lock although nothing was broken any more.

@@ -27,7 +27,7 @@ pub use calibration::{
 };
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use dispersion::Dispersion;
-pub use fault::{FaultRecord, FencingCounts, Stuck};
+pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Life, Lives};

@@ -41,11 +41,25 @@ pub struct Summary {
     /// there were gates have none.
     #[serde(default)]
     pub gates: Vec<Outcome>,
+    /// What the run was compared with; `None` where it was with nothing. Older versions did not keep it.
+    #[serde(default)]
+    pub baseline: Option<String>,
     /// What all of it comes to in words, the most telling first. Summaries of older versions have none.
     #[serde(default)]
     pub conclusions: Vec<Conclusion>,
     /// One for each strategy and number of contenders that ran, in the scenario's order.
     pub cells: Vec<CellSummary>,
+}
+
+/// What decides beside the run itself whether a build may go on: the part of a summary that no run holds.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Gated {
+    /// What the gates came to, the worst first.
+    #[serde(default)]
+    pub gates: Vec<Outcome>,
+    /// What the run was compared with.
+    #[serde(default)]
+    pub baseline: Option<String>,
 }
 
 /// One strategy at one number of contenders.
@@ -158,26 +172,24 @@ pub fn schema() -> Schema {
 }
 
 impl Summary {
-    /// What the gates of a stored run came to, by its summary; none where an older version has left no summary.
+    /// What the gates of a stored run came to, by its summary; nothing where an older version has left no summary.
     ///
     /// # Errors
     /// When the file is there and cannot be read, or is no summary.
-    pub fn gates_of(run: &Path) -> Result<Vec<Outcome>, Error> {
-        /// The part of a summary that is read.
-        #[derive(Deserialize)]
-        struct Gates {
-            #[serde(default)]
-            gates: Vec<Outcome>,
-        }
+    pub fn gates_of(run: &Path) -> Result<Gated, Error> {
         let path = run.join(FILE);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Gated::default()),
             Err(error) => return Err(Error::cannot("read", &path)(error)),
         };
-        let read: Gates = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))?;
-        Ok(read.gates)
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))
+    }
+
+    /// What it says of gates.
+    pub fn gated(&self) -> Gated {
+        Gated { gates: self.gates.clone(), baseline: self.baseline.clone() }
     }
 
     /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
@@ -189,6 +201,7 @@ impl Summary {
             precision: stored.run.precision.clone(),
             notes: view.notes(),
             gates: Vec::new(),
+            baseline: None,
             conclusions: conclusions(stored, view),
             cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &stored.trials)).collect(),
         }

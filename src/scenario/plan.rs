@@ -179,14 +179,14 @@ pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ra
                          and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 /// How the estimate of memory is made, for whoever reads it.
-pub const MEMORY_BASIS: &str = "without servers: 70 MB, 90 kB per contender, 60 bytes per name when all \
+pub const MEMORY_BASIS: &str = "without servers: 70 MB, 90 kB per contender, 75 bytes per name when all \
                                 contenders of a lock list its queue at once (less for locks that list none), \
                                 and 40 bytes per arrival of an open load";
 
 const MEMORY_BYTES: u64 = 70_000_000;
 const CONTENDER_BYTES: u64 = 90_000;
 /// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
-const NAME_BYTES: u64 = 60;
+const NAME_BYTES: u64 = 75;
 /// The size of an arrival that has been drawn.
 const ARRIVAL_BYTES: u64 = 40;
 

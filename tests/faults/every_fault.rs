@@ -129,11 +129,12 @@ async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
     let local = breakable::plain().await;
     for repetition in 0..depth::of(2, 5) {
         let lines = "strategies = [\"curator-mutex\"]\ncontenders = 50\nhold = \"1ms\"\nduration = \"6s\"\n\
-                     session_timeout = \"10s\"\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n\
+                     session_timeout = \"30s\"\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n\
                      duration = \"2s\"\n";
         let trial = trials::run_side_by_side(&local, &trials::plan(lines)).await.remove(0);
         assert_kept(&trial);
-        // No error that a user would have to handle, and no session lost: an election is shorter than a timeout.
+        // No error that a user would have to handle, and no session lost: an election is shorter than a timeout, also on a
+        // host that takes ten seconds over it.
         assert!(trial.errors.is_empty(), "{:?}", trial.errors);
         assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
         let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());

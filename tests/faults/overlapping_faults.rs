@@ -5,15 +5,18 @@
 use std::future::Future;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::catalog::fault::{Capability, Ends, FaultChoice, Proof};
+use zklockbench::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
 use zklockbench::clock::Stamp;
 use zklockbench::ensemble::{Links, Local, Processes, eventually};
-use zklockbench::fault::{Active, Admission, Contenders, Doing, FAULTS, Firing, InEffect, Site, find};
+use zklockbench::fault::{
+    Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, Firing, InEffect, Site, find,
+};
 use zklockbench::proxy::{Proxy, Settings, Who};
 use zklockbench::zk::gate::{Gate, TaskScope};
 use zklockbench::zk::{Access, SessionKey, Target};
@@ -98,7 +101,7 @@ where
 struct Stub {
     gate: Arc<Gate>,
     admission: Arc<Admission>,
-    died: AtomicU64,
+    crashes: Arc<CrashOrders>,
 }
 
 impl Contenders for Stub {
@@ -125,11 +128,11 @@ impl Contenders for Stub {
     }
     fn has_expired(&self, _: usize, _: i64) {}
     fn clock_jumps(&self, _: usize, _: Duration) {}
-    fn crash(&self, _: usize, _: Doing) {
-        self.died.fetch_add(1, Ordering::SeqCst);
-    }
-    fn times_died(&self, _: usize) -> u64 {
-        self.died.load(Ordering::SeqCst)
+    fn crash(&self, _: usize, doing: Doing) -> CrashOrder {
+        let order = self.crashes.give(doing);
+        assert!(self.crashes.due(doing).now_or_never().is_some());
+        self.crashes.has_crashed();
+        order
     }
     fn acquired(&self) -> u64 {
         0
@@ -323,10 +326,45 @@ async fn each_of_two_faults_of_servers_lasts_until_its_own_end() {
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
     // One that ends by itself is over before another one begins, and those that are aimed by who leads wait for a leader.
     let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
+    // A wipe waits until every other server serves: see below.
+    let needs_the_others = |kind: &str| kind == "wipe";
     let can_overlap = |(one, other): &(&str, &str)| {
-        lasting.contains(one) && !(*one == "lose-majority" && needs_a_leader(other))
+        let waits = *one == "lose-majority" && (needs_a_leader(other) || needs_the_others(other));
+        lasting.contains(one) && !waits && !(*one == "partition" && needs_the_others(other))
     };
     for pair in pairs(&every).into_iter().filter(can_overlap) {
         overlap_on(&local, Some(&**local), pair).await;
     }
+}
+
+#[tokio::test]
+async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_server_has_its_data_again() {
+    let taken = breakable::plain().await;
+    let local: &Local = &taken;
+    let (stub, target) = (Stub::default(), nowhere());
+    let site = Site {
+        contenders: &stub,
+        target: &target,
+        processes: Some(local),
+        links: None,
+        proxy: None,
+        in_effect: InEffect::default(),
+    };
+    eventually(WITHIN, || local.whole()).await.unwrap();
+    // Given a server without data
+    let first = asked("wipe", false);
+    let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
+    let first = begin(&first, &site).await;
+    assert_proved(&first.proof, "the first");
+    // When another one is to lose its data, too: it is not touched
+    let mut second = Box::pin(begin(&second, &site));
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
+    assert!(early.is_err(), "two of three servers have lost their data");
+    local.serves(3).await.unwrap();
+    // Until the first has fetched its own
+    let (healed, second) = tokio::join!(first.healing, second);
+    healed.unwrap();
+    assert_proved(&second.proof, "the second");
+    second.healing.await.unwrap();
+    local.whole().await.unwrap();
 }

@@ -18,6 +18,11 @@ const CREATE2: i32 = 15;
 /// And that of a container.
 const CREATE_CONTAINER: i32 = 19;
 
+/// How long a contender waits that gives up.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// All locks give up at the same time, each with requests of its own: a busy host takes seconds over them.
+const SLOW_HOST: Duration = Duration::from_secs(10);
+
 /// Every lock that makes its contenders wait.
 fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
     STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive)
@@ -61,10 +66,11 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
         let Contest { scene, mut one, mut other, holder, waiter, held, holders } = contest(entry).await;
         // When another's patience ends
         let begin = clock::now();
-        let ended = other.acquire(&waiter, Mode::Write, &patience(Some(Duration::from_millis(300)))).await;
-        // Then it was told so in time, and only the holder's nodes are there
+        let ended = other.acquire(&waiter, Mode::Write, &patience(Some(PATIENCE))).await;
+        // Then it was told so, not before and not for as long as the other holds, and only the holder's nodes are there
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{}", entry.card.name);
-        assert!(clock::now() - begin < 2_500_000, "{}", entry.card.name);
+        let waited = Duration::from_micros(clock::now() - begin);
+        assert!((PATIENCE..SLOW_HOST).contains(&waited), "{}: {waited:?}", entry.card.name);
         assert_eq!(scene.nodes().await, holders, "{}", entry.card.name);
         // And after the release it gets the lock
         one.release(&holder, held).await.unwrap();

@@ -51,6 +51,7 @@ fn a_run_exits_with_what_its_gates_came_to() {
     let fails = run_as(&bench, "fails", &["--gate", "throughput > 1000000/s"]);
     assert_eq!(fails.status.code(), Some(1), "{}", stderr(&fails));
     assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
+    assert!(stdout(&fails).trim_start().starts_with("Gates: 1 of "), "{}", stdout(&fails));
     assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     // One that cannot be decided: 60 waits have no such percentile
     let unknown = run_as(&bench, "unknown", &["--gate", "wait.p99.9 < 1s"]);

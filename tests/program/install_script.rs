@@ -9,8 +9,30 @@ use crate::support::program::stderr;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// What the script itself uses.
-const TOOLS: [&str; 12] =
-    ["bash", "dirname", "sed", "sort", "id", "env", "mktemp", "rm", "cat", "uname", "cargo", "rustc"];
+const TOOLS: [&str; 22] = [
+    "bash",
+    "dirname",
+    "sed",
+    "sort",
+    "id",
+    "env",
+    "mktemp",
+    "rm",
+    "cat",
+    "uname",
+    "cargo",
+    "rustc",
+    "tar",
+    "cut",
+    "tr",
+    "grep",
+    "sha512sum",
+    "shasum",
+    "mkdir",
+    "mv",
+    "ln",
+    "readlink",
+];
 
 /// A machine of Debian's kind with nothing on its path but what the script uses.
 struct Machine {
@@ -45,6 +67,7 @@ impl Machine {
         let mut command = Command::new(self.path("bash"));
         command.arg(SCRIPT).args(arguments).env("PATH", self.dir.path());
         command.env_remove("JAVA_HOME").env_remove("ZOOKEEPER_HOME").env("ZKLOCKBENCH_INSTALL", wanted);
+        command.env("ZKLOCKBENCH_STATE_DIR", self.path("state"));
         let output = command.output().unwrap();
         assert!(!Path::new(&self.path("called")).exists(), "{}", stderr(&output));
         output
@@ -82,4 +105,90 @@ fn only_what_is_to_be_done_is_installed_for() {
             "{arguments:?}:\n{said}"
         );
     }
+}
+
+/// One member of a tarball: its name, and its kind as the format writes it (`0` a file, `2` a link).
+fn member(name: &str, kind: u8) -> Vec<u8> {
+    let mut header = vec![0; 512];
+    let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+    put(0, name);
+    put(100, "0000644");
+    put(108, "0000000");
+    put(116, "0000000");
+    put(124, "00000000000");
+    put(136, "00000000000");
+    put(148, "        ");
+    put(257, "ustar");
+    put(263, "00");
+    if kind == b'2' {
+        put(157, "/etc");
+    }
+    header[156] = kind;
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    header
+}
+
+const JAR: (&str, u8) = ("release/lib/zookeeper-3.9.4.jar", b'0');
+
+fn tarball(machine: &Machine, members: &[(&str, u8)]) -> PathBuf {
+    let path = machine.path("release.tar");
+    let mut bytes: Vec<u8> = members.iter().flat_map(|(name, kind)| member(name, *kind)).collect();
+    bytes.resize(bytes.len() + 1024, 0);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_release_of_the_users_own_is_installed_from_a_tarball_or_a_directory_and_can_be_replaced() {
+    let machine = Machine::bare();
+    let release = tarball(&machine, &[JAR]);
+    let said = stderr(&machine.install(&["--zookeeper", release.to_str().unwrap()], "no"));
+    let link = machine.path("state/zookeeper");
+    assert!(said.contains("ZooKeeper 3.9.4 from now on") && said.contains("digest"), "{said}");
+    assert!(link.join("lib/zookeeper-3.9.4.jar").is_file(), "{said}");
+    // Then ZooKeeper is no longer missing
+    assert!(!said.contains("ZooKeeper's jars"), "{said}");
+    // And another takes its place
+    let other = machine.path("other");
+    std::fs::create_dir_all(other.join("lib")).unwrap();
+    std::fs::write(other.join("lib/zookeeper-3.8.4.jar"), "").unwrap();
+    machine.install(&["--zookeeper", other.to_str().unwrap()], "no");
+    assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
+    // And when that is gone, it is not replaced by whatever there is
+    std::fs::remove_dir_all(&other).unwrap();
+    let gone = machine.install(&[], "no");
+    assert_eq!(gone.status.code(), Some(3));
+    assert!(stderr(&gone).contains("the release that was installed is gone"), "{}", stderr(&gone));
+}
+
+#[test]
+fn a_tarball_that_is_no_release_or_not_the_one_that_was_published_is_refused_and_leaves_nothing() {
+    let refused = |machine: &Machine, release: &Path, why: &str| {
+        let output = machine.install(&["--zookeeper", release.to_str().unwrap()], "no");
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{why}: {said}");
+        assert!(!machine.path("state").exists() && !machine.path("evil").exists(), "{why}: {said}");
+    };
+    for (member, why) in [
+        (("release/../../evil", b'0'), "outside its own directory"),
+        (("/evil", b'0'), "outside its own directory"),
+        (("release/conf", b'2'), "links or devices"),
+        (("elsewhere/evil", b'0'), "not in one directory"),
+    ] {
+        let machine = Machine::bare();
+        refused(&machine, &tarball(&machine, &[JAR, member]), why);
+    }
+    let machine = Machine::bare();
+    refused(&machine, &tarball(&machine, &[("release/pom.xml", b'0')]), "-bin");
+    let release = tarball(&machine, &[JAR]);
+    for (digest, why) in
+        [("0".repeat(128), "digest is not that of"), ("none".into(), "has no SHA-512 digest")]
+    {
+        std::fs::write(machine.path("release.tar.sha512"), format!("{digest}  release.tar\n")).unwrap();
+        refused(&machine, &release, why);
+    }
+    std::fs::write(machine.path("release.tar"), "not one").unwrap();
+    std::fs::remove_file(machine.path("release.tar.sha512")).unwrap();
+    refused(&machine, &release, "no tarball");
 }

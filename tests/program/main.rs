@@ -31,4 +31,5 @@ mod shaken_ensemble;
 #[path = "../support/mod.rs"]
 mod support;
 mod sweep;
+mod test_script;
 mod thousand_contenders;

@@ -1,9 +1,12 @@
 //! `plan`: from the question to the verified answer.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::ensemble;
-use crate::support::program::{Bench, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
 const QUESTION: [&str; 11] = [
     "plan",
@@ -20,6 +23,14 @@ const QUESTION: [&str; 11] = [
     "2000",
 ];
 
+/// A run of which a plan can be made.
+const KNOWN: &str = "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
+         hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n";
+
+fn example() -> String {
+    format!("{}/results/example", env!("CARGO_MANIFEST_DIR"))
+}
+
 fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
     bench.output(&[&QUESTION, more].concat())
 }
@@ -27,7 +38,7 @@ fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
 #[test]
 fn nonsense_gets_a_clear_answer_before_anything_is_started() {
     let bench = Bench::new();
-    let example = format!("{}/results/example", env!("CARGO_MANIFEST_DIR"));
+    let example = example();
     let plan = |words: &[&str]| {
         let output = bench.output(&[&["plan"], words].concat());
         (output.status.code(), stderr(&output))
@@ -81,10 +92,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
-    let scenario = bench.scenario(
-        "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
-         hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n",
-    );
+    let scenario = bench.scenario(KNOWN);
     let run = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", "known"]);
     went_through(&run);
     // When a plan is made from it and verified for two seconds
@@ -121,6 +129,11 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     let again = bench.output(&["report", dir.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
+    // And from the plan itself follows what it was answered from, without what verified it
+    let plan = dir.to_str().unwrap();
+    let again = asked(&bench, &["--from", plan, "--json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
     // And for people it says the same in words
     let told = stdout(&asked(&bench, &["--from", "known"]));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
@@ -162,4 +175,37 @@ fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified
         assert!(stderr(&output).contains("6 ms was added to its round trips"), "{}", stderr(&output));
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
+    // Given a plan that is being verified
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let example = example();
+    let words = [
+        "--from",
+        &example,
+        "--strategies",
+        "predecessor-watch",
+        "--verify",
+        "--connect",
+        &connect,
+        "--json",
+    ];
+    let child = bench.spawn(&[&QUESTION, &words[..]].concat());
+    let verifies = || bench.results().iter().any(|plan| plan.join("logs/verify-1.txt").is_file());
+    eventually("it verifies", Duration::from_secs(60), verifies);
+    std::thread::sleep(Duration::from_secs(1));
+    // When it is interrupted
+    signal(child.id(), Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    // Then the answer is printed and kept, and it is said that nothing verified it
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["plan"]["answers"][0]["strategy"], "predecessor-watch");
+    assert_eq!(printed["plan"]["unverified"][0]["strategy"], "predecessor-watch");
+    let dir = bench.path(printed["results"].as_str().unwrap());
+    let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
+    assert_eq!(stored, printed["plan"]);
 }

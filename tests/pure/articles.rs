@@ -363,6 +363,7 @@ fn fault(kind: &str) -> FaultRecord {
         left: None,
         elected_us: None,
         longest_gap_us: Some(1_000_000),
+        wait_p99: None,
         recovered_us: Some(1_000_000),
     }
 }

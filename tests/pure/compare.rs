@@ -154,6 +154,85 @@ fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
     );
 }
 
+/// As [`taking`], all but the first `sound` trials invalid.
+fn spoiled(name: &str, count: usize, sound: usize) -> Side {
+    let mut side = taking(name, 1.0, count);
+    for trial in side.runs[0].stored.trials.iter_mut().skip(sound) {
+        trial.health.invalid = Some("the generator was late".into());
+    }
+    side
+}
+
+/// What `--figure throughput` comes to.
+fn of_one_figure(base: &Side, new: &Side) -> Comparison {
+    let ask = Ask { figures: vec![Figure::THROUGHPUT], ..Ask::default() };
+    compare(base, new, &ask).unwrap()
+}
+
+#[test]
+fn what_spoils_a_repetition_may_be_what_makes_it_slow_so_the_new_must_not_lose_more_than_the_base() {
+    for (base, new, exit) in [
+        ((40, 40), (10, 2), Exit::Unknown),
+        ((10, 10), (10, 9), Exit::Unknown),
+        ((10, 9), (10, 9), Exit::Held),
+        ((10, 8), (10, 9), Exit::Held),
+        // Not more often, but too few are left.
+        ((20, 12), (20, 12), Exit::Unknown),
+    ] {
+        let [was, is] = [("base", base), ("new", new)].map(|(name, (all, sound))| spoiled(name, all, sound));
+        let found = of_one_figure(&was, &is);
+        assert_eq!(found.conclusion.exit(), exit, "{base:?} {new:?}: {}", found.conclusion.sentence);
+    }
+    let found = of_one_figure(&taking("base", 1.0, 40), &spoiled("new", 10, 2));
+    let why = row(&found, "throughput").compared.why.as_deref().unwrap();
+    assert!(why.contains("the new lost 8 of 10 repetitions, the base 0"), "{why}");
+    assert!(why.contains("the generator was late"), "{why}");
+}
+
+#[test]
+fn repetitions_that_a_partial_run_never_made_are_lost_as_well() {
+    let mut new = taking("new", 1.0, 7);
+    new.runs[0].stored.run.run.planned_trials = 10;
+    let found = of_one_figure(&taking("base", 1.0, 10), &new);
+    assert_eq!(found.conclusion.exit(), Exit::Unknown);
+    let why = row(&found, "throughput").compared.why.as_deref().unwrap();
+    assert!(why.contains("the new lost 3 of 10 repetitions"), "{why}");
+}
+
+#[test]
+fn what_is_slower_although_repetitions_are_lost_has_regressed() {
+    let mut new = taking("new", 1.5, 10);
+    new.runs[0].stored.trials[0].health.invalid = Some("the generator was late".into());
+    assert_eq!(compared(&taking("base", 1.0, 10), &new).conclusion.exit(), Exit::Violated);
+}
+
+#[test]
+fn a_repetition_that_was_made_again_is_not_lost() {
+    let mut again = taking("new", 1.0, 10).runs[0].stored.trials.clone();
+    let invalid = Trial { spec: again[4].spec.clone(), ..records::trial(4) };
+    again.push(invalid);
+    again[10].health.invalid = Some("the generator was late".into());
+    let mut new = side("new", &again);
+    new.runs[0].stored.run.run.planned_trials = 10;
+    assert_eq!(of_one_figure(&taking("base", 1.0, 10), &new).conclusion.exit(), Exit::Held);
+}
+
+#[test]
+fn ten_thousand_violations_are_not_the_same_as_one() {
+    let violated = |name: &str, count: u64, repetitions: usize| {
+        let trials = (0..repetitions).map(|at| Trial {
+            violation_count: count + at as u64 % 3,
+            spec: trial(at, 1.0).spec,
+            ..records::trial_with_a_violation(at)
+        });
+        side(name, &trials.collect::<Vec<_>>())
+    };
+    let verdict = |base: &Side, new: &Side| verdicts(&compared(base, new))["violations"];
+    assert_eq!(verdict(&violated("base", 1, 1), &violated("new", 10_000, 1)), Verdict::Inconclusive);
+    assert_eq!(verdict(&violated("base", 1, 10), &violated("new", 10_000, 10)), Verdict::Regressed);
+    assert_eq!(verdict(&violated("base", 10_000, 10), &violated("new", 10_000, 10)), Verdict::Same);
+}
+
 #[test]
 fn any_violation_that_is_new_is_a_regression_of_itself() {
     let violated = Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };

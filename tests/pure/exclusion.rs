@@ -55,6 +55,7 @@ fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
         left: left.map(str::to_owned),
         elected_us: None,
         longest_gap_us: None,
+        wait_p99: None,
         recovered_us: None,
     }
 }

@@ -145,6 +145,53 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
 }
 
 #[test]
+fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
+    for rate in [43.0, 46.0, 50.0] {
+        for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
+            let answer = answer(&question(slo, rate, 1), &evidence);
+            assert_ne!(answer.verdict, Verdict::Held, "{slo} at {rate}: {}", answer.sentence());
+            assert_eq!(answer.headroom, None, "a limit that follows the question is none");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
+    let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
+    let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);
+    let (edge, beyond) = (of(41.5), of(49.0));
+    assert!(matches!(edge.verdict, Verdict::Unknown(_)), "{}", edge.sentence());
+    assert!(matches!(beyond.verdict, Verdict::Violated(_)), "{}", beyond.sentence());
+}
+
+#[test]
+fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than_was_asked() {
+    let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
+    let mut limits = Vec::new();
+    for rate in [30.0, 38.0, 39.4, 40.0, 40.6] {
+        let effort = Effort { arrivals: 20_000.0, ..LITTLE };
+        let answer = answer_with(effort, &question("wait.p99 < 60s", rate, 1), &evidence);
+        let busy = answer.prediction.as_ref().unwrap().utilisation.middle;
+        let told = answer.sentence();
+        if answer.verdict == Verdict::Held {
+            let room = answer.headroom.unwrap();
+            assert!(room.rate >= rate, "{told}");
+            limits.push(room.rate);
+            assert_eq!(busy >= 0.95, told.contains(" of this load"), "{busy} {told}");
+        } else {
+            assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
+        }
+    }
+    // And whatever is asked, the limit is where the lock's is
+    assert!(limits.len() >= 2, "{limits:?}");
+    let (least, most) =
+        limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
+    assert!(most / least < 1.02, "{limits:?}");
+}
+
+#[test]
 fn trials_that_disagree_are_told_so_that_they_can_be_measured_again() {
     let of = |scatter: f64| Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
     let why = of(0.6).disagrees().unwrap().to_string();

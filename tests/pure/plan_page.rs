@@ -1,9 +1,10 @@
 //! A plan as people see it: in the terminal and as a page.
 
-use zklockbench::plan::{PlanFile, read};
+use zklockbench::plan::{PlanFile, Unverified, read};
 use zklockbench::report::html;
 use zklockbench::report::page::of_plan;
 use zklockbench::report::{self, Style};
+use zklockbench::verdict::Verdict;
 
 use crate::support::plans::plan;
 
@@ -68,9 +69,37 @@ fn a_plan_of_an_older_version_has_a_page_that_says_why_there_is_no_chart() {
 fn the_verdict_is_that_of_the_verification_where_there_was_one() {
     let held = plan();
     let mut broken = held.clone();
-    broken.verifications[0].held = false;
+    broken.verifications[0].verdict = Some(Verdict::Violated(vec!["wait.p99 was 600 ms".into()]));
     let mut none = held.clone();
     (none.recommendation, none.verifications) = (None, Vec::new());
     let word = |plan: &PlanFile| plan.verdict().word();
     assert_eq!([word(&held), word(&broken), word(&none)], ["held", "violated", "unknown"]);
+    // What was kept before verifications were judged
+    (broken.verifications[0].verdict, broken.verifications[0].held) = (None, false);
+    assert_eq!(word(&broken), "violated");
+}
+
+#[test]
+fn a_verification_that_shows_nothing_or_was_not_made_leaves_the_plan_unknown_and_says_so() {
+    let mut late = plan();
+    late.verifications[0].verdict =
+        Some(Verdict::Unknown(vec!["the trial is invalid: the generator was late".into()]));
+    let mut interrupted = plan();
+    interrupted.verifications = Vec::new();
+    interrupted.unverified =
+        vec![Unverified { strategy: "predecessor-watch".into(), why: "interrupted".into() }];
+    for (plan, why) in [(late, "the generator was late"), (interrupted, "interrupted")] {
+        assert_eq!(plan.verdict().word(), "unknown");
+        let told = report::plan(&plan, Style::default());
+        assert!(told.contains("By the verification the plan is unknown") && told.contains(why), "{told}");
+        assert!(page(&plan).contains("? unknown") && page(&plan).contains(why));
+    }
+}
+
+#[test]
+fn a_wait_that_had_not_ended_is_a_lower_bound_of_what_was_measured() {
+    let mut plan = plan();
+    plan.verifications[0].figures[0].at_least = true;
+    let told = report::plan(&plan, Style::default());
+    assert!(told.contains("≥ 140 ms"), "{told}");
 }

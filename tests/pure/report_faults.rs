@@ -228,6 +228,7 @@ fn recorded() -> Trial {
         left: None,
         elected_us: Some(370_000),
         longest_gap_us: Some(900_000),
+        wait_p99: None,
         recovered_us: Some(800_000),
     }];
     trial.stuck = vec![Stuck {

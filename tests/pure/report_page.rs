@@ -5,19 +5,27 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
+use zklockbench::catalog::gate::Scope;
+use zklockbench::gate::{Check, Outcome};
 use zklockbench::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench::record::Trial;
 use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
+use zklockbench::report::summary::Gated;
 use zklockbench::results::{self, StoredRun};
+use zklockbench::verdict::Verdict;
 
 use crate::support::records;
 
 fn page(runs: &[StoredRun]) -> String {
     let views: Vec<View> = runs.iter().map(View::of).collect();
-    let sources: Vec<Source<'_>> =
-        runs.iter().zip(&views).map(|(stored, view)| Source { name: "a-run", stored, view }).collect();
+    let gated = Gated::default();
+    let sources: Vec<Source<'_>> = runs
+        .iter()
+        .zip(&views)
+        .map(|(stored, view)| Source { name: "a-run", stored, view, gated: &gated })
+        .collect();
     let documents: Vec<_> = sources.iter().map(document).collect();
     html::page(&documents, side_by_side(&sources).as_ref())
 }
@@ -44,6 +52,46 @@ fn run(labels: &[&str], change: impl Fn(usize, &mut Trial)) -> StoredRun {
 
 fn all<'a>(pattern: &str, text: &'a str) -> Vec<&'a str> {
     Regex::new(pattern).unwrap().captures_iter(text).map(|found| found.get(1).unwrap().as_str()).collect()
+}
+
+fn gated(verdict: Verdict) -> Gated {
+    let check = Check {
+        strategy: "baton".into(),
+        contenders: 20,
+        verdict: verdict.clone(),
+        observed: None,
+        limit: None,
+        sentence: "throughput regressed; 0.6 times that".into(),
+    };
+    let outcome = Outcome {
+        gate: Outcome::NO_REGRESSION.into(),
+        name: None,
+        scope: Scope::default(),
+        verdict,
+        checks: vec![check],
+    };
+    Gated { gates: vec![outcome], baseline: Some("baselines/main".into()) }
+}
+
+fn page_of(stored: &StoredRun, gated: &Gated) -> String {
+    let view = View::of(stored);
+    html::page(&[document(&Source { name: "a-run", stored, view: &view, gated })], None)
+}
+
+#[test]
+fn the_page_of_a_failed_gate_is_red_and_shows_the_gate_first_and_the_baseline() {
+    let run = example("example");
+    let badge = |page: &str| all("(?s)<h1>(.*?)</h1>", page)[0].to_owned();
+    assert!(badge(&page_of(&run, &Gated::default())).contains("✓ held"));
+    let why = vec!["throughput regressed".to_owned()];
+    let failed = page_of(&run, &gated(Verdict::Violated(why.clone())));
+    assert!(badge(&failed).contains("✗ gate FAILED"), "{}", badge(&failed));
+    let first = all("(?s)<h2[^>]*>Conclusions</h2>(.*?)</li>", &failed)[0];
+    assert!(first.contains("nothing regressed against baseline FAILED"), "{first}");
+    for told in ["0.6 times that", "baselines/main"] {
+        assert!(failed.contains(told), "{told}");
+    }
+    assert!(badge(&page_of(&run, &gated(Verdict::Unknown(why)))).contains("? gate unknown"));
 }
 
 #[test]

@@ -275,6 +275,15 @@ fn counters_that_could_not_be_read_are_said_to_be_missing() {
 }
 
 #[test]
+fn counts_that_disagree_without_the_servers_are_said_to_be_compared_with_the_model_alone() {
+    let mut view = known();
+    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
+    let shown = terminal(&view, PLAIN);
+    let alone = "could not be checked against the servers'; they are compared with the cost model alone.";
+    assert!(shown.contains(alone) && shown.contains("! counts disagree: "), "{shown}");
+}
+
+#[test]
 fn it_says_where_it_was_measured_and_what_a_dash_means() {
     for shown in [terminal(&known(), PLAIN), markdown(&known())] {
         assert!(shown.contains("ensemble and load generator share one host with 2 cores"));

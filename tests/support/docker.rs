@@ -65,7 +65,7 @@ pub fn available_alone() -> Option<Docker> {
 
 fn image() -> Option<String> {
     if !works(&["version"]) {
-        skipped("there is no Docker here, or its daemon does not run");
+        skipped("no Docker daemon runs here; ZKLOCKBENCH_START_DOCKER=1 scripts/test starts one, as root");
         return None;
     }
     let made = || {

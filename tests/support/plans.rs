@@ -63,12 +63,14 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
             high: Some(8.0),
         }),
         curve,
+        horizon_s: None,
         sensitivity: vec![Sensitivity { service: 1.1, value: 1.3 * p99, holds }],
         locks_needed: (!holds).then_some(2),
         requests_per_s: Some(20.0),
         ensemble_utilisation: None,
         watches: Some(0.25),
         outage_us: None,
+        outage_wait: None,
         sources: vec!["measure-1, trial 0".into()],
         missing: vec![
             "what happens while a server is down: no run with a failing server is among the results".into(),
@@ -85,6 +87,7 @@ pub fn plan() -> PlanFile {
         version: "3.8.0".into(),
     };
     let checked = |figure: &str, predicted: f64, measured: f64| Checked {
+        at_least: false,
         figure: figure.into(),
         predicted: around(predicted),
         measured,
@@ -136,7 +139,9 @@ pub fn plan() -> PlanFile {
             locks: 24,
             figures: vec![checked("wait.p99", 150_000.0, 140_000.0), checked("throughput", 120.0, 150.0)],
             held: true,
+            verdict: Some(Verdict::Held),
             notes: vec!["14356 arrivals; a reliable 99th percentile needs 20000".into()],
         }],
+        unverified: Vec::new(),
     }
 }

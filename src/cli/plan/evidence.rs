@@ -1,6 +1,6 @@
 //! What stored results say of each strategy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use crate::catalog::fault::FaultCard;
 use crate::error::Error;
 use crate::fault;
 use crate::model::Observation;
-use crate::plan::Evidence;
-use crate::results::record::{EnsembleInfo, HostInfo};
+use crate::plan::{self, Evidence};
+use crate::results::record::{Bound, EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
 use crate::scenario::each_way;
 use crate::units::format_duration;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;
-/// How the names of runs begin that verify a plan.
+/// How the names of runs end that verify a plan, before their number.
 pub const VERIFIES: &str = "verify-";
 
 /// Results that were read.
@@ -28,6 +28,8 @@ pub struct Library {
     trials: Vec<Observation>,
     /// How long a failing server kept everybody waiting, by strategy.
     outages: BTreeMap<String, Vec<u64>>,
+    /// How long those waited that came then.
+    outage_waits: BTreeMap<String, Vec<Bound>>,
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
@@ -46,33 +48,66 @@ impl Library {
     /// # Errors
     /// When there are none, when one is damaged, or is of another ensemble than those before it.
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
-        let mut found = Vec::new();
+        let mut found = Found::default();
         collect(path, DEPTH, &mut found)?;
-        if found.is_empty() {
+        if found.runs.is_empty() && found.plans.is_empty() {
             return Err(Error::usage(format!(
                 "{}: no run and no calibration is there or below; name what `run`, `sweep` or `calibrate` left",
                 path.display()
             )));
         }
-        found.sort();
-        for one in found {
-            if one.join(layout::RUN).is_file() { self.take_run(&one)? } else { self.take_calibration(&one)? }
+        found.plans.sort();
+        for plan in found.plans {
+            self.take_plan(&plan)?;
+        }
+        found.runs.sort();
+        for one in found.runs {
+            if one.join(layout::RUN).is_file() {
+                self.take_run(&one, None)?
+            } else {
+                self.take_calibration(&one)?
+            }
         }
         Ok(())
     }
 
-    fn take_run(&mut self, dir: &Path) -> Result<(), Error> {
+    /// What a plan was answered from, and nothing else of what it measured: it has left out trials with a reason, and those
+    /// that verified it are no evidence for it.
+    fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
+        let plan = plan::read(dir)?;
+        let trials: BTreeSet<String> =
+            plan.answers.iter().flat_map(|answer| &answer.sources).cloned().collect();
+        for source in &plan.sources {
+            // Where it lies now, wherever it lay when the plan was made.
+            let here = dir.join(plan::RUNS).join(source.file_name().unwrap_or_default());
+            let source = if here.is_dir() { &here } else { source };
+            if source.join(layout::CALIBRATION).is_file() {
+                self.take_calibration(source)?;
+            } else {
+                self.take_run(source, Some(&trials))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the trials of a run, or only these of them.
+    fn take_run(&mut self, dir: &Path, only: Option<&BTreeSet<String>>) -> Result<(), Error> {
         let stored = results::read(dir)?;
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
         let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
         for trial in &stored.trials {
             let outages = trial.faults.iter().filter(|one| one.proved && hits_servers(&one.kind));
+            let label = &trial.spec.strategy.label;
+            let waits = outages.clone().filter_map(|one| one.wait_p99);
+            self.outage_waits.entry(label.clone()).or_default().extend(waits);
             let outages: Vec<u64> = outages.filter_map(|one| one.longest_gap_us).collect();
             self.outages.entry(trial.spec.strategy.label.clone()).or_default().extend(outages);
             let added = trial.spec.added_round_trip();
             match Observation::of(&name, trial) {
                 Ok(observation) if added.map(each_way) == self.round_trip.map(each_way) => {
-                    self.trials.push(observation);
+                    if only.is_none_or(|only| only.contains(&observation.source)) {
+                        self.trials.push(observation);
+                    }
                 }
                 Ok(_) => {
                     let why = self.other_distance(&name, added);
@@ -162,6 +197,7 @@ impl Library {
         Evidence {
             trials: self.trials.iter().filter(|trial| trial.strategy == strategy).cloned().collect(),
             outages_us: self.outages.get(strategy).cloned().unwrap_or_default(),
+            outage_waits: self.outage_waits.get(strategy).cloned().unwrap_or_default(),
             writes_per_s: self.writes_per_s,
             watches,
         }
@@ -211,11 +247,24 @@ fn hits_servers(kind: &str) -> bool {
     card.is_some_and(|card| card.needs.reaches_servers())
 }
 
-/// Every directory of a run or of a calibration, there and below. Hidden ones are those of runs that are not over; a run that
+/// What lies below a directory.
+#[derive(Default)]
+struct Found {
+    /// Runs and calibrations.
+    runs: Vec<PathBuf>,
+    /// Plans, of which only what they were answered from counts.
+    plans: Vec<PathBuf>,
+}
+
+/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over; a run that
 /// verified a plan is no evidence for the next one unless it is named itself.
-fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+fn collect(path: &Path, depth: usize, found: &mut Found) -> Result<(), Error> {
+    if path.join(plan::FILE).is_file() {
+        found.plans.push(path.to_owned());
+        return Ok(());
+    }
     if path.join(layout::RUN).is_file() || path.join(layout::CALIBRATION).is_file() {
-        found.push(path.to_owned());
+        found.runs.push(path.to_owned());
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|error| {
@@ -227,10 +276,17 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Er
     for entry in entries.flatten() {
         let below = entry.path();
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let has_verified = entry.file_name().as_encoded_bytes().starts_with(VERIFIES.as_bytes());
+        let has_verified = verifies(&entry.file_name().to_string_lossy());
         if depth > 0 && !is_hidden && !has_verified && below.is_dir() {
             collect(&below, depth - 1, found)?;
         }
     }
     Ok(())
+}
+
+/// Whether a run of that name verified a plan: `plan-1a2b3c4d-verify-1`.
+fn verifies(name: &str) -> bool {
+    name.rsplit_once(VERIFIES).is_some_and(|(plan, number)| {
+        (plan.is_empty() || plan.ends_with('-')) && number.chars().all(|c| c.is_ascii_digit())
+    })
 }

@@ -17,7 +17,8 @@ use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
 use crate::error::{Error, Exit};
 use crate::plan::{
-    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, SIMULATED, VERSION, recommend, verify,
+    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, SIMULATED, Unverified, VERSION, Verification,
+    recommend, verify,
 };
 use crate::queueing::Order;
 use crate::report::{self, Style, page};
@@ -78,21 +79,30 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         recommendation: recommend(&answers),
         answers,
         verifications: Vec::new(),
+        unverified: Vec::new(),
     };
     directory.keep(&plan)?;
     if args.verify {
-        let site = match site.take() {
-            Some(site) => site,
-            None => Site::open(&args, &directory.path, stop).await?,
+        let opened = match site.take() {
+            Some(site) => Ok(site),
+            None => Site::open(&args, &directory.path, stop).await,
         };
-        let verified = prove(&mut plan, &site, &library, &args, stop).await;
-        site.close();
-        verified?;
+        // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
+        match opened {
+            Ok(site) => {
+                prove(&mut plan, &site, &library, &args, stop).await;
+                site.close();
+            }
+            Err(why) => {
+                let of = |strategy| Unverified { strategy, why: why.to_string() };
+                plan.unverified = to_verify(&plan, &args).into_iter().map(of).collect();
+            }
+        }
         directory.keep(&plan)?;
     } else if let Some(site) = site {
         site.close();
     }
-    tell(&args, &plan, &directory.path)
+    tell(&args, &plan, &directory.path, stop)
 }
 
 fn words() -> Vec<String> {
@@ -197,55 +207,70 @@ fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, e
     Answer::of(strategy, &evidence, &load, &question.objective, effort)
 }
 
-/// Runs the load itself.
+/// The strategies whose load is run itself: the recommended one, or all that were named.
+fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
+    match (&plan.recommendation, args.strategies.is_empty()) {
+        (Some(one), true) => vec![one.strategy.clone()],
+        _ => plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
+    }
+}
+
+/// Runs the load itself, and says of which strategy it was not.
 async fn prove(
     plan: &mut PlanFile,
     site: &Site,
     library: &Library,
     args: &PlanArgs,
     stop: &CancellationToken,
-) -> Result<(), Error> {
-    let strategies: Vec<String> = match (&plan.recommendation, args.strategies.is_empty()) {
-        (Some(one), true) => vec![one.strategy.clone()],
-        _ => plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
-    };
-    for (number, strategy) in (1_u64..).zip(strategies) {
-        let Some(answer) = plan.answers.iter().find(|answer| answer.strategy == strategy) else { continue };
-        let Some(fit) = &answer.fit else {
-            output::note(&format!("note: {strategy} is not verified, because nothing was predicted of it"));
-            continue;
-        };
-        let base = plan.question.copies(copies(&plan.question));
-        let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
-        let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
-        let name = format!("{VERIFIES}{number}");
-        let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
-        site.note(
-            &format!(
-                "verifying {strategy}: {:.0} requests a second over {} locks for {} s",
-                ask.rate,
-                ask.locks,
-                lasts.as_secs()
-            ),
-            args,
-        );
-        let run = site.run(&name, &plan.question.scenario(&name, &label, &ask), stop).await?;
-        let stored = results::read(&run)?;
-        let Some(trial) = stored.trials.first() else { continue };
-        let order = card(&strategy).as_ref().map_or(Order::Fifo, order);
-        let Some(load) = Load::of(&trial.spec, order) else { continue };
-        let evidence = library.evidence(&strategy, false);
-        let fitted = answer.rests_on(&evidence);
-        let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
-        match verify(attempt, &plan.question, args.seed) {
-            Ok(mut verified) => {
-                verified.notes.extend(library.differs_from(&stored.run.ensemble));
-                plan.verifications.push(verified);
+) {
+    for (number, strategy) in (1_u64..).zip(to_verify(plan, args)) {
+        let tried = prove_one(plan, (number, &strategy), site, library, args, stop).await;
+        match tried {
+            Ok(verified) => plan.verifications.push(verified),
+            Err(why) => {
+                output::note(&format!("warning: {strategy} is not verified: {why}"));
+                plan.unverified.push(Unverified { strategy, why: why.to_string() });
             }
-            Err(why) => output::note(&format!("warning: {strategy} is not verified: {why}")),
         }
     }
-    Ok(())
+}
+
+async fn prove_one(
+    plan: &PlanFile,
+    (number, strategy): (u64, &str),
+    site: &Site,
+    library: &Library,
+    args: &PlanArgs,
+    stop: &CancellationToken,
+) -> Result<Verification, Error> {
+    let nothing = |why: &str| Error::environment(why);
+    let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
+    let Some((answer, fit)) = answer.and_then(|answer| Some((answer, answer.fit.as_ref()?))) else {
+        return Err(nothing("nothing was predicted of it"));
+    };
+    let base = plan.question.copies(copies(&plan.question));
+    let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
+    let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
+    let name = format!("{VERIFIES}{number}");
+    let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
+    let seconds = lasts.as_secs();
+    site.note(
+        &format!(
+            "verifying {strategy}: {:.0} requests a second over {} locks for {seconds} s",
+            ask.rate, ask.locks
+        ),
+        args,
+    );
+    let run = site.run(&name, &plan.question.scenario(&name, &label, &ask), stop).await?;
+    let stored = results::read(&run)?;
+    let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
+    let order = card(strategy).as_ref().map_or(Order::Fifo, order);
+    let load = Load::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
+    let fitted = answer.rests_on(&library.evidence(strategy, false));
+    let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
+    let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
+    verified.notes.extend(library.differs_from(&stored.run.ensemble));
+    Ok(verified)
 }
 
 fn exit(plan: &PlanFile) -> Exit {
@@ -256,8 +281,8 @@ fn exit(plan: &PlanFile) -> Exit {
     }
 }
 
-fn tell(args: &PlanArgs, plan: &PlanFile, directory: &Path) -> Result<Exit, Error> {
-    let exit = exit(plan);
+fn tell(args: &PlanArgs, plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<Exit, Error> {
+    let exit = if stop.is_cancelled() { Exit::Interrupted } else { exit(plan) };
     let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
     if args.json {
         output::answer("plan", exit, &json!({ "results": directory, "report": report, "plan": plan }))?;

@@ -128,6 +128,8 @@ pub struct Gated {
     pub outcomes: Vec<Outcome>,
     /// The comparison; `None` where there was no baseline, or where it cannot be compared.
     pub comparison: Option<Comparison>,
+    /// The directory of the baseline.
+    pub baseline: Option<String>,
 }
 
 /// What the scenario's gates came to in that run, on which the verdict is this. Without a gate about the baseline, all of the
@@ -141,7 +143,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         baseline.fitting(new).map_err(unreadable).ok()
     });
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
-        return Gated { outcomes: Vec::new(), comparison: None };
+        return Gated { outcomes: Vec::new(), comparison: None, baseline: None };
     };
     let evaluation = Evaluation {
         gates: &scenario.gates,
@@ -151,6 +153,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         baseline: base.as_ref().map(|base| Sides { base, new }),
     };
     let mut outcomes = evaluation.outcomes(verdict);
+    let path = base.as_ref().map(|base| base.path.display().to_string());
     let compared = base.map(|base| compare(&base, new, &Ask::default()));
     let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
     if baseline.is_some() && !is_gated {
@@ -158,9 +161,9 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         let compared = compared.unwrap_or_else(gone);
         outcomes.push(Outcome::of_comparison(&compared));
         gate::worst_first(&mut outcomes);
-        return Gated { outcomes, comparison: compared.ok() };
+        return Gated { outcomes, comparison: compared.ok(), baseline: path };
     }
-    Gated { outcomes, comparison: compared.and_then(Result::ok) }
+    Gated { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
 /// Every combination that the scenario runs.

@@ -244,17 +244,18 @@ impl Session {
         let sealed = writer.seal(run, judged)?;
         let loaded = Loaded { path: sealed.dir().to_owned(), stored: results::read(sealed.dir())? };
         let new = Side { path: loaded.path.clone(), runs: vec![loaded] };
-        let Gated { outcomes: gates, comparison } =
+        let Gated { outcomes: gates, comparison, baseline } =
             gates::judge(&file.parsed.scenario, &new, baseline.as_ref(), &verdict);
         let exit = exit(outcome.ending, &gate::overall(&gates));
         let stored = &new.runs[0].stored;
         let view = View::of(stored);
-        let summary = Summary { gates, ..Summary::of(stored, &view) };
+        let summary = Summary { gates, baseline, ..Summary::of(stored, &view) };
         sealed.summary(report::summary::FILE, &summary)?;
         if !args.no_charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
-            let source = Source { name: &name, stored, view: &view };
+            let gated = summary.gated();
+            let source = Source { name: &name, stored, view: &view, gated: &gated };
             // A page that can't be written costs no results.
             if let Err(error) =
                 super::report::write(&[document(&source)], None, &sealed.dir().join(layout::REPORT))
@@ -385,9 +386,10 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
     let compared =
         comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));
     let compared = compared.unwrap_or_default();
+    // First what a build hangs on: nobody looks for it below the tables.
     let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
     let said = report::said(&summary.conclusions, style);
-    output::text(&format!("\n{table}{compared}{gates}\n{said}{}", places(path)))?;
+    output::text(&format!("{gates}\n{table}{compared}\n{said}{}", places(path)))?;
     error.map_or(Ok(exit), Err)
 }
 

@@ -50,8 +50,13 @@ impl Processes for Compose {
     }
 
     async fn resume(&self, server: usize) -> Done {
+        let now = self.look_at(server).await?.state;
+        if now.running {
+            // Whoever was ending it was cut short before it did.
+            self.member(server)?.mean_down(false);
+        }
         // Docker refuses to wake what is awake.
-        if !self.look_at(server).await?.state.paused {
+        if !now.paused {
             return Ok(());
         }
         docker(&["unpause", self.member(server)?.id()]).await.map(drop)
@@ -101,8 +106,8 @@ impl Processes for Compose {
         state::nobody_serves(&self.awake().await?, self.servers()).await
     }
 
-    async fn whole(&self) -> Fact {
-        state::whole(&self.addresses()).await
+    async fn whole_but_for(&self, down: &[usize]) -> Fact {
+        state::whole(&self.addresses(), down).await
     }
 
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
@@ -118,15 +123,24 @@ impl Compose {
     /// Ends a server with that command of Docker's, and waits until Docker sees that it is gone.
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
+        // Said before: whoever looks meanwhile must not take its end for news.
         member.mean_down(true);
-        docker(&[how, &[member.id()]].concat()).await?;
-        eventually(GONE_WITHIN, || async {
-            if self.look_at(server).await?.state.running {
-                return Err(format!("the container of server {server} still runs"));
-            }
-            Ok(())
-        })
-        .await
+        let ended = async {
+            docker(&[how, &[member.id()]].concat()).await?;
+            eventually(GONE_WITHIN, || async {
+                if self.look_at(server).await?.state.running {
+                    return Err(format!("the container of server {server} still runs"));
+                }
+                Ok(())
+            })
+            .await
+        };
+        let ended = ended.await;
+        if ended.is_err() && self.is_running(server).await {
+            // It goes on: if it ends later, nobody meant that.
+            member.mean_down(false);
+        }
+        ended
     }
 
     /// Waits until a server that was started says that it is alive, unless it ends before.

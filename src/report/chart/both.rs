@@ -35,7 +35,7 @@ pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Pic
     };
     let mut caption = vec![
         "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a \
-         side are pooled; each line ends at the largest of its samples, or where only unserved waits are left."
+         side are pooled; a line ends where fewer than ten samples remain beyond it, or only unserved waits."
             .to_owned(),
     ];
     caption

@@ -72,7 +72,9 @@ fn explain(measure: Measure) -> String {
         }
         _ => "Wait: from when the acquire should have started to its return.",
     };
-    format!("{what} The samples of all repetitions are pooled; each line ends at the largest of its samples.")
+    format!(
+        "{what} The samples of all repetitions are pooled; a line ends where fewer than ten samples remain beyond it."
+    )
 }
 
 fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
@@ -87,18 +89,10 @@ fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
     })
 }
 
-/// How rare the rarest is that the samples tell of: one in as many as there are, or less where waits that were not served
-/// are the longest.
-fn rarest(samples: &Survival) -> f64 {
-    let unknown = 1.0 - samples.known();
-    let by_count = samples.count() as f64;
-    (if unknown > 1e-9 { by_count.min(1.0 / unknown) } else { by_count }).clamp(1.1, 1e7)
-}
-
-/// The curve: from the smallest sample to the last that is known.
+/// The curve: from the smallest sample to the rarest that is shown.
 pub(super) fn curve(samples: &Survival) -> Vec<(f64, f64)> {
     const STEPS: u32 = 240;
-    let end = rarest(samples);
+    let end = samples.rarest_shown();
     let point = |step: u32| {
         let rarity = end.powf(f64::from(step) / f64::from(STEPS));
         (rarity, value_at(samples, rarity))
@@ -108,15 +102,16 @@ pub(super) fn curve(samples: &Survival) -> Vec<(f64, f64)> {
     points
 }
 
-/// The largest of all, unless that one was not served.
+/// Where the curve ends: of so few samples that all are shown, at the largest.
 fn last(samples: &Survival, end: f64) -> (f64, f64) {
     let longest = samples.longest();
-    (end, if longest.at_least { value_at(samples, end) } else { longest.us.max(1) as f64 })
+    let shows_all = end >= samples.count() as f64 && !longest.at_least;
+    (end, if shows_all { longest.us.max(1) as f64 } else { value_at(samples, end) })
 }
 
 /// Markers at the percentiles that have a tick, and at the end.
 pub(super) fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
-    let end = rarest(samples);
+    let end = samples.rarest_shown();
     let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
     // One cross a line is enough.
     let plain = Mark { violated: false, ..mark };

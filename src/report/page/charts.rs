@@ -145,17 +145,9 @@ fn ticks_of_percentiles() -> Vec<Tick> {
     PERCENTILES.iter().map(|(at, label)| Tick { at: *at, label: (*label).to_owned() }).collect()
 }
 
-/// How rare the rarest is that is drawn: beyond it fewer than ten samples remain. Of few samples, all are drawn.
-fn rarest(samples: &Survival) -> f64 {
-    let count = samples.count() as f64;
-    let drawn = (count / 10.0).max(count.min(10.0));
-    let unknown = 1.0 - samples.known();
-    (if unknown > 1e-9 { drawn.min(1.0 / unknown) } else { drawn }).clamp(1.1, 1e6)
-}
-
 /// A step for each length, as long as the share of those that took that long.
 fn curve(samples: &Survival) -> Vec<(f64, f64)> {
-    let end = rarest(samples);
+    let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
     let mut points = Vec::new();
     let mut before = 1.0;
@@ -172,7 +164,7 @@ fn curve(samples: &Survival) -> Vec<(f64, f64)> {
 }
 
 fn percentiles(samples: &Survival) -> Vec<(f64, f64)> {
-    let end = rarest(samples);
+    let end = samples.rarest_shown();
     let at = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity);
     let inner = PERCENTILES.iter().map(|(rarity, _)| *rarity).filter(|rarity| *rarity <= end);
     inner.filter(|rarity| !at(*rarity).at_least).map(|rarity| (rarity, at(rarity).us.max(1) as f64)).collect()

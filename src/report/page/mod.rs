@@ -10,10 +10,13 @@ pub use plan::of_plan;
 use super::View;
 use super::conclusions::{Certainty, Conclusion, Topic, conclusions};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
+use super::summary::Gated;
 use super::table::grids::{OPEN_LEGEND, faults_legend, legend};
-use super::table::{evidence, headline};
+use super::table::{evidence, gates_not_passed, gates_sentence, gates_table, headline};
+use crate::gate::overall;
 use crate::measure::Measure;
 use crate::results::StoredRun;
+use crate::verdict::Verdict;
 
 /// A run that was read, and where from.
 #[derive(Debug)]
@@ -24,12 +27,15 @@ pub struct Source<'a> {
     pub stored: &'a StoredRun,
     /// The same as renderers see it.
     pub view: &'a View,
+    /// What its gates came to.
+    pub gated: &'a Gated,
 }
 
 /// All that is said of a run.
 pub fn document(source: &Source<'_>) -> Document {
     let view = source.view;
     let sections = [
+        section(GATES.section, "Gates", gates(source.gated)),
         section("environment", "Where it was measured", facts::environment(source)),
         section("table", "Figures", figures(view)),
         section("waits", "Waits, handoffs and notifications", waits(source)),
@@ -48,13 +54,51 @@ pub fn document(source: &Source<'_>) -> Document {
     ];
     Document {
         title: view.title.clone(),
-        verdict: Value::from(&view.judged.verdict),
+        verdict: verdict(source),
         subtitle: subtitle(view),
         comes_to: "Conclusions",
-        findings: conclusions(source.stored, view).into_iter().map(finding).collect(),
+        findings: failed(source.gated)
+            .chain(conclusions(source.stored, view).into_iter().map(finding))
+            .collect(),
         strategies: view.strategies.clone(),
         sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
     }
+}
+
+const GATES: Link = Link { section: "gates", text: "the gates" };
+
+/// What a build hangs on: the gates, where they say worse than the verdict on the locks.
+fn verdict(source: &Source<'_>) -> Value {
+    let judged = &source.view.judged.verdict;
+    match (judged, overall(&source.gated.gates)) {
+        (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
+            Value::verdict("gate FAILED", Tone::Bad)
+        }
+        (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
+        _ => Value::from(judged),
+    }
+}
+
+/// The gates that did not pass, as the first of what a run comes to.
+fn failed(gated: &Gated) -> impl Iterator<Item = Finding> {
+    let any = gates_table(&gated.gates).is_some();
+    let gates = if any { gated.gates.as_slice() } else { &[] };
+    gates_not_passed(gates).map(|(tone, sentence)| Finding {
+        topic: "Gate".to_owned(),
+        tone,
+        sentence,
+        shown_in: Some(GATES),
+    })
+}
+
+fn gates(gated: &Gated) -> Vec<Block> {
+    let Some(table) = gates_table(&gated.gates) else { return Vec::new() };
+    let against = gated.baseline.as_ref().map(|path| format!("Compared with the baseline {path}."));
+    let caption = format!("Gates: {}", gates_sentence(&gated.gates));
+    let legend = "The worst first; each with what was observed where it did not pass or, where it passed, nearest to \
+                  its limit.";
+    let table = Block::Table { caption, table, legend: legend.to_owned() };
+    against.map(Block::Text).into_iter().chain([table]).collect()
 }
 
 fn subtitle(view: &View) -> String {

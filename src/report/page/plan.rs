@@ -7,8 +7,8 @@ use crate::report::document::{
     Axis, Block, Chart, Document, Ends, Finding, Guide, Kind, Lines, Link, Scale, Series, Tone, Unit, Value,
 };
 use crate::report::table::plan::{
-    Explained, checked, ensemble, fits, left_out, missing, recommendation, sensitivities, verified, waits,
-    word,
+    Explained, checked, doubt, ensemble, fits, left_out, missing, recommendation, sensitivities, unverified,
+    verified, waits, word,
 };
 use crate::units::{as_a_word, capitalised, number};
 use crate::verdict::Verdict;
@@ -60,12 +60,12 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
     let choice = Finding {
         topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
         tone: tone(&plan.verdict()),
-        sentence: recommendation(plan),
+        sentence: std::iter::once(recommendation(plan)).chain(doubt(plan)).collect::<Vec<_>>().join(" "),
         shown_in: Some(CURVE),
     };
     let tried = plan.verifications.iter().map(|one| Finding {
         topic: "Verified".to_owned(),
-        tone: if one.held { Tone::Good } else { Tone::Bad },
+        tone: tone(&one.verdict()),
         sentence: verified(one),
         shown_in: Some(VERIFICATION),
     });
@@ -75,7 +75,13 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
         sentence: format!("{}.", answer.sentence()),
         shown_in: Some(FIGURES),
     });
-    std::iter::once(choice).chain(tried).chain(answers).collect()
+    let not_tried = unverified(plan).into_iter().map(|sentence| Finding {
+        topic: "Not verified".to_owned(),
+        tone: Tone::Doubtful,
+        sentence: format!("{sentence}."),
+        shown_in: None,
+    });
+    std::iter::once(choice).chain(tried).chain(not_tried).chain(answers).collect()
 }
 
 /// The wait of each strategy over the rate, with what is to be kept, what was asked for, and what was measured.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
-use super::{NOT_MEASURED, Style, Table, numbers, words};
+use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
 use crate::compare;
 use crate::report::document::Value;
@@ -137,10 +137,6 @@ fn ratio(ratio: Option<Ratio>) -> String {
         Some(_) => format!("{}, {}", end(low), end(high)),
     };
     format!("{} [{interval}]", ratio.map_or_else(|| "no bound".to_owned(), number))
-}
-
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "<0.0001".to_owned() } else { number(p) }
 }
 
 fn legend(file: &AbFile) -> String {

@@ -2,7 +2,7 @@
 
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
-use super::{NOT_MEASURED, Style, Table, numbers, words};
+use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
 use crate::report::document::Value;
 use crate::results::record::Unit;
@@ -110,11 +110,6 @@ fn row(row: &Row) -> Vec<Value> {
 /// A ratio; without an end where the base is 0.
 fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
-}
-
-/// A probability: below a thousandth how far does not matter.
-fn probability(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
 }
 
 /// The median of a side, with its unit.

@@ -1,8 +1,9 @@
 //! What gates came to, for a terminal and as Markdown: the worst first, each with what was observed.
 
+use super::super::document::{Table, Tone, Value, words};
 use super::Style;
 use super::markdown::escaped;
-use crate::gate::{Check, Outcome};
+use crate::gate::{Check, Outcome, overall};
 use crate::units::{contenders, harmless};
 use crate::verdict::Verdict;
 
@@ -14,7 +15,7 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let named = worth_showing(outcomes)?;
     let width =
         named.iter().map(|outcome| titled(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
-    let mut lines = vec!["Gates:".to_owned()];
+    let mut lines = vec![format!("Gates: {}.", gates_sentence(named))];
     for outcome in named {
         let word = console::style(format!("{:7}", outcome.word())).force_styling(style.colour);
         let word = match outcome.verdict {
@@ -32,6 +33,47 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
         line.chars().map(|c| if c == '\x1b' && style.colour { c.to_string() } else { harmless(c) }).collect()
     };
     Some(lines.into_iter().map(harmless).collect::<Vec<_>>().join("\n") + "\n")
+}
+
+/// How many of these passed, the worst said first: `1 of 3 FAILED`.
+pub(in crate::report) fn gates_sentence(outcomes: &[Outcome]) -> String {
+    let worst = match overall(outcomes) {
+        Verdict::Held => return format!("all {} passed", outcomes.len()),
+        Verdict::Violated(_) => "FAILED",
+        Verdict::Unknown(_) => "unknown",
+    };
+    let count = outcomes.iter().filter(|outcome| outcome.word() == worst).count();
+    format!("{count} of {} {worst}", outcomes.len())
+}
+
+/// The same as a table of the document.
+pub(in crate::report) fn gates_table(outcomes: &[Outcome]) -> Option<Table> {
+    let row = |outcome: &Outcome| {
+        let lines = found(outcome);
+        let lines = if lines.is_empty() { vec![String::new()] } else { lines };
+        let row = |line: String| {
+            vec![titled(outcome).into(), Value::verdict(outcome.word(), tone(outcome)), line.into()]
+        };
+        lines.into_iter().map(row).collect::<Vec<_>>()
+    };
+    Some(Table {
+        columns: vec![words("gate"), words("verdict"), words("observed")],
+        labels: 1,
+        rows: worth_showing(outcomes)?.iter().flat_map(row).collect(),
+    })
+}
+
+fn tone(outcome: &Outcome) -> Tone {
+    Value::from(&outcome.verdict).tone()
+}
+
+/// The gates that did not pass, each with the first that was observed of it.
+pub(in crate::report) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = (Tone, String)> {
+    let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
+    not_passed.map(|outcome| {
+        let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
+        (tone(outcome), format!("{} {}{first}.", titled(outcome), outcome.word()))
+    })
 }
 
 /// The same as Markdown.

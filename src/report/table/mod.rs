@@ -18,6 +18,7 @@ pub use calibration::calibration;
 pub use comparison::{comparison, comparison_markdown};
 pub use conclusions::{conclusions_markdown, said};
 pub use gates::{gates, gates_markdown};
+pub(super) use gates::{gates_not_passed, gates_sentence, gates_table};
 pub use markdown::markdown;
 pub use plan::plan;
 pub use sweep::sweep;
@@ -27,11 +28,16 @@ pub use trend::{date, trend};
 
 use super::View;
 use super::document::{Table, numbers, words};
-use crate::units::{counted, format_micros};
+use crate::units::{counted, format_micros, number};
 use crate::verdict::Verdict;
 
 /// What stands where nothing was measured, in tables whose cells are texts.
 const NOT_MEASURED: &str = "-";
+
+/// A probability: below a thousandth how far does not matter.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
+}
 
 /// The first line: what ran, and the verdict with its first reason.
 pub(super) fn headline(view: &View) -> String {

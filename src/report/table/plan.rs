@@ -14,7 +14,9 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     let mut said = vec![capitalised(&plan.question.describe()), String::new()];
     said.extend(plan.answers.iter().map(|answer| format!("{}: {}.", answer.strategy, answer.sentence())));
     let recommended = if plan.recommendation.is_some() { "Recommended: " } else { "" };
-    said.extend([String::new(), format!("{recommended}{}", recommendation(plan)), String::new()]);
+    said.extend([String::new(), format!("{recommended}{}", recommendation(plan))]);
+    said.extend(doubt(plan));
+    said.push(String::new());
     for Explained { table, legend, .. } in [waits(plan), ensemble(plan), fits(plan)].into_iter().flatten() {
         said.extend([fitted(table, style).0, String::new(), legend.to_owned(), String::new()]);
     }
@@ -22,6 +24,7 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     said.extend(plan.place().map(|place| format!("{place}.")));
     let notes = plan.caveats().into_iter().chain(missing(plan)).chain(left_out(plan));
     said.extend(notes.map(|note| format!("! {note}")));
+    said.extend(unverified(plan).into_iter().map(|note| format!("! {note}")));
     for one in &plan.verifications {
         let Explained { table, legend, .. } = checked(one);
         said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
@@ -143,6 +146,7 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
             Value::or_missing(answer.requests_per_s, Value::Rate),
             or_not(answer.ensemble_utilisation.map(Value::Share)),
             or_not(answer.outage_us.map(|us| Value::Duration(us as f64))),
+            or_not(answer.outage_wait.map(|wait| Value::Duration(wait.us as f64).at_least(wait.at_least))),
         ]
     };
     let columns = vec![
@@ -153,12 +157,14 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
         numbers("requests", 0),
         numbers("ensemble busy", 0),
         numbers("server down", 0),
+        numbers("wait p99 then", 0),
     ];
     is_predicted(plan).then(|| Explained {
         caption: "What the ensemble gets of it",
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
-                 server down: the longest time without an acquisition that a failing server caused. ensemble busy: of its \
+                 server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
+                 all who came around that time. ensemble busy: of its \
                  synced writes.",
     })
 }
@@ -247,8 +253,29 @@ pub(in crate::report) fn verified(one: &Verification) -> String {
         counted(one.arrivals, "arrival", "arrivals"),
         number(one.rate),
         counted(one.locks as u64, "lock", "locks"),
-        if one.held { "the objective held" } else { "the objective did not hold" },
+        match one.verdict() {
+            Verdict::Held => "the objective held".to_owned(),
+            Verdict::Violated(_) if one.held => format!("it failed: {}", why(&one.verdict())),
+            Verdict::Violated(_) => "the objective did not hold".to_owned(),
+            Verdict::Unknown(_) => format!("that shows nothing: {}", why(&one.verdict())),
+        },
     )
+}
+
+fn why(verdict: &Verdict) -> String {
+    verdict.why().unwrap_or_default()
+}
+
+/// What was to be tried and was not, each in a sentence without a full stop.
+pub(in crate::report) fn unverified(plan: &PlanFile) -> Vec<String> {
+    plan.unverified.iter().map(|one| format!("{} was not verified: {}", one.strategy, one.why)).collect()
+}
+
+/// That the plan does not hold although a strategy is recommended; `None` where it does.
+pub(in crate::report) fn doubt(plan: &PlanFile) -> Option<String> {
+    let verdict = plan.verdict();
+    plan.recommendation.as_ref().filter(|_| verdict != Verdict::Held)?;
+    Some(format!("By the verification the plan is {}: {}.", word(&verdict).shown(), why(&verdict)))
 }
 
 /// What was predicted of it, and what was measured.
@@ -266,8 +293,12 @@ pub(in crate::report) fn checked(one: &Verification) -> Explained {
         vec![
             figure.figure.as_str().into(),
             predicted,
-            show(figure.measured),
-            told(figure.inside, "inside", "OUTSIDE"),
+            show(figure.measured).at_least(figure.at_least),
+            if figure.at_least && figure.measured <= figure.predicted.high {
+                Value::verdict("not known", Tone::Doubtful)
+            } else {
+                told(figure.inside, "inside", "OUTSIDE")
+            },
             show(figure.by_observed_service),
             told(figure.reproduced, "yes", "NO"),
         ]

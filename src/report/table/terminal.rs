@@ -75,7 +75,10 @@ pub(super) fn fitted_above(
 fn cross_check(view: &View, style: Style) -> String {
     let grid = Table::cross_check(view);
     if grid.rows.is_empty() {
-        return "The client's counts could not be checked against the servers'.\n".to_owned();
+        // What the cost model says is compared all the same, and may disagree.
+        let is_compared = view.accounting().iter().any(|row| row.agrees.is_some());
+        let by_model = if is_compared { "; they are compared with the cost model alone" } else { "" };
+        return format!("The client's counts could not be checked against the servers'{by_model}.\n");
     }
     fitted(grid, style).0 + "\n"
 }

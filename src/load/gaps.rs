@@ -1,0 +1,193 @@
+//! Times in which nobody got a lock although somebody wanted it, as the contenders see them.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock::Stamp;
+
+/// A shorter gap is no interruption that anybody would notice, and would fill the list.
+const SHORTEST_GAP_US: u64 = 5_000;
+/// Of each lock.
+const GAPS_KEPT: usize = 10_000;
+
+/// The gaps of each lock, because one that is served must not hide one that is blocked: from one acquisition to the next
+/// or, where nobody waited then, from when somebody did. Kept in trials with faults only.
+#[derive(Debug, Default)]
+pub struct Gaps {
+    locks: Vec<Mutex<OfLock>>,
+    /// Somebody wants each of them all the time, also while no acquire is called: while a session is opened again, say.
+    always_wanted: bool,
+}
+
+#[derive(Debug, Default)]
+struct OfLock {
+    waiting: u64,
+    /// Since when somebody has wanted it and nobody got it. Whoever gives up has not got it either.
+    since: Option<Stamp>,
+    /// When somebody gave up last.
+    given_up: Stamp,
+    /// When it was acquired last.
+    acquired: Option<Stamp>,
+    /// When each gap began and ended.
+    long: Vec<(Stamp, Stamp)>,
+}
+
+impl Gaps {
+    /// Of so many locks, each of which is always wanted or not, as the load has it.
+    pub fn of(locks: usize, always_wanted: bool) -> Self {
+        Self { locks: (0..locks).map(|_| Mutex::default()).collect(), always_wanted }
+    }
+
+    fn change(&self, lock: usize, change: impl FnOnce(&mut OfLock)) {
+        if let Some(of) = self.locks.get(lock) {
+            change(&mut of.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn each<T>(&self, look: impl Fn(&OfLock) -> T) -> Vec<T> {
+        self.locks.iter().map(|of| look(&of.lock().unwrap_or_else(PoisonError::into_inner))).collect()
+    }
+
+    /// Somebody begins to wait.
+    pub fn asks(&self, lock: usize, at: Stamp) {
+        self.change(lock, |of| {
+            of.waiting += 1;
+            of.since.get_or_insert(at);
+        });
+    }
+
+    /// One of those that wait has got it.
+    pub fn acquired(&self, lock: usize, at: Stamp) {
+        self.change(lock, |of| {
+            let began = of.since.unwrap_or(at);
+            if at.saturating_sub(began) >= SHORTEST_GAP_US && of.long.len() < GAPS_KEPT {
+                of.long.push((began, at));
+            }
+            of.waiting = of.waiting.saturating_sub(1);
+            of.since = (of.waiting > 0 || self.always_wanted).then_some(at);
+            of.acquired = of.acquired.max(Some(at));
+        });
+    }
+
+    /// One of those that wait has given up.
+    pub fn gives_up(&self, lock: usize, at: Stamp) {
+        self.change(lock, |of| {
+            of.waiting = of.waiting.saturating_sub(1);
+            of.given_up = of.given_up.max(at);
+        });
+    }
+
+    /// The longest gap of any lock that was open at any time between these two; `None` when all were shorter than 5 ms. One
+    /// that has not ended by now is as long as somebody has waited.
+    pub fn longest_between(&self, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
+        let longest = |of: &OfLock| {
+            let open = of.open(now).filter(|(begin, end)| end - begin >= SHORTEST_GAP_US);
+            let all = of.long.iter().copied().chain(open);
+            all.filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
+        };
+        self.each(longest).into_iter().flatten().max()
+    }
+
+    /// How long after that time every lock with a gap then was acquired again; 0 when no gap of 5 ms was open. `None` when
+    /// one of them was acquired no more, or none was at all.
+    pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
+        let of_lock = |of: &OfLock| {
+            let ended = of.long.iter().find(|(begin, end)| *begin <= at && *end >= at);
+            match ended {
+                Some((_, end)) => Recovery::After(end - at),
+                None if of.since.is_some_and(|since| since <= at) => Recovery::Never,
+                None if of.acquired.is_some_and(|last| last > at) => Recovery::After(0),
+                None => Recovery::NotWanted,
+            }
+        };
+        let each = self.each(of_lock);
+        if each.contains(&Recovery::Never) {
+            return None;
+        }
+        let after = |one: &Recovery| if let Recovery::After(us) = one { Some(*us) } else { None };
+        each.iter().filter_map(after).max()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    After(u64),
+    Never,
+    /// Nobody wanted the lock any more.
+    NotWanted,
+}
+
+impl OfLock {
+    /// The gap that has not ended, up to when somebody waited last.
+    fn open(&self, now: Stamp) -> Option<(Stamp, Stamp)> {
+        let since = self.since?;
+        Some((since, if self.waiting > 0 { now } else { self.given_up }.max(since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of one lock for which somebody always waits, acquired at these times.
+    fn acquired_at(times: &[Stamp]) -> Gaps {
+        let gaps = Gaps::of(1, false);
+        gaps.asks(0, 0);
+        for at in times {
+            gaps.asks(0, *at);
+            gaps.acquired(0, *at);
+        }
+        gaps
+    }
+
+    #[test]
+    fn the_longest_gap_and_the_recovery_are_those_of_the_time_asked_for() {
+        let gaps = acquired_at(&[1_000, 2_000, 10_000, 500_000, 501_000, 520_000]);
+        let longest = |from, to| gaps.longest_between(from, to, 520_000);
+        assert_eq!(longest(20_000, 30_000), Some(490_000));
+        assert_eq!(longest(505_000, 510_000), Some(19_000));
+        assert_eq!(longest(1_200, 1_500), None);
+        assert_eq!(gaps.recovered_after(100_000), Some(400_000));
+        assert_eq!(gaps.recovered_after(1_500), Some(0));
+        assert_eq!(gaps.recovered_after(600_000), None);
+    }
+
+    #[test]
+    fn one_lock_that_is_served_hides_none_that_is_blocked() {
+        let gaps = Gaps::of(2, false);
+        gaps.asks(1, 50_000);
+        for at in (0..1_000_000).step_by(2_000) {
+            gaps.asks(0, at);
+            gaps.acquired(0, at);
+        }
+        assert_eq!(gaps.longest_between(100_000, 200_000, 1_000_000), Some(950_000), "it does not end");
+        assert_eq!(gaps.recovered_after(100_000), None);
+        gaps.acquired(1, 1_000_000);
+        assert_eq!(gaps.longest_between(100_000, 200_000, 2_000_000), Some(950_000));
+        assert_eq!(gaps.recovered_after(100_000), Some(900_000));
+    }
+
+    #[test]
+    fn a_lock_that_nobody_wants_has_no_gap_and_giving_up_ends_none() {
+        let gaps = Gaps::of(1, false);
+        gaps.asks(0, 0);
+        gaps.acquired(0, 1_000);
+        assert_eq!(gaps.longest_between(0, 900_000, 900_000), None);
+        // Whoever tries again after an error has waited since the first time
+        gaps.asks(0, 300_000);
+        gaps.gives_up(0, 400_000);
+        assert_eq!(gaps.longest_between(0, 900_000, 900_000), Some(100_000));
+        gaps.asks(0, 450_000);
+        gaps.acquired(0, 700_000);
+        assert_eq!(gaps.longest_between(0, 900_000, 900_000), Some(400_000));
+    }
+
+    #[test]
+    fn of_a_load_that_always_wants_it_a_lock_has_a_gap_while_sessions_are_opened_again() {
+        let gaps = Gaps::of(1, true);
+        for at in [1_000, 900_000] {
+            gaps.asks(0, at);
+            gaps.acquired(0, at);
+        }
+        assert_eq!(gaps.longest_between(100_000, 200_000, 900_000), Some(899_000));
+    }
+}

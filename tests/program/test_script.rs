@@ -1,0 +1,72 @@
+//! `scripts/test` and Docker: nothing is started as root that nobody asked for. What would start it only writes down that
+//! it was called, and nothing is built.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
+
+/// This machine with no Docker daemon, root as its user, and a cargo whose lane passes at once.
+struct Machine {
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self { dir: tempfile::tempdir().unwrap() };
+        let (called, lane) = (machine.path("called").display().to_string(), machine.path("lane"));
+        let cargo = format!(
+            "case $1 in --version) echo cargo 1.999.0;; \
+             test) echo '  Executable tests/program/main.rs ({})';; esac",
+            lane.display()
+        );
+        for (name, text) in [
+            ("docker", "exit 1"),
+            ("dockerd", &format!("echo called >>{called}; exit 1")),
+            ("id", "echo 0"),
+            ("cargo", &cargo),
+            ("lane", "echo 'test result: ok. 0 passed'"),
+        ] {
+            std::fs::write(machine.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+            let executable = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(machine.path(name), executable).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What a script says; and whether a daemon was to be started.
+    fn run(&self, script: &str, arguments: &[&str], asked: Option<&str>) -> (String, bool) {
+        let path = std::env::var("PATH").unwrap();
+        let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));
+        command.args(arguments).env("PATH", format!("{}:{path}", self.dir.path().display()));
+        command.env("CARGO", self.path("cargo")).env("ZKLOCKBENCH_INSTALL", "no").env_remove(ASK);
+        command.envs(asked.map(|value| (ASK, value)));
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (String::from_utf8_lossy(&said).into_owned(), self.path("called").exists())
+    }
+}
+
+#[test]
+fn no_docker_daemon_is_started_unasked_and_the_way_to_ask_is_named() {
+    let (said, started) = Machine::new().run("scripts/test", &["program"], None);
+    assert!(!started, "{said}");
+    assert!(said.contains("no Docker daemon runs") && said.contains(ASK), "{said}");
+}
+
+#[test]
+fn a_docker_daemon_that_was_asked_for_is_announced_and_started() {
+    let (said, started) = Machine::new().run("scripts/test", &["program"], Some("1"));
+    assert!(started && said.contains("starting a Docker daemon as root"), "{said}");
+}
+
+#[test]
+fn what_every_change_must_pass_asks_for_a_docker_daemon_unless_that_is_refused() {
+    assert!(Machine::new().run(".ci/run", &[], None).1);
+    assert!(!Machine::new().run(".ci/run", &[], Some("no")).1);
+}
