@@ -232,8 +232,25 @@ impl<'a> Pump<'a> {
 
 /// Whether the other side has closed its end, whatever it may have sent before.
 pub fn has_hung_up(socket: &TcpStream) -> bool {
-    let ready = socket.ready(Interest::READABLE).now_or_never();
-    ready.is_some_and(|ready| ready.map_or(true, |ready| ready.is_read_closed()))
+    is_told_closed(socket).unwrap_or_else(|| {
+        let ready = socket.ready(Interest::READABLE).now_or_never();
+        ready.is_some_and(|ready| ready.map_or(true, |ready| ready.is_read_closed()))
+    })
+}
+
+/// What the kernel says: what the runtime knows of a socket is as old as its last look at all of them. Not every system
+/// tells an end that has unread bytes before it.
+#[cfg(target_os = "linux")]
+fn is_told_closed(socket: &TcpStream) -> Option<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let told = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    told.is_ok().then(|| asked[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_told_closed(_: &TcpStream) -> Option<bool> {
+    None
 }
 
 fn is_for_later(error: &std::io::Error) -> bool {
