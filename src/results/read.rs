@@ -24,7 +24,7 @@ use crate::units::{counted, shown};
 /// [`Error::Environment`] when a file cannot be read.
 pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let run = read_run(dir)?;
-    let trials = trial_numbers(dir, run.trials)?;
+    let trials = trial_numbers(dir, &run)?;
     unchanged(dir, &run)?;
     let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
     Ok(StoredRun { run, trials })
@@ -81,28 +81,39 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// The numbers of the trials that are there, in order: as many as the run counts. A trial that could not
-/// begin leaves a gap, so the numbers need not follow each other.
-fn trial_numbers(dir: &Path, count: usize) -> Result<Vec<usize>, Error> {
+/// The numbers of the trials that are there, in order: as many as the run counts, each with the digests of its files. A
+/// trial that could not begin leaves a gap, so the numbers need not follow each other. In a run that is going on or was
+/// killed, more may lie beside them.
+fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
     let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
     numbers.sort_unstable();
-    if numbers.len() < count {
+    let undigested = |number: &usize| {
+        let files = [layout::trial_json(dir, *number), layout::trial_hlog(dir, *number)];
+        files.into_iter().find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            !run.files.contains_key(&format!("{}/{name}", layout::TRIALS))
+        })
+    };
+    if layout::is_partial(dir) {
+        numbers.retain(|number| undigested(number).is_none());
+    }
+    let trials = || counted(run.trials, "trial", "trials");
+    if numbers.len() < run.trials {
         let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
         let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
-        return Err(broken(
-            &path,
-            &format!("is missing, though the run had {}", counted(count, "trial", "trials")),
-        ));
+        return Err(broken(&path, &format!("is missing, though the run had {}", trials())));
     }
-    if let Some(beyond) = numbers.get(count) {
+    if let Some(beyond) = numbers.get(run.trials) {
         let path = layout::trial_json(dir, *beyond);
-        let trials = counted(count, "trial", "trials");
-        return Err(broken(&path, &format!("is one too many: {} counts {trials}", layout::RUN)));
+        return Err(broken(&path, &format!("is one too many: {} counts {}", layout::RUN, trials())));
     }
-    Ok(numbers)
+    match numbers.iter().find_map(undigested) {
+        Some(path) => Err(broken(&path, &format!("has no digest in {}", layout::RUN))),
+        None => Ok(numbers),
+    }
 }
 
 fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {

@@ -4,9 +4,10 @@
 //! the files within need no renames of their own: nobody looks for them before all of them are there.
 //! Creating the partial directory also claims the name, because only one process can create it.
 //!
-//! What stays behind: nothing when the guard is dropped. When the program panics or is killed (`kill -9`,
-//! out of memory, power), the partial directory stays. It has no `run.json`, so no reader takes it for a run. The
-//! next run removes it, unless a trial had ended: that is there to be looked at, and to be deleted by hand.
+//! What stays behind when the guard is dropped: nothing, unless something was measured ([`Staging::keep`]). Then the
+//! directory becomes visible all the same if it can be read, and else stays under its hidden name. When the program
+//! panics or is killed (`kill -9`, out of memory, power), it stays under that name, too; the next run removes it, unless a
+//! trial had ended: that can be read, and is deleted by hand.
 //!
 //! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner.
 
@@ -21,13 +22,17 @@ use super::layout;
 use super::layout::cannot;
 use crate::error::Error;
 
-/// A directory that is removed when it is dropped without having been published.
+/// A directory that is removed when it is dropped without having been published, unless it is to be kept.
 #[derive(Debug)]
 pub struct Staging {
     parent: PathBuf,
     name: String,
     dir: PathBuf,
     published: bool,
+    /// Whether something was measured that must not get lost.
+    keeps: bool,
+    /// Who hears where it is when it was dropped and kept.
+    tell_kept: Option<fn(&Path)>,
     /// Held as long as somebody writes there; `None` on a file system that has no locks.
     _lock: Option<File>,
 }
@@ -55,7 +60,15 @@ impl Staging {
         match fs::create_dir(&dir) {
             Ok(()) => {
                 let (parent, name, lock) = (parent.into(), name.into(), lock(&dir));
-                Ok(Some(Self { parent, name, dir, published: false, _lock: lock }))
+                Ok(Some(Self {
+                    parent,
+                    name,
+                    dir,
+                    published: false,
+                    keeps: false,
+                    tell_kept: None,
+                    _lock: lock,
+                }))
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(cannot("create", &dir, &e)),
@@ -72,8 +85,22 @@ impl Staging {
         &self.dir
     }
 
+    /// From now on it is not removed, whatever happens.
+    pub fn keep(&mut self) {
+        self.keeps = true;
+    }
+
+    /// Names who hears where it is when it is dropped and kept.
+    pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
+        self.tell_kept = Some(tell);
+    }
+
     /// Makes the files durable and the directory visible under its final name, which is returned.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
+        self.show()
+    }
+
+    fn show(&mut self) -> Result<PathBuf, Error> {
         sync_all_below(&self.dir).map_err(|e| cannot("flush", &self.dir, &e))?;
         let end = self.parent.join(&self.name);
         fs::rename(&self.dir, &end).map_err(|e| cannot("move the finished run to", &end, &e))?;
@@ -85,8 +112,16 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if !self.published && !std::thread::panicking() {
+        if self.published || std::thread::panicking() {
+            return;
+        }
+        if !self.keeps {
             let _ = fs::remove_dir_all(&self.dir);
+            return;
+        }
+        let shown = if self.dir.join(layout::RUN).is_file() { self.show().ok() } else { None };
+        if let Some(tell) = self.tell_kept {
+            tell(shown.as_deref().unwrap_or(&self.dir));
         }
     }
 }
@@ -182,6 +217,22 @@ mod tests {
         fs::write(staging.dir().join("a"), "a").unwrap();
         drop(staging);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_was_measured_stays_when_it_is_dropped_and_is_visible_if_it_can_be_read() {
+        let parent = tempfile::tempdir().unwrap();
+        for (name, is_readable) in [("whole", true), ("half", false)] {
+            let mut staging = Staging::claim(parent.path(), name).unwrap().unwrap();
+            staging.keep();
+            fs::write(staging.dir().join("a"), "a").unwrap();
+            if is_readable {
+                fs::write(staging.dir().join(layout::RUN), "{}").unwrap();
+            }
+            drop(staging);
+            let (end, partial) = (parent.path().join(name), layout::partial(parent.path(), name));
+            assert_eq!((end.join("a").exists(), partial.join("a").exists()), (is_readable, !is_readable));
+        }
     }
 
     #[test]

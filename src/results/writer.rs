@@ -1,9 +1,11 @@
 //! Writing a run directory: each trial as it ends, the run at the end, then everything visible at once.
 //!
 //! The order is held by types: a [`RunWriter`] takes trials; sealing it writes what is true of the whole and
-//! gives a [`SealedRun`], which alone can be published. So no published directory lacks its `run.json`.
+//! gives a [`SealedRun`], which alone can be published. So no published directory lacks its `run.json`. What is true so
+//! far is also written after each trial: whatever ends the run then, what was measured can be read.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,14 +18,19 @@ use super::layout::cannot;
 use super::staging::Staging;
 use super::{digest, faults, hlog, layout, summary, timeline};
 use crate::error::Error;
-use crate::record::{Floor, Judged, Run, Trial};
+use crate::record::{Floor, Judged, Precision, Run, RunOutcome, Trial};
 
-/// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing.
+/// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing before its first trial has
+/// ended, and after that a partial run.
 #[derive(Debug)]
 pub struct RunWriter {
     staging: Staging,
     trials: usize,
     floor: Option<Floor>,
+    /// What is true of the run before its end; `None` where nobody said it.
+    begun: Option<Run>,
+    /// The digests of the trials' files.
+    digests: BTreeMap<String, String>,
 }
 
 impl RunWriter {
@@ -51,12 +58,22 @@ impl RunWriter {
     fn within(staging: Staging) -> Result<Self, Error> {
         let trials = staging.dir().join(layout::TRIALS);
         fs::create_dir(&trials).map_err(|e| cannot("create", &trials, &e))?;
-        Ok(Self { staging, trials: 0, floor: None })
+        Ok(Self { staging, trials: 0, floor: None, begun: None, digests: BTreeMap::new() })
     }
 
     /// With what handoffs and uncontended acquires of the trials to come are compared.
     pub fn compare_with(&mut self, floor: Floor) {
         self.floor = Some(floor);
+    }
+
+    /// What is true of the run before its first trial. With that the directory can be read after each trial.
+    pub fn begins(&mut self, run: Run) {
+        self.begun = Some(run);
+    }
+
+    /// Names who hears where the directory is when the run is broken off and its trials are kept.
+    pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
+        self.staging.tell_if_kept(tell);
     }
 
     /// Where the files are written now.
@@ -69,12 +86,26 @@ impl RunWriter {
         self.dir().join(layout::SERVER_LOGS)
     }
 
-    /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it.
+    /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it. Leaves nothing of it
+    /// where that fails.
     ///
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written.
     pub fn trial(&mut self, trial: &Trial) -> Result<(), Error> {
-        let (dir, index, header) = (self.dir(), trial.spec.index, self.trials == 0);
+        let (dir, index) = (self.dir().to_owned(), trial.spec.index);
+        if let Err(error) = self.write_trial(&dir, trial) {
+            for path in [layout::trial_json(&dir, index), layout::trial_hlog(&dir, index)] {
+                let _ = fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        self.trials += 1;
+        self.staging.keep();
+        Ok(())
+    }
+
+    fn write_trial(&self, dir: &Path, trial: &Trial) -> Result<(), Error> {
+        let (index, header) = (trial.spec.index, self.trials == 0);
         let file = TrialFile::from(trial);
         write_json(&layout::trial_json(dir, index), &file)?;
         write_file(&layout::trial_hlog(dir, index), |out| {
@@ -88,31 +119,74 @@ impl RunWriter {
             let header = !path.exists();
             append(&path, |out| faults::write(out, trial, header))?;
         }
-        self.trials += 1;
         Ok(())
+    }
+
+    /// Writes what the run comes to so far, as a run that was interrupted: what whoever reads the directory finds if it goes
+    /// no further.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written or read.
+    pub fn so_far(
+        &mut self,
+        planned: usize,
+        precision: Option<Precision>,
+        judged: Judged,
+    ) -> Result<(), Error> {
+        self.digest_trials()?;
+        let Some(run) = self.begun.clone() else { return Ok(()) };
+        let run = Run {
+            planned_trials: planned,
+            precision,
+            ended_at: now(),
+            outcome: RunOutcome::INTERRUPTED,
+            ..run
+        };
+        write_run(self.dir(), &self.file(run, judged))
+    }
+
+    /// Those of its files that a reader can't do without; what else there is may still grow.
+    fn digest_trials(&mut self) -> Result<(), Error> {
+        let folder = self.dir().join(layout::TRIALS);
+        for entry in fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))? {
+            let path = entry.map_err(|error| cannot("read", &folder, &error))?.path();
+            let name =
+                format!("{}/{}", layout::TRIALS, path.file_name().unwrap_or_default().to_string_lossy());
+            if let Entry::Vacant(new) = self.digests.entry(name) {
+                new.insert(digest::of_file(&path).map_err(|error| cannot("read", &path, &error))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&self, run: Run, judged: Judged) -> RunFile {
+        let (files, digest) = (self.digests.clone(), digest::BLANK.to_owned());
+        RunFile { schema_version: SCHEMA_VERSION, run, judged, trials: self.trials, files, digest }
     }
 
     /// Writes what is true of the run as a whole, with what was judged of it.
     ///
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written.
-    pub fn seal(self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
-        let Self { staging, trials, .. } = self;
-        // What is added yet would change the digests; until then nobody else sees the directory.
-        let (files, digest) = (BTreeMap::new(), digest::BLANK.to_owned());
-        let run = RunFile { schema_version: SCHEMA_VERSION, run, judged, trials, files, digest };
-        let sealed = SealedRun { staging, run };
-        sealed.write_run()?;
-        Ok(sealed)
+    pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
+        self.digest_trials()?;
+        let run = self.file(run, judged);
+        // What is true so far is there already, where a trial has ended; the rest is tried once more at the end.
+        match write_run(self.dir(), &run) {
+            Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
+            _ => {}
+        }
+        Ok(SealedRun { staging: self.staging, run, is_finished: false })
     }
 }
 
 /// A run directory that is whole but not visible yet: charts and logs can still be added. Dropped, it leaves
-/// nothing.
+/// what it has, if that is a trial at least.
 #[derive(Debug)]
 pub struct SealedRun {
     staging: Staging,
     run: RunFile,
+    is_finished: bool,
 }
 
 impl SealedRun {
@@ -134,30 +208,46 @@ impl SealedRun {
         write_json(&self.dir().join(name), summary)
     }
 
+    /// Notes the digests of all that is in the directory by now; nothing is added after that. Where that fails, the
+    /// directory can be published all the same, and read: it has the digests of its trials.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written or read.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.is_finished = true;
+        let dir = self.staging.dir();
+        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
+        write_run(dir, &self.run)
+    }
+
     /// Makes the directory durable and visible under its final name, with the digests of all that is in it by now.
     /// Returns its path.
     ///
     /// # Errors
     /// [`Error::Environment`] when the disk refuses.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
-        let dir = self.staging.dir();
-        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
-        self.write_run()?;
+        if !self.is_finished {
+            self.finish()?;
+        }
         self.staging.publish()
     }
+}
 
-    fn write_run(&self) -> Result<(), Error> {
-        let path = self.staging.dir().join(layout::RUN);
-        let mut text = serde_json::to_string_pretty(&self.run)
-            .map_err(|error| cannot("write", &path, &std::io::Error::other(error)))?;
-        text.push('\n');
-        let own = digest::of(text.as_bytes());
-        // Its place is the last one: a scenario's text may hold as many zeros.
-        let text = text
-            .rsplit_once(digest::BLANK)
-            .map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
-        fs::write(&path, text).map_err(|error| cannot("write", &path, &error))
-    }
+#[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
+    let path = dir.join(layout::RUN);
+    let mut text = serde_json::to_string_pretty(run)
+        .map_err(|error| cannot("write", &path, &std::io::Error::other(error)))?;
+    text.push('\n');
+    let own = digest::of(text.as_bytes());
+    // Its place is the last one: a scenario's text may hold as many zeros.
+    let text =
+        text.rsplit_once(digest::BLANK).map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
+    replace(&path, text.as_bytes())
 }
 
 fn taken(parent: &Path, name: &str) -> Error {
@@ -186,7 +276,10 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.new"));
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(Error::cannot("write", path))
+    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+        let _ = fs::remove_file(&new);
+        cannot("write", path, &error)
+    })
 }
 
 /// The same with a value as JSON.
@@ -198,23 +291,35 @@ pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     replace(path, (text + "\n").as_bytes())
 }
 
+/// Adds rows to a table, all of them or none.
 fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()>) -> Result<(), Error> {
     let written = File::options().create(true).append(true).open(path).and_then(|file| {
+        let before = file.metadata()?.len();
         let mut out = BufWriter::new(file);
-        rows(&mut out)?;
-        out.flush()
+        let written = rows(&mut out).map_err(Into::into).and_then(|()| out.flush());
+        if written.is_err() {
+            let (file, _) = out.into_parts();
+            let _ = file.set_len(before);
+        }
+        written
     });
     written.map_err(|error| cannot("write", path, &error))
 }
 
+/// Writes a file that is not there yet, whole or not at all.
 fn write_file(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
 ) -> Result<(), Error> {
     let written = File::create_new(path).and_then(|file| {
         let mut out = BufWriter::new(file);
-        fill(&mut out)?;
-        out.flush()
+        let written = fill(&mut out).and_then(|()| out.flush());
+        if written.is_err() {
+            // What is left in the buffer is not worth another attempt.
+            let _ = out.into_parts();
+            let _ = fs::remove_file(path);
+        }
+        written
     });
     written.map_err(|error| cannot("write", path, &error))
 }

@@ -146,17 +146,20 @@ impl UnderWay<'_> {
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{what}; {server}")))
     }
 
-    /// Writes a trial down, and keeps it without what would fill the memory.
+    /// Writes a trial down, with what the run comes to so far, and keeps it without what would fill the memory.
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
         self.writer.trial(&trial)?;
+        let mut written = Ok(());
         if self.course.environment.keeps_history {
-            self.write_history(&trial)?;
+            written = self.write_history(&trial);
             trial.history.clear();
             trial.deletions.clear();
         }
         trial.histograms.clear();
         self.trials.push(trial);
-        Ok(())
+        let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
+        let so_far = self.writer.so_far(self.planned, precision, check::of_run(&self.trials, self.planned));
+        written.and(so_far)
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {

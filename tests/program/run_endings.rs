@@ -1,11 +1,13 @@
 //! However a run ends, nothing is left behind, and what was measured is kept.
 
 use crate::support::ensemble;
+use crate::support::skip::skipped;
 use std::time::{Duration, Instant};
 
 use crate::support::program::{Answers, Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
 use zklockbench::load::leftovers;
+use zklockbench::record::RunEnding;
 use zklockbench::zk::admin::mntr;
 use zklockbench::zk::{Access, Target};
 
@@ -122,6 +124,58 @@ fn a_second_ctrl_c_stops_at_once() {
     assert_eq!(child.end().0, Some(130));
     assert!(begin.elapsed() < Duration::from_secs(5));
     no_server_is_left(&bench);
+}
+
+#[test]
+fn two_signals_at_once_leave_the_trials_that_had_ended() {
+    // Given a run whose first trial has ended
+    let bench = Bench::new();
+    let scenario = bench.scenario(&format!("{SHORT}repetitions = 100\n"));
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let has_one = || {
+        let mut below = bench.path("results").read_dir().into_iter().flatten().flatten();
+        below.any(|entry| entry.path().join("run.json").is_file())
+    };
+    eventually("a trial has ended", Duration::from_secs(60), has_one);
+    // When a supervisor insists
+    signal(child.pid(), Signal::TERM);
+    signal(child.pid(), Signal::HUP);
+    let (code, said) = child.end();
+    // Then it is gone at once, and what was measured is there
+    assert_eq!(code, Some(130), "{said}");
+    no_server_is_left(&bench);
+    let (stored, dir) = (bench.stored(), bench.results().pop().unwrap());
+    assert_eq!(stored.run.run.outcome.ending, RunEnding::Interrupted);
+    assert!(!stored.trials.is_empty());
+    went_through(&bench.output(&["report", dir.to_str().unwrap()]));
+}
+
+#[test]
+fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
+    use std::process::Command;
+    let bench = Bench::new();
+    let (out, scenario) = (bench.path("small"), bench.scenario(SHORT));
+    std::fs::create_dir(&out).unwrap();
+    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&out).status();
+    if !mount(&["-t", "tmpfs", "-o", "size=160k", "tmpfs"]).is_ok_and(|status| status.success()) {
+        return skipped("a small file system cannot be mounted here");
+    }
+    let output = bench.output(&[
+        "run",
+        scenario.to_str().unwrap(),
+        "--data-dir",
+        "data",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let left = std::fs::read_dir(&out).unwrap().flatten().next().map(|entry| entry.path());
+    let read = left.map(|dir| bench.output(&["check", dir.to_str().unwrap()]));
+    assert!(Command::new("umount").arg(&out).status().unwrap().success());
+    let said = stderr(&output);
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(stdout(&output).contains("results: "), "the table is there: {said}");
+    let read = read.expect("the run is there");
+    assert_ne!(read.status.code(), Some(2), "{}", stderr(&read));
 }
 
 #[test]

@@ -103,6 +103,12 @@ fn a_trial_that_the_run_does_not_count_is_named() {
 }
 
 #[test]
+fn a_trial_without_digests_is_named() {
+    let told = told_after(|dir| change(dir, "run.json", "/files", json!({})));
+    assert!(told.contains("trials/000.json: has no digest in run.json"), "{told}");
+}
+
+#[test]
 fn a_trial_in_the_place_of_another_is_named() {
     let told = told_after(|dir| {
         fs::copy(dir.join("trials/000.json"), dir.join("trials/001.json")).unwrap();

@@ -111,15 +111,10 @@ fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
 }
 
 #[test]
-fn a_writer_that_is_dropped_leaves_nothing_whether_sealed_or_not() {
+fn a_writer_without_a_trial_that_is_dropped_leaves_nothing_even_if_it_is_sealed() {
     let parent = tempfile::tempdir().unwrap();
-    let mut going = RunWriter::create(parent.path(), "going").unwrap();
-    going.trial(&records::trial(0)).unwrap();
     let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
-    let sealed = sealed.seal(records::run(0), records::held()).unwrap();
-
-    drop((going, sealed));
-
+    drop(sealed.seal(records::run(0), records::held()).unwrap());
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }
 
@@ -129,10 +124,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
     let end = parent.path().join("mine");
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.trial(&records::trial(0)).unwrap();
-    // What a kill -9 leaves now: the trial, and no run.json.
     assert!(writer.dir().join("trials/000.hlog").is_file());
-    let half = results::read(writer.dir()).unwrap_err();
-    assert!(half.to_string().contains("is only half a run"), "{half}");
     assert!(!end.exists());
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
@@ -144,6 +136,34 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
     assert_eq!(sealed.publish().unwrap(), end);
     assert!(end.join("run.json").is_file() && end.join("chart.svg").is_file());
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_ended() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.begins(records::run(0));
+    writer.trial(&records::trial(0)).unwrap();
+    writer.so_far(3, None, records::held()).unwrap();
+    // What a kill -9 leaves now can be read, and what it leaves in the middle of the next trial's files, too
+    fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
+    let killed = results::read(writer.dir()).unwrap();
+    assert_eq!((killed.trials.len(), killed.run.run.planned_trials), (1, 3));
+    fs::remove_file(writer.dir().join("trials/001.json")).unwrap();
+
+    drop(writer);
+
+    let left = results::read(&parent.path().join("mine")).unwrap();
+    assert_eq!((left.trials.len(), left.run.run.outcome.clone()), (1, RunOutcome::INTERRUPTED));
+}
+
+#[test]
+fn a_run_that_is_broken_off_before_its_first_trial_leaves_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.begins(records::run(0));
+    drop(writer);
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }
 
 #[test]

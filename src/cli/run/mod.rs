@@ -88,15 +88,19 @@ async fn measure(
     for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
+            "note: {left} holds the trials of a run that was killed, and can be read; delete it when you no longer \
+             need it"
         ));
     }
     let started_at = SystemTime::now();
     let scenario = &file.parsed.scenario.name;
-    let writer = match &args.run_id {
+    let mut writer = match &args.run_id {
         Some(name) => RunWriter::create(&args.out, name),
         None => RunWriter::create_dated(&args.out, scenario, started_at),
     }?;
+    writer.tell_if_kept(|path| {
+        output::note(&format!("what was measured is kept, as a partial run: {}", path.display()))
+    });
     let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let plan = Plan::of(&file.parsed.scenario);
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
@@ -192,6 +196,15 @@ impl Session {
             false => floor::measure(&environment, self.args.opening.cold, stop).await,
         };
         self.writer.compare_with(floor.clone());
+        let nothing = Ran {
+            trials: Vec::new(),
+            planned: self.plan.trials.len(),
+            precision: None,
+            outcome: RunOutcome::INTERRUPTED,
+        };
+        let mut measured = Measured { ran: nothing, ensemble, floor };
+        let begun = self.record(&measured);
+        self.writer.begins(begun);
         if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
@@ -205,10 +218,10 @@ impl Session {
             },
             server_ended: &|| self.world.ended(),
         };
-        let ran = run::run(&self.plan, &mut self.writer, &course).await;
+        measured.ran = run::run(&self.plan, &mut self.writer, &course).await;
         self.progress.finish();
-        self.tidy(&environment, &ran.outcome).await;
-        Ok(Measured { ran, ensemble, floor })
+        self.tidy(&environment, &measured.ran.outcome).await;
+        Ok(measured)
     }
 
     fn threads(&self) -> usize {
@@ -241,7 +254,7 @@ impl Session {
         world.close(&writer.server_logs());
         let outcome = measured.ran.outcome;
         let verdict = judged.verdict.clone().and(strict);
-        let sealed = writer.seal(run, judged)?;
+        let mut sealed = writer.seal(run, judged)?;
         let loaded = Loaded { path: sealed.dir().to_owned(), stored: results::read(sealed.dir())? };
         let new = Side { path: loaded.path.clone(), runs: vec![loaded] };
         let Gated { outcomes: gates, comparison, baseline } =
@@ -250,20 +263,24 @@ impl Session {
         let stored = &new.runs[0].stored;
         let view = View::of(stored);
         let summary = Summary { gates, baseline, ..Summary::of(stored, &view) };
-        sealed.summary(report::summary::FILE, &summary)?;
+        // What follows can be made again from what is there.
+        if let Err(error) = sealed.summary(report::summary::FILE, &summary) {
+            output::note(&format!("warning: {error}"));
+        }
         if !args.no_charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let gated = summary.gated();
             let source = Source { name: &name, stored, view: &view, gated: &gated };
-            // A page that can't be written costs no results.
-            if let Err(error) =
-                super::report::write(&[document(&source)], None, &sealed.dir().join(layout::REPORT))
-            {
+            // A page that can't be written costs no results, and what there is of it takes their place.
+            let page = sealed.dir().join(layout::REPORT);
+            if let Err(error) = super::report::write(&[document(&source)], None, &page) {
+                let _ = std::fs::remove_file(&page);
                 output::note(&format!("warning: {error}"));
             }
         }
         write_markdown(&view, &summary, sealed.dir());
+        let unfinished = sealed.finish().err();
         let path = sealed.publish()?;
         let mut document = Document::of_run(stored, &view).with_gates(&summary.gates);
         // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
@@ -280,7 +297,7 @@ impl Session {
                 path.display()
             ))
         });
-        let error = aborted.or(written.err());
+        let error = aborted.or(unfinished).or(written.err());
         print(
             &args,
             &Outcome { stored, view: &view, summary: &summary, comparison, path: &path, exit },
@@ -336,7 +353,10 @@ fn draw(view: &View, directory: &Path) {
                 output::note(&format!("note: no chart {chart}: {why}"));
             }
         }
-        Err(error) => output::note(&format!("warning: charts could not be drawn: {error}")),
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(directory.join(layout::CHARTS));
+            output::note(&format!("warning: charts could not be drawn: {error}"));
+        }
     }
 }
 
@@ -344,7 +364,9 @@ fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
     let gates = report::gates_markdown(&summary.gates).map(|gates| format!("\n{gates}"));
     let said = report::conclusions_markdown(&summary.conclusions);
     let page = report::markdown(view) + &said + &gates.unwrap_or_default();
-    if let Err(error) = std::fs::write(directory.join("summary.md"), page) {
+    let path = directory.join("summary.md");
+    if let Err(error) = std::fs::write(&path, page) {
+        let _ = std::fs::remove_file(&path);
         output::note(&format!("warning: summary.md could not be written: {error}"));
     }
 }
