@@ -10,7 +10,7 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
     details: "\
 Inject: a second connection presents the session's id and password, and closes the session.
-Proof: the server has answered the close, which also deletes the session's ephemeral nodes.
+Proof: a server has answered the close, which also deletes the session's ephemeral nodes.
 Ends by itself: the contender opens a new session.
 
 A correct lock: the nodes go at once, so the next one acquires at once. The former holder still believes that it
@@ -31,9 +31,10 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
         let key = aim::session(*contender, site).await?;
         let id = key.id();
         // Said before: the next one may enter before the answer is here.
-        site.contenders.has_expired(*contender, id);
-        closed.push(format!("0x{id:x}"));
+        site.contenders.is_being_closed(*contender, id);
         site.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
+        site.contenders.was_closed(*contender, id);
+        closed.push(format!("0x{id:x}"));
     }
     let proof = Proof::Proved(format!("the server has closed session {}", closed.join(", ")));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))

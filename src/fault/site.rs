@@ -28,8 +28,10 @@ pub trait Contenders: Send + Sync {
     fn admission(&self, contender: usize) -> Arc<Admission>;
     /// Its session, if it has one.
     fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// That session of it has been closed by somebody else.
-    fn has_expired(&self, contender: usize, session: i64);
+    /// That session of it is about to be closed by somebody else.
+    fn is_being_closed(&self, contender: usize, session: i64);
+    /// A server has said that this session of it is over.
+    fn was_closed(&self, contender: usize, session: i64);
     /// The clock by which it keeps its deadlines jumps ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
     /// Orders it to crash in the middle of what it does, once it does that.

@@ -16,6 +16,7 @@ use crate::measure::{Counts, RequestKind};
 use crate::record::{Accounting, Counted, ServerCounters};
 use crate::scenario::Load;
 use crate::zk::admin;
+use crate::zk::keep_awake::Unread;
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
 /// A multi is missing: the servers count each of its writes, and so does the client.
@@ -239,12 +240,14 @@ fn work(reading: &Reading) -> Vec<i64> {
     reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
 }
 
-/// Puts the readings before and after a trial side by side.
-pub fn pair(before: Vec<Reading>, after: Vec<Reading>) -> Vec<ServerCounters> {
+/// Puts the readings before and after a trial side by side, with what is known of reads that kept the servers awake.
+pub fn pair(before: Vec<Reading>, after: Vec<Reading>, unread: &[Unread]) -> Vec<ServerCounters> {
+    let unread_us = |address: &str| unread.iter().find(|one| one.server == address).map(|one| one.longest_us);
     before
         .into_iter()
         .zip(after)
         .map(|(before, after)| ServerCounters {
+            unread_us: unread_us(&before.address),
             address: before.address,
             role: after.role,
             version: after.version.or(before.version),

@@ -65,8 +65,12 @@ impl Contenders for Seen<'_> {
         self.control(contender).session()
     }
 
-    fn has_expired(&self, contender: usize, session: i64) {
-        self.control(contender).has_expired(session);
+    fn is_being_closed(&self, contender: usize, session: i64) {
+        self.control(contender).is_being_closed(session);
+    }
+
+    fn was_closed(&self, contender: usize, session: i64) {
+        self.control(contender).was_closed(session);
     }
 
     fn clock_jumps(&self, contender: usize, by: Duration) {

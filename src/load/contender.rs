@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::control::{Connection, Control};
+use super::control::{Closing, Connection, Control};
 use super::observation::Observation;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
@@ -333,6 +333,9 @@ impl Contender {
         if let Some(doubt) = self.doubt(session, ended, entry.acquired, result.as_ref().err()) {
             self.recorder.write_doubt(&entry, released, doubt);
         }
+        if self.control.closing(session.id()) == Some(Closing::Begun) {
+            self.recorder.write_closing(&entry, released, session.id());
+        }
         self.recorder.write_released(session, released, now, result.as_ref().err());
         match result {
             Ok(()) => self.pace.done(now),
@@ -350,7 +353,8 @@ impl Contender {
     /// Whether a fault has ended the session behind the contender's back.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
         let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
-        self.shared.has_faults() && (too_long() || self.control.was_expired(session.id()))
+        let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
+        self.shared.has_faults() && (too_long() || was_closed())
     }
 
     /// What makes it doubtful that this hold was one to its end.
@@ -460,7 +464,9 @@ impl Contender {
         self.give_up_strategy();
         self.control.set_session(None);
         if let Some(session) = self.session.take() {
-            reactor::spawn_closing(session.close(CLOSE_DEADLINE));
+            reactor::spawn_closing(async {
+                session.close(CLOSE_DEADLINE).await;
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be done to one contender from outside while it contends, and what can be seen of it and of its connection.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,16 @@ pub struct Control {
     waits_since: AtomicU64,
     lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
-    expired: Mutex<Vec<i64>>,
+    closings: Mutex<BTreeMap<i64, Closing>>,
+}
+
+/// How far somebody has come with closing a session that is not his own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// It may be over at any moment, and may never be.
+    Begun,
+    /// A server has said that it is over.
+    Answered,
 }
 
 impl Control {
@@ -52,14 +62,19 @@ impl Control {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// That session of it has been closed by somebody else.
-    pub fn has_expired(&self, session: i64) {
-        self.expired.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    /// Somebody else begins to close that session of it.
+    pub fn is_being_closed(&self, session: i64) {
+        self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
     }
 
-    /// Whether that session was closed by somebody else.
-    pub fn was_expired(&self, session: i64) -> bool {
-        self.expired.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
+    /// A server has said that this session is over.
+    pub fn was_closed(&self, session: i64) {
+        self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Answered);
+    }
+
+    /// How far somebody else has come with closing that session, if anybody began to.
+    pub fn closing(&self, session: i64) -> Option<Closing> {
+        self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
     }
 
     /// It waits for the lock from now on.

@@ -10,6 +10,7 @@ use super::shared::Shared;
 use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Grant, KeptOut, Moment, Overlaps, Tally};
 use crate::zk::Observed;
+use crate::zk::keep_awake::Unread;
 
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
@@ -75,6 +76,8 @@ pub struct ThreadRecord {
     pub log: Log,
     /// Lateness of the probe timer.
     pub timer_lag: Histogram,
+    /// Of the servers that it kept awake.
+    pub unread: Vec<Unread>,
 }
 
 /// All threads' sheets as one; an empty one when no thread gave a record.

@@ -507,6 +507,12 @@ impl Recorder {
         self.observation.log.borrow_mut().overlaps.doubts.insert(hold, (doubt, left));
     }
 
+    /// Notes that somebody else was closing that session when the hold ended.
+    pub fn write_closing(&self, entry: &Entry, left: Stamp, session: i64) {
+        let hold = (self.id, entry.acquired);
+        self.observation.log.borrow_mut().overlaps.closing.insert(hold, (session, left));
+    }
+
     /// The holder writes to the resource behind the lock, with its token.
     pub fn write_to_resource(&self, session: &Session, held: &Held) {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {

@@ -91,8 +91,6 @@ pub struct Around<'a> {
     pub servers: &'a [ServerCounters],
     /// Requests that lost their connection.
     pub lost: u64,
-    /// Whether the servers got a read every so often, so that none can have left a request aside for long.
-    pub kept_awake: bool,
 }
 
 /// The longest standstill, if the lock itself does not explain it.
@@ -106,7 +104,7 @@ pub fn judge(shared: &Shared, begin: Stamp, around: Around<'_>) -> Option<Stands
     let mut signs: Vec<String> = seen.iter().cloned().collect();
     signs.extend(around.signs());
     if signs.is_empty() {
-        signs.extend(around.forgetful());
+        signs.extend(forgetful(around.servers, lasted_us));
     }
     let began_us = clock::signed_difference(began, begin);
     Some(Standstill { lasted_us, began_us, signs })
@@ -117,11 +115,6 @@ impl Around<'_> {
         let lost = (self.lost > 0)
             .then(|| format!("{} lost their connection", counted(self.lost, "request", "requests")));
         of_servers(self.servers).chain(lost)
-    }
-
-    /// Servers that may have forgotten a request, unless something woke them.
-    fn forgetful(&self) -> Option<String> {
-        if self.kept_awake { None } else { forgetful(self.servers) }
     }
 }
 
@@ -142,10 +135,12 @@ fn of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Servers of versions that can forget a request until the next one comes.
-fn forgetful(servers: &[ServerCounters]) -> Option<String> {
+/// Servers of versions that can forget a request until the next one comes. Not those that were kept awake: a request is
+/// left aside until the next read at most, so that it explains nothing that lasted for longer.
+fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions: std::collections::BTreeSet<&str> = servers
         .iter()
+        .filter(|server| server.unread_us.is_none_or(|unread| unread >= lasted_us))
         .filter_map(|server| server.version.as_deref())
         .filter(|version| can_forget(version))
         .collect();
@@ -192,13 +187,16 @@ mod tests {
         assert_eq!(of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = of_servers(&[server(100, 20)]).collect();
         assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
-        assert!(forgetful(&[server(1, 2)]).unwrap().contains("servers of 3.8.0 can forget"));
+        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can forget"));
     }
 
     #[test]
-    fn a_version_that_forgets_is_not_blamed_where_its_servers_were_kept_awake() {
-        let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
-        let blamed = |kept_awake| Around { servers: &servers, lost: 0, kept_awake }.forgetful().is_some();
-        assert_eq!((blamed(false), blamed(true)), (true, false));
+    fn a_version_that_forgets_is_blamed_for_no_longer_than_its_server_was_not_read() {
+        let blamed = |unread_us| {
+            let server =
+                ServerCounters { version: Some("3.8.0".into()), unread_us, ..ServerCounters::default() };
+            forgetful(&[server], 2_000_000).is_some()
+        };
+        assert_eq!((blamed(None), blamed(Some(40_000)), blamed(Some(9_000_000))), (true, false, true));
     }
 }

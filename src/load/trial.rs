@@ -11,6 +11,7 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::control::Closing;
 use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
@@ -26,10 +27,11 @@ use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
     Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Judged, Life, Lives, Phase,
-    Sessions, Steady, Stuck, Trial, WarmUpEnd,
+    ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::units::contenders;
+use crate::zk::keep_awake::Unread;
 use crate::zk::{Failure, nodelay};
 
 /// How long a drain may take before everything still under way is given up.
@@ -42,6 +44,8 @@ const INTERRUPTED: &str = "interrupted";
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often it is looked whether the warm-up is over.
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
+/// For how long a server that is kept awake may be without a read until it is said.
+const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 /// How often the conductor reports progress.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -159,6 +163,7 @@ impl<'a> Conductor<'a> {
         let mut health =
             health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers(), arrived.as_ref());
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
+        let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
         let told = self.told(wall, &log).await.unwrap_or_else(|why| {
@@ -168,6 +173,7 @@ impl<'a> Conductor<'a> {
         missing::fill_in(&log.missing, &mut log.grants, &mut log.history, &told);
         let lives = lives(told);
         let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
+        self.settle_closings(&mut log);
         let grants = std::mem::take(&mut log.grants);
         let facts = Facts {
             kind: self.shared.kind,
@@ -185,7 +191,8 @@ impl<'a> Conductor<'a> {
             given_up_early: log.given_up_early,
             ..Evidence::default()
         };
-        let counters = accounting::pair(before, after);
+        let counters = accounting::pair(before, after, &unread);
+        self.warn_of_unread(&counters);
         let spec = &self.shared.spec;
         let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
         let lost = log
@@ -194,8 +201,7 @@ impl<'a> Conductor<'a> {
             .filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()))
             .map(|(_, times)| times)
             .sum();
-        let kept_awake = self.environment.keep_awake.is_some();
-        let around = standstill::Around { servers: &counters, lost, kept_awake };
+        let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
             spec: spec.clone(),
@@ -239,6 +245,32 @@ impl<'a> Conductor<'a> {
             history: std::mem::take(&mut log.history),
             deletions,
         })
+    }
+
+    /// Decides, now that every fault has ended, which holds lost their session to somebody who closed it.
+    fn settle_closings(&self, log: &mut Log) {
+        let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
+        log.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
+    }
+
+    /// Says which servers were not kept awake although they were to be. Where servers are broken on purpose, that is
+    /// what it does to them.
+    fn warn_of_unread(&self, servers: &[ServerCounters]) {
+        if self.shared.has_faults() {
+            return;
+        }
+        for server in servers {
+            let Some(unread) =
+                server.unread_us.map(Duration::from_micros).filter(|time| *time > UNREAD_AT_MOST)
+            else {
+                continue;
+            };
+            let (address, seconds) = (&server.address, unread.as_secs_f64());
+            (self.sink)(Event::Warning(&format!(
+                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
+                 request aside (ZOOKEEPER-4537)"
+            )));
+        }
     }
 
     /// How long holds should be on average, where nothing but the generator's timers can make them longer.

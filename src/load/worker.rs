@@ -63,15 +63,15 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let abort = shared.signals.abort.clone();
     // A task of its own: what is awaited here is looked at whenever anything happens on this thread.
     let all = reactor::spawn_local(async move {
-        abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await) }).await;
+        abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
     });
-    all.await;
+    let unread = all.await.unwrap_or_default();
     drop((window, probe));
     observation.sheet.borrow_mut().settle();
     let sheet = observation.sheet.borrow().clone();
     let log = observation.log.take();
     let timer_lag = timer_lag.borrow().clone();
-    ThreadRecord { sheet, log, timer_lag }
+    ThreadRecord { sheet, log, timer_lag, unread }
 }
 
 /// Sets the sheet's window as the conductor says.

@@ -132,6 +132,9 @@ pub struct ServerCounters {
     pub before: BTreeMap<String, i64>,
     /// The same after the last.
     pub after: BTreeMap<String, i64>,
+    /// Of a server that was kept awake by reads, the longest time without an answered one, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_us: Option<u64>,
 }
 
 impl ServerCounters {

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_client::{Client, Connector, TlsOptions};
+use zookeeper_client::{Client, Connector, SessionState, TlsOptions};
 
 use super::inner::Observed;
 use super::outcome::Failure;
@@ -194,24 +194,30 @@ impl Target {
     }
 
     /// Expires somebody's session from outside: takes it over by another connection, and closes it. Returns when
-    /// the server has answered.
+    /// a server has said that the session is over: it has answered the close, or knows the session no longer.
     ///
     /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.
     ///
     /// # Errors
-    /// [`Failure`] when the session could not be taken over.
+    /// [`Failure`] when no server has said so within the deadline; the session may be over all the same.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
-        let connector = Client::connector().with_session(key.0);
-        let taken_over = reactor::timeout(deadline, self.by(connector))
-            .await
-            .ok_or_else(|| Failure::NotConnected(format!("not taken over within {deadline:?}")))?;
-        match taken_over {
-            Ok(client) => close(client, deadline).await,
-            // Something else has ended it before.
-            Err(Failure::SessionExpired) => {}
-            Err(failure) => return Err(failure),
-        }
-        Ok(())
+        let expiring = async {
+            loop {
+                match self.by(Client::connector().with_session(key.0.clone())).await {
+                    Ok(client) => {
+                        if close(client, deadline).await == Some(SessionState::Closed) {
+                            return Ok(());
+                        }
+                        // A client that has lost its servers in between takes the session for expired by its own
+                        // clock, which servers without a quorum don't share. So they are asked once more.
+                    }
+                    Err(Failure::SessionExpired) => return Ok(()),
+                    Err(failure) => return Err(failure),
+                }
+            }
+        };
+        let expired = reactor::timeout(deadline, expiring).await;
+        expired.unwrap_or_else(|| Err(Failure::NotConnected(format!("not closed within {deadline:?}"))))
     }
 
     /// Opens a plain client, for work that is not measured.

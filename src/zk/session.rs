@@ -14,7 +14,8 @@ use std::time::Duration;
 use futures_util::TryFutureExt;
 use futures_util::future::Either;
 use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, Stat, StateWatcher,
+    Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, SessionState, Stat,
+    StateWatcher,
 };
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
@@ -24,6 +25,9 @@ use super::outcome::Failure;
 use super::{overdue, reactor, wire};
 use crate::clock;
 use crate::measure::RequestKind;
+
+/// How often a session that is to be closed is looked at that somebody else still has in hand.
+const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 /// The kinds of node that locks create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -371,12 +375,22 @@ impl Session {
 
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
     ///
-    /// Gives up after the deadline: the server then expires the session by itself.
-    pub async fn close(self, deadline: Duration) {
-        let Ok(inner) = Rc::try_unwrap(self.0) else { return };
+    /// Waits for whoever else has this session in hand to let go of it. Gives up after the deadline: the session is
+    /// then closed when the last one lets go, or the server expires it. Tells whether it is over.
+    pub async fn close(self, deadline: Duration) -> bool {
+        let until = clock::now() + clock::micros(deadline);
+        let mut shared = self.0;
+        let inner = loop {
+            match Rc::try_unwrap(shared) {
+                Ok(inner) => break inner,
+                Err(_) if clock::now() >= until => return false,
+                Err(still_shared) => shared = still_shared,
+            }
+            reactor::sleep(LETS_GO_EVERY).await;
+        };
         inner.reap();
         // The client goes first: watches that are dropped after it send nothing.
-        close(inner.client, deadline).await;
+        close(inner.client, deadline).await.is_some()
     }
 
     /// What it takes to speak for this session from another connection.
@@ -469,15 +483,17 @@ fn latest(stat: &Stat) -> i64 {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }
 
-/// Closes a client's session and waits until the server has answered, but no longer than that.
-pub async fn close(client: Client, deadline: Duration) {
+/// Closes a client's session and waits until it is over, but no longer than that. Tells how it ended: only `Closed` is an
+/// answer of a server, anything else the client's own conclusion.
+pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
     let mut states = client.state_watcher();
     drop(client);
-    let _ = reactor::timeout(deadline, async {
+    let closed = reactor::timeout(deadline, async {
         let mut state = states.state();
         while !state.is_terminated() {
             state = states.changed().await;
         }
-    })
-    .await;
+        state
+    });
+    closed.await
 }

@@ -126,7 +126,8 @@ impl Contenders for Stub {
     fn session(&self, _: usize) -> Option<SessionKey> {
         None
     }
-    fn has_expired(&self, _: usize, _: i64) {}
+    fn is_being_closed(&self, _: usize, _: i64) {}
+    fn was_closed(&self, _: usize, _: i64) {}
     fn clock_jumps(&self, _: usize, _: Duration) {}
     fn crash(&self, _: usize, doing: Doing) -> CrashOrder {
         let order = self.crashes.give(doing);

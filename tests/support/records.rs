@@ -232,6 +232,7 @@ pub fn trial(index: usize) -> Trial {
             silent: None,
             before: BTreeMap::from([("zk_packets_received".into(), 10)]),
             after: BTreeMap::from([("zk_packets_received".into(), 34)]),
+            unread_us: None,
         }],
         health: Health {
             timer_lag_p99_us: 90,
