@@ -12,6 +12,7 @@
 pub mod catalog;
 pub mod clock;
 pub mod connect;
+pub mod disk;
 pub mod error;
 pub mod jute;
 pub mod measure;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{self, MIB};
 use crate::error::Error;
 
 /// The file with it, in a directory of its own.
@@ -51,8 +52,8 @@ impl CuratorWatches {
     /// # Errors
     /// When it cannot be read or is damaged, with its name.
     pub fn read(file: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Error::environment(format!("cannot read {}: {error}", file.display())))?;
-        serde_json::from_str(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
+        let dir = file.parent().unwrap_or(Path::new(""));
+        let text = disk::read(dir, FILE, MIB).map_err(|why| why.of(file))?;
+        serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
     }
 }

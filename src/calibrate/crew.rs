@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::measure::Sheet;
-use crate::zk::keep_awake::keep_awake;
+use crate::zk::keep_awake::{Unread, keep_awake};
 use crate::zk::reactor::{self, Task};
 use crate::zk::{Failure, Observed, Session, Target};
 
@@ -53,7 +53,7 @@ pub(super) struct Crew {
     pub(super) servers: Vec<Post>,
     /// Which servers take no part, and why.
     pub(super) left_out: Vec<String>,
-    awake: Vec<Task<()>>,
+    awake: Vec<Task<Unread>>,
     close: CancellationToken,
 }
 

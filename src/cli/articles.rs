@@ -1,11 +1,11 @@
 //! `articles`: which claims of five articles on ZooKeeper locks hold, by stored runs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
 use crate::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Evidence, Named, page, text};
+use crate::disk::{self, MIB, Unreadable};
 use crate::error::{Error, Exit};
 use crate::results::{self, layout};
 
@@ -38,11 +38,11 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
 
 /// The decisions in that file; `None` where there is none yet.
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
-    let text = match fs::read_to_string(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(Error::cannot("read", file))?,
+    let text = match disk::read_named(file, 16 * MIB) {
+        Err(Unreadable::Missing) => return Ok(None),
+        text => text.map_err(|why| why.of(file))?,
     };
-    let decisions = serde_json::from_str(&text).map_err(|error| {
+    let decisions = serde_json::from_slice(&text).map_err(|error| {
         Error::usage(format!(
             "{}: {error}; --keep takes a file that `articles` has written, or a new one",
             file.display()
@@ -52,7 +52,7 @@ fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
 }
 
 fn is_one(dir: &Path) -> bool {
-    [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| dir.join(file).is_file())
+    [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| disk::has(dir, file))
 }
 
 /// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
@@ -60,15 +60,13 @@ fn directories(given: &Path) -> Result<Vec<PathBuf>, Error> {
     if is_one(given) {
         return Ok(vec![given.to_owned()]);
     }
-    let entries = fs::read_dir(given).map_err(|error| {
+    let mut within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
             "{}: {error}; name a run, a calibration, or a directory of such",
             given.display()
         ))
     })?;
-    let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     within.retain(|dir| is_one(dir));
-    within.sort();
     if within.is_empty() {
         return Err(Error::usage(format!(
             "{} is neither a run nor a calibration, and there is none in it; scripts/articles makes them",
@@ -81,9 +79,9 @@ fn directories(given: &Path) -> Result<Vec<PathBuf>, Error> {
 fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
     let name = dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
     let name = name.unwrap_or_else(|| dir.display().to_string());
-    if dir.join(layout::RUN).is_file() {
+    if disk::has(dir, layout::RUN) {
         evidence.runs.push(Named { name, what: results::read(dir)? });
-    } else if dir.join(CURATOR_WATCHES).is_file() {
+    } else if disk::has(dir, CURATOR_WATCHES) {
         let what = CuratorWatches::read(&dir.join(CURATOR_WATCHES))?;
         evidence.curators.push(Named { name, what });
     } else {

@@ -30,8 +30,10 @@ mod validate;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -119,21 +121,20 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
         .enable_all()
         .build()
         .map_err(|error| Error::environment(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let mut interrupt = Interrupt::listen()?;
         let stop = interrupt.token();
         tokio::select! {
             exit = dispatch(cli.command, port, &stop) => exit,
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
-    })
+    });
+    // Not dropped, which would wait for whatever is still being read.
+    runtime.shutdown_background();
+    ended
 }
 
-async fn dispatch(
-    command: Command,
-    port: Option<Port>,
-    stop: &tokio_util::sync::CancellationToken,
-) -> Result<Exit, Error> {
+async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     match command {
         Command::Run(args) => run::execute(*args, port, stop).await,
         Command::Ab(args) => ab::execute(*args, stop).await,
@@ -145,11 +146,11 @@ async fn dispatch(
         Command::Faults(args) => listing::faults(&args),
         Command::Scenarios(args) => listing::scenarios(&args),
         Command::Check(args) => check::execute(args, stop).await,
-        Command::Export(args) => export::execute(&args),
-        Command::Report(args) => report::execute(&args),
-        Command::Baseline(args) => baseline::execute(args),
-        Command::Compare(args) => compare::execute(&args),
-        Command::Articles(args) => articles::execute(&args),
+        Command::Export(args) => reading(stop, move || export::execute(&args)).await,
+        Command::Report(args) => reading(stop, move || report::execute(&args)).await,
+        Command::Baseline(args) => reading(stop, move || baseline::execute(args)).await,
+        Command::Compare(args) => reading(stop, move || compare::execute(&args)).await,
+        Command::Articles(args) => reading(stop, move || articles::execute(&args)).await,
         Command::Torture(args) => torture::execute(args, stop).await,
         Command::Schema(args) => texts::schema(&args),
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
@@ -157,6 +158,23 @@ async fn dispatch(
         Command::Completions(args) => texts::completions(&args),
         Command::Man => texts::man(),
     }
+}
+
+/// How long work that only reads may go on after a signal: what it may have begun to write is then whole or removed.
+const ENDS_WITHIN: Duration = Duration::from_millis(200);
+
+/// Does what only reads, beside the thread that listens for Ctrl-C: results may have gigabytes, and lie on a disk that does
+/// not answer.
+async fn reading<T: Send + 'static>(
+    stop: &CancellationToken,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let mut work = tokio::task::spawn_blocking(work);
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = stop.cancelled() => tokio::time::timeout(ENDS_WITHIN, work).await.map_err(|_| Error::Interrupted)?,
+    };
+    done.map_err(|error| Error::environment(format!("the reading failed: {error}")))?
 }
 
 fn conclude(command: &str, wants_json: bool, result: Result<Exit, Error>) -> Exit {

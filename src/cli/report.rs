@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::args::ReportArgs;
 use super::output;
+use crate::disk;
 use crate::error::{Error, Exit};
 use crate::plan;
 use crate::report::document::{Document, Section};
@@ -42,7 +43,7 @@ enum Stored {
 
 impl Stored {
     fn read(path: &Path) -> Result<Self, Error> {
-        if path.join(plan::FILE).is_file() {
+        if disk::has(path, plan::FILE) {
             return plan::read(path).map(|plan| Self::Plan(Box::new(plan)));
         }
         let stored = results::read(path)?;

@@ -1,11 +1,11 @@
 //! Where a scenario comes from: a file, standard input, or the scenarios built into the program.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use toml::Table;
 
+use crate::disk::{self, MIB, Unreadable};
 use crate::error::Error;
 use crate::scenario::nearest;
 
@@ -37,6 +37,9 @@ impl Shipped {
     }
 }
 
+/// The largest scenario that is read, from a file or a pipe.
+const LARGEST: u64 = 4 * MIB;
+
 /// What stands for standard input.
 pub const STDIN: &str = "-";
 
@@ -54,10 +57,10 @@ impl Source {
             let (name, directory) = ("standard input".to_owned(), PathBuf::new());
             return Ok(Self { name, directory, bytes: standard_input()? });
         }
-        let bytes = match (std::fs::read(named), Shipped::named(named)) {
+        let bytes = match (disk::read_named(named, LARGEST), Shipped::named(named)) {
             (Ok(bytes), _) => bytes,
             (Err(_), Some(shipped)) => shipped.text.into(),
-            (Err(error), None) => return Err(cannot_read(named, &error)),
+            (Err(why), None) => return Err(cannot_read(named, &why)),
         };
         let directory = named.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { name: named.display().to_string(), directory, bytes })
@@ -75,27 +78,22 @@ fn standard_input() -> Result<Vec<u8>, Error> {
     if let Some(read) = READ.get() {
         return Ok(read.clone());
     }
-    let mut bytes = Vec::new();
-    std::io::stdin()
-        .lock()
-        .read_to_end(&mut bytes)
-        .map_err(|error| Error::usage(format!("cannot read the scenario from standard input: {error}")))?;
+    let bytes = disk::bounded(std::io::stdin().lock(), LARGEST)
+        .map_err(|why| Error::usage(format!("standard input, which is to be the scenario, {why}")))?;
     Ok(READ.get_or_init(|| bytes).clone())
 }
 
-fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
+fn cannot_read(path: &Path, why: &Unreadable) -> Error {
     let near = || {
         let name = path.to_str()?;
         nearest(name, SHIPPED.iter().map(|shipped| shipped.name))
     };
-    let help = match (error.kind(), near()) {
-        (std::io::ErrorKind::NotFound, Some(near)) => format!("; did you mean `{near}`?"),
-        (std::io::ErrorKind::NotFound, None) => {
-            "; `zklockbench scenarios` lists those that need no file".to_owned()
-        }
+    let help = match (why, near()) {
+        (Unreadable::Missing, Some(near)) => format!("; did you mean `{near}`?"),
+        (Unreadable::Missing, None) => "; `zklockbench scenarios` lists those that need no file".to_owned(),
         _ => String::new(),
     };
-    Error::usage(format!("cannot read the scenario {}: {error}{help}", path.display()))
+    Error::usage(format!("cannot read the scenario {}: it {why}{help}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `plan.json`: the question, the answers, what they rest on, and how they were verified.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -8,6 +7,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Question, Recommendation, Unverified, Verification};
+use crate::disk::{self, MIB};
 use crate::error::Error;
 use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
@@ -130,7 +130,7 @@ pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     }
     let path = dir.join(FILE);
     let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
-    let bytes = fs::read(&path).map_err(|error| at(error.to_string()))?;
+    let bytes = disk::read(dir, FILE, 16 * MIB).map_err(|why| at(why.to_string()))?;
     let damaged = |error: serde_json::Error| at(format!("it is no whole {FILE}: {error}"));
     let Version { schema_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
     if schema_version != VERSION {

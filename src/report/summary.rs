@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use super::conclusions::{Conclusion, conclusions};
 use super::view::{Cell, Repetition, Spread};
+use crate::disk::{self, MIB, Unreadable};
 use crate::error::Error;
 use crate::gate::Outcome;
 use crate::measure::{Latency, Measure};
@@ -178,10 +179,10 @@ impl Summary {
     /// When the file is there and cannot be read, or is no summary.
     pub fn gates_of(run: &Path) -> Result<Gated, Error> {
         let path = run.join(FILE);
-        let bytes = match std::fs::read(&path) {
+        let bytes = match disk::read(run, FILE, 64 * MIB) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Gated::default()),
-            Err(error) => return Err(Error::cannot("read", &path)(error)),
+            Err(Unreadable::Missing) => return Ok(Gated::default()),
+            Err(why) => return Err(why.of(&path)),
         };
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))

@@ -8,8 +8,9 @@
 //!
 //! Each copy stands for itself, so that a store can be cached, merged with another and pruned with ordinary tools.
 
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use schemars::JsonSchema;
@@ -21,6 +22,7 @@ use super::layout::cannot;
 use super::read::{of_version, read, read_bytes, read_run};
 use super::staging::Staging;
 use super::writer::write_json;
+use crate::disk::{self, Unreadable};
 use crate::error::Error;
 use crate::record::RunEnding;
 use crate::units::{as_utc, shown};
@@ -97,20 +99,19 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
 /// Copies what the run lists and nothing else.
 fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     for name in run.files.keys().map(String::as_str).chain([layout::RUN]) {
-        let relative = Path::new(name);
-        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-            let (from, name) = (from.display(), shown(name, 100));
-            return Err(Error::usage(format!("{from}: run.json lists a file outside of the run: {name}")));
-        }
-        let (source, target) = (from.join(relative), to.join(relative));
-        // Charts may have been deleted to save space.
-        if !source.exists() {
-            continue;
-        }
+        let (source, target) = (from.join(name), to.join(name));
+        let mut opened = match disk::open(from, Path::new(name), layout::most(name)) {
+            Ok(file) => file,
+            // Charts may have been deleted to save space.
+            Err(Unreadable::Missing) => continue,
+            Err(why) => return Err(why.of(&source)),
+        };
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
         }
-        fs::copy(&source, &target).map_err(|error| cannot("copy", &source, &error))?;
+        File::create_new(&target)
+            .and_then(|mut copy| io::copy(&mut opened, &mut copy))
+            .map_err(|error| cannot("copy", &source, &error))?;
     }
     Ok(())
 }
@@ -121,7 +122,8 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 /// [`Error::Usage`] when there is no store, or something in it is no baseline; [`Error::Environment`] when a file can't be
 /// read.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
-    let entries = fs::read_dir(store).map_err(|error| match error.kind() {
+    // A read-me may lie beside them, and one that is on its way is hidden.
+    let directories = disk::directories(store).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::usage(format!(
             "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",
             store.display()
@@ -132,13 +134,7 @@ pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
         _ => cannot("read", store, &error),
     })?;
     let mut baselines = Vec::new();
-    for entry in entries {
-        let dir = entry.map_err(|error| cannot("read", store, &error))?.path();
-        let is_hidden = dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        // A read-me beside them, or one that is on its way.
-        if is_hidden || !dir.is_dir() {
-            continue;
-        }
+    for dir in directories {
         baselines.push(baseline(dir)?);
     }
     baselines.sort_by(|a, b| (a.run.started_at, &a.dir).cmp(&(b.run.started_at, &b.dir)));
@@ -147,13 +143,13 @@ pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
 
 fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
     let path = dir.join(FILE);
-    if !path.is_file() {
+    if !disk::has(&dir, FILE) {
         return Err(Error::usage(format!(
             "{} is not a baseline: it has no {FILE}; move it away, and add runs with `zklockbench baseline add RUN`",
             dir.display()
         )));
     }
-    let file: BaselineFile = of_version(VERSION, &path, &read_bytes(&path)?)?;
+    let file: BaselineFile = of_version(VERSION, &path, &read_bytes(&dir, &path)?)?;
     let commit = commit_name(&file.commit).map_err(|_| {
         Error::usage(format!("{}: `commit` is no name of a commit; remove {}", path.display(), dir.display()))
     })?;
@@ -162,8 +158,7 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
 
 /// Whether a directory is a store: something in it is a baseline. A directory of runs is none.
 pub fn is_store(dir: &Path) -> bool {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| path.join(FILE).is_file())
+    disk::directories(dir).unwrap_or_default().iter().any(|path| disk::has(path, FILE))
 }
 
 /// The complete runs of that scenario in a directory of runs that is no store, the newest first; those whose `run.json`

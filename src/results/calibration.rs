@@ -2,16 +2,16 @@
 //!
 //! It is filled in hiding and becomes visible at once, as that of a run does.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::layout::{self, cannot};
+use super::layout;
 use super::staging::Staging;
 use super::writer::write_json;
+use crate::disk;
 use crate::error::Error;
 use crate::record::Calibration;
 
@@ -74,14 +74,15 @@ pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
         schema_version: u32,
     }
     let path = dir.join(layout::CALIBRATION);
-    if !path.is_file() {
+    if !disk::has(dir, layout::CALIBRATION) {
         return Err(Error::usage(format!(
             "{} is not the directory of a calibration: it has no {}",
             dir.display(),
             layout::CALIBRATION
         )));
     }
-    let bytes = fs::read(&path).map_err(|error| cannot("read", &path, &error))?;
+    let bytes = disk::read(dir, layout::CALIBRATION, layout::most(layout::CALIBRATION))
+        .map_err(|why| why.of(&path))?;
     let broken = |error: serde_json::Error| {
         Error::usage(format!("{}: {error}; the file was changed or damaged: calibrate again", path.display()))
     };
@@ -98,6 +99,8 @@ pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

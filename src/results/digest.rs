@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -22,10 +22,18 @@ pub fn of(bytes: &[u8]) -> String {
 /// # Errors
 /// When it cannot be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
-    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    of_all_from(File::open(path)?)
+}
+
+/// The digest of all that can be read from there.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_all_from(mut from: impl io::Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        match file.read(&mut buffer)? {
+        match from.read(&mut buffer)? {
             0 => return Ok(hexadecimal(&hash.finalize())),
             read => hash.update(&buffer[..read]),
         }

@@ -4,7 +4,7 @@
 //! milliseconds, as the format's own tools write it. Start times are labels: seconds after the trial began.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -14,7 +14,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::measure::{Histogram, Measure};
+use crate::measure::{Histogram, Measure, new_histogram};
 use crate::record::Trial;
 
 const US_PER_MS: f64 = 1000.0;
@@ -96,10 +96,36 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), S
     let bytes = STANDARD
         .decode(interval.encoded_histogram())
         .map_err(|error| format!("the histogram of `{name}` is not base64 ({error})"))?;
-    let histogram = Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
-        .map_err(|error| format!("the histogram of `{name}` cannot be decoded ({error})"))?;
+    let undecoded =
+        |why: &dyn std::fmt::Display| format!("the histogram of `{name}` cannot be decoded ({why})");
+    is_of_a_measure(&bytes).map_err(|why| undecoded(&why))?;
+    let histogram =
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| undecoded(&error))?;
     Ok((measure, histogram))
+}
+
+/// Whether it announces a histogram such as this program writes. What decodes it makes room for what is announced, of up to
+/// 4 GiB, before it looks whether that is there.
+fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
+    // The cookie and the length of what is compressed; then, within: the cookie, the length of the counts, an offset, the
+    // digits, the lowest and the highest value.
+    const OUTER: usize = 8;
+    const MOST_BYTES_OF_A_COUNT: usize = 9;
+    let mut header = [0; 32];
+    flate2::read::ZlibDecoder::new(bytes.get(OUTER..).unwrap_or_default())
+        .read_exact(&mut header)
+        .map_err(|error| error.to_string())?;
+    let number = |at: std::ops::Range<usize>| {
+        header[at].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let own = new_histogram();
+    if (number(12..16), number(16..24), number(24..32)) != (u64::from(own.sigfig()), own.low(), own.high()) {
+        return Err("it has another range than this program's".into());
+    }
+    if number(4..8) > (own.distinct_values() * MOST_BYTES_OF_A_COUNT) as u64 {
+        return Err("it announces more counts than it can have".into());
+    }
+    Ok(())
 }
 
 fn line_of(log: &[u8], offset: usize) -> usize {
@@ -116,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::{HIGHEST_US, Measure, new_histogram};
+    use crate::measure::HIGHEST_US;
 
     fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
         let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));

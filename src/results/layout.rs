@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::disk::{self, MIB};
 use crate::error::Error;
 
 /// The page of a run; `report` may have made it again.
@@ -68,6 +69,20 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
+/// The most bytes that are read of a file of that name in a directory of results: more than any run comes to. What holds
+/// trials, counted up to the most that a plan may have, is kept in memory; other files are only hashed or copied.
+pub(super) fn most(name: &str) -> u64 {
+    match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
+        Some(trial) if trial.ends_with(".json") => 64 * MIB,
+        Some(trial) if trial.ends_with(".hlog") => 16 * MIB,
+        // Histories.
+        Some(_) => 64 * 1024 * MIB,
+        None if name == RUN => 4 * MIB,
+        None if name == CALIBRATION => 16 * MIB,
+        None => 4 * 1024 * MIB,
+    }
+}
+
 /// Whether a name that somebody chose can be the name of a run directory.
 ///
 /// # Errors
@@ -84,11 +99,11 @@ pub fn check_name(name: &str) -> Result<(), Error> {
 
 /// Whether it is a run directory, or half of one, which reading then says.
 fn is_run(path: &Path) -> bool {
-    path.join(RUN).is_file() || path.join(TRIALS).is_dir()
+    disk::has(path, RUN) || path.join(TRIALS).is_dir()
 }
 
 /// The run directories in a directory, by their names; that directory alone where it is one itself. Hidden ones are of runs
-/// that are not over.
+/// that are not over, and links are not followed.
 ///
 /// # Errors
 /// [`Error::Environment`] when the directory cannot be read.
@@ -99,12 +114,8 @@ pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if !path.is_dir() {
         return Ok(Vec::new());
     }
-    let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let entries = entries.map_err(|error| cannot("read", path, &error))?;
-    let visible = |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    let paths = entries.iter().filter(|entry| visible(entry)).map(std::fs::DirEntry::path);
-    let mut found: Vec<PathBuf> = paths.filter(|path| is_run(path)).collect();
-    found.sort();
+    let mut found = disk::directories(path).map_err(|error| cannot("read", path, &error))?;
+    found.retain(|path| is_run(path));
     Ok(found)
 }
 

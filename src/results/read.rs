@@ -4,7 +4,6 @@
 //! the environment.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
 use super::{digest, hlog, layout};
+use crate::disk::{self, Unreadable};
 use crate::error::Error;
 use crate::record::{Run, Trial};
 use crate::units::{counted, shown};
@@ -32,10 +32,15 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
 
 pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
     let path = dir.join(layout::RUN);
-    if path.is_file() {
-        let bytes = read_bytes(&path)?;
-        let run: RunFile = of_this_version::<_, Run>(&path, &bytes)?;
-        return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
+    match disk::read(dir, layout::RUN, layout::most(layout::RUN)) {
+        Ok(bytes) => {
+            let run: RunFile = of_this_version::<_, Run>(&path, &bytes)?;
+            return if is_own_digest(&bytes, &run.digest) { Ok(run) } else { Err(changed(&path)) };
+        }
+        // What is not there, and a directory that is none, are told below.
+        Err(Unreadable::Missing) => {}
+        Err(_) if !dir.is_dir() => {}
+        Err(why) => return Err(unreadable(&path, why)),
     }
     let dir_shown = dir.display();
     Err(Error::usage(if !dir.is_dir() {
@@ -65,17 +70,14 @@ const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layo
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     for (name, digest) in &run.files {
         let path = dir.join(name);
-        match digest::of_file(&path) {
+        let opened = disk::open(dir, Path::new(name), layout::most(name));
+        match opened.and_then(|file| Ok(digest::of_all_from(file)?)) {
             Ok(now) if now == *digest => {}
             // It can be made again, and is drawn from the others.
             Ok(_) if name == layout::REPORT => {}
             Ok(_) => return Err(changed(&path)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                if !CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) {
-                    return Err(unreadable(&path, &error));
-                }
-            }
-            Err(error) => return Err(unreadable(&path, &error)),
+            Err(Unreadable::Missing) if CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) => {}
+            Err(why) => return Err(unreadable(&path, why)),
         }
     }
     Ok(())
@@ -86,7 +88,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
 /// killed, more may lie beside them.
 fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
-    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))?;
+    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
     numbers.sort_unstable();
@@ -118,9 +120,9 @@ fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
 
 fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     let json = layout::trial_json(dir, index);
-    let mut file: TrialFile<'static> = of_this_version::<_, Trial>(&json, &read_bytes(&json)?)?;
+    let mut file: TrialFile<'static> = of_this_version::<_, Trial>(&json, &read_bytes(dir, &json)?)?;
     let path = layout::trial_hlog(dir, index);
-    let log = read_bytes(&path)?;
+    let log = read_bytes(dir, &path)?;
     let trial = file.trial.to_mut();
     trial.histograms = hlog::read(&log)
         .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
@@ -180,14 +182,16 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
     Ok(read)
 }
 
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| unreadable(path, &error))
+/// Reads a file of a directory of results, whose path it is.
+pub(super) fn read_bytes(dir: &Path, path: &Path) -> Result<Vec<u8>, Error> {
+    let name = path.strip_prefix(dir).unwrap_or(path);
+    disk::read(dir, name, layout::most(&name.to_string_lossy())).map_err(|why| unreadable(path, why))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::NotFound => broken(path, "is missing"),
-        _ => cannot("read", path, error),
+fn unreadable(path: &Path, why: Unreadable) -> Error {
+    match why {
+        Unreadable::Failed(error) => cannot("read", path, &error),
+        told => broken(path, &told.to_string()),
     }
 }
 

@@ -3,7 +3,6 @@
 //! Both are written anew after every run, beside the old ones, which they then replace: whoever kills a sweep finds all runs
 //! that had ended, and `--resume` goes on from there.
 
-use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -14,6 +13,7 @@ use super::findings::Finding;
 use super::over::Over;
 use super::sample::{At, Sample};
 use crate::catalog::gate::Objective;
+use crate::disk::{self, MIB};
 use crate::error::Error;
 use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
@@ -145,8 +145,8 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     }
     let path = directory.join(FILE);
     let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
-    let bytes = fs::read(&path)
-        .map_err(|error| at(format!("{error}; name the directory that a sweep left, which has a {FILE}")))?;
+    let bytes = disk::read(directory, FILE, 16 * MIB)
+        .map_err(|why| at(format!("{why}; name the directory that a sweep left, which has a {FILE}")))?;
     let damaged = |error: serde_json::Error| {
         at(format!("it is no whole {FILE}: {error}; start the sweep again without --resume"))
     };

@@ -20,6 +20,7 @@ mod ensemble_lifecycle;
 mod existing_ensemble;
 mod gates;
 mod history_check;
+mod hostile_directories;
 mod install_script;
 mod killed_suite;
 mod plan;

@@ -494,7 +494,7 @@ fn a_directory_of_runs_is_read_as_all_of_them_and_one_that_is_damaged_is_named()
     fs::remove_file(&run).unwrap();
     assert!(told(dir.path()).contains("is only half a run"), "{}", told(dir.path()));
     fs::create_dir(&run).unwrap();
-    assert!(told(dir.path()).contains("is only half a run"), "{}", told(dir.path()));
+    assert!(told(dir.path()).contains("run.json: is no regular file"), "{}", told(dir.path()));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zklockbench::check;
 use zklockbench::error::Error;
+use zklockbench::plan;
 use zklockbench::record::Judged;
 use zklockbench::results::{self, SCHEMA_VERSION};
 use zklockbench::verdict::Verdict;
@@ -42,6 +43,19 @@ fn a_directory_of_schema_2_is_read_and_judged_again_to_the_verdict_that_it_recor
         assert_eq!(words(&trial.judged), words(&stored.judged), "{}", trial.name());
     }
     assert_eq!(words(&check::of_run(&trials, stored.run.planned_trials)), words(&stored.run.judged));
+}
+
+#[test]
+fn a_store_of_baselines_and_a_plan_that_an_earlier_program_wrote_are_read() {
+    // Given a store and a plan as the program wrote them before it read files from one place
+    let store = golden("golden/baselines");
+    let baselines = results::baselines(&store).unwrap();
+    let [one] = baselines.as_slice() else { panic!("{baselines:?}") };
+    assert_eq!((one.commit.as_str(), one.run.trials), ("8bdfef6", 2));
+    assert_eq!(results::read(&one.dir).unwrap().trials.len(), 2);
+    let plan = plan::read(&golden("golden/plan")).unwrap();
+    assert_eq!(plan.question.clients, 5);
+    assert!(!plan.answers.is_empty());
 }
 
 /// The verdicts in words: how their reasons are put may change.

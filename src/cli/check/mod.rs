@@ -25,10 +25,8 @@ const NAME: &str = "check";
 
 /// Judges it and says why.
 pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let stop = stop.clone();
-    // A history may have gigabytes: meanwhile this thread listens for Ctrl-C.
-    let judged = tokio::task::spawn_blocking(move || judge(&args, &stop)).await;
-    judged.map_err(|error| Error::environment(format!("the check failed: {error}")))?
+    let stopped = stop.clone();
+    super::reading(stop, move || judge(&args, &stopped)).await
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {

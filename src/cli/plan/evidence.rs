@@ -1,11 +1,11 @@
 //! What stored results say of each strategy.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::fault::FaultCard;
+use crate::disk;
 use crate::error::Error;
 use crate::fault;
 use crate::model::Observation;
@@ -62,7 +62,7 @@ impl Library {
         }
         found.runs.sort();
         for one in found.runs {
-            if one.join(layout::RUN).is_file() {
+            if disk::has(&one, layout::RUN) {
                 self.take_run(&one, None)?
             } else {
                 self.take_calibration(&one)?
@@ -81,7 +81,7 @@ impl Library {
             // Where it lies now, wherever it lay when the plan was made.
             let here = dir.join(plan::RUNS).join(source.file_name().unwrap_or_default());
             let source = if here.is_dir() { &here } else { source };
-            if source.join(layout::CALIBRATION).is_file() {
+            if disk::has(source, layout::CALIBRATION) {
                 self.take_calibration(source)?;
             } else {
                 self.take_run(source, Some(&trials))?;
@@ -256,28 +256,27 @@ struct Found {
     plans: Vec<PathBuf>,
 }
 
-/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over; a run that
+/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over, and
+/// links are not followed; a run that
 /// verified a plan is no evidence for the next one unless it is named itself.
 fn collect(path: &Path, depth: usize, found: &mut Found) -> Result<(), Error> {
-    if path.join(plan::FILE).is_file() {
+    if disk::has(path, plan::FILE) {
         found.plans.push(path.to_owned());
         return Ok(());
     }
-    if path.join(layout::RUN).is_file() || path.join(layout::CALIBRATION).is_file() {
+    if disk::has(path, layout::RUN) || disk::has(path, layout::CALIBRATION) {
         found.runs.push(path.to_owned());
         return Ok(());
     }
-    let entries = fs::read_dir(path).map_err(|error| {
+    let directories = disk::directories(path).map_err(|error| {
         Error::usage(format!(
             "--from {}: cannot be read ({error}); name a directory with results",
             path.display()
         ))
     })?;
-    for entry in entries.flatten() {
-        let below = entry.path();
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let has_verified = verifies(&entry.file_name().to_string_lossy());
-        if depth > 0 && !is_hidden && !has_verified && below.is_dir() {
+    for below in directories {
+        let has_verified = verifies(&below.file_name().unwrap_or_default().to_string_lossy());
+        if depth > 0 && !has_verified {
             collect(&below, depth - 1, found)?;
         }
     }

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::output;
+use super::reading;
 use super::run::capabilities::Needs;
 use super::run::tool_commit;
 use crate::catalog::{Holders, LockCard};
@@ -42,10 +43,13 @@ const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mut
 #[expect(clippy::disallowed_methods, reason = "when it was asked is a label")]
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let question = question(&args)?;
-    let mut library = Library::at(question.round_trip);
-    for path in &args.from {
-        library.take(path)?;
-    }
+    let (from, round_trip) = (args.from.clone(), question.round_trip);
+    let mut library = reading(stop, move || {
+        let mut library = Library::at(round_trip);
+        from.iter().try_for_each(|path| library.take(path))?;
+        Ok(library)
+    })
+    .await?;
     library.check()?;
     let strategies = strategies(&args, &library)?;
     // Before anything is measured: a process that is none, or a load that no trial can have.

@@ -4,7 +4,8 @@ use super::source::Source;
 use super::violation::Violation;
 
 /// What everything above the words may import.
-const WORDS: &[&str] = &["clock", "units", "connect", "jute", "measure", "catalog", "verdict", "error"];
+const WORDS: &[&str] =
+    &["clock", "units", "connect", "jute", "measure", "catalog", "verdict", "error", "disk"];
 
 /// Each module and what it may import, lower layers first. What is not listed is forbidden. The modules that
 /// measure and those that read never meet except in `results` and `cli`.
@@ -18,6 +19,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("catalog", &[&["clock", "units", "measure"]]),
     ("verdict", &[&["clock", "units", "measure", "catalog"]]),
     ("error", &[&["clock", "units", "measure", "catalog", "verdict"]]),
+    ("disk", &[&["error"]]),
     // Layer 1: the question.
     ("scenario", &[WORDS]),
     // Layer 2: the world.
