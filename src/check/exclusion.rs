@@ -28,6 +28,7 @@ pub fn judge(trial: &mut Trial) {
         progress: progress(trial),
         order: order(trial),
         accounting: accounting(trial),
+        figures: None,
     }
     .into();
 }
@@ -183,7 +184,8 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
 }
 
 /// Judges a run by its judged trials. Trials with one contender have nobody to exclude and are left out of what is said of
-/// exclusion, unless there is nothing else. A trial in which the generator did not hold up leaves the whole unknown.
+/// exclusion, unless there is nothing else. A generator that did not hold up in a trial leaves its figures unknown, unless
+/// another trial makes up for it; who was inside was seen all the same.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))
@@ -194,15 +196,15 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     } else {
         Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()])
     };
-    let missing = (trials.len() < planned).then(|| {
-        format!("{} of {} did not run", planned - trials.len(), counted(planned, "trial", "trials"))
-    });
-    let invalid = trials.iter().filter_map(|trial| {
-        trial.health.invalid.as_ref().map(|why| format!("{}: invalid: {why}", trial.name()))
-    });
-    for doubt in missing.into_iter().chain(invalid) {
-        exclusion = exclusion.and(Verdict::Unknown(vec![doubt]));
+    let counting = || trials.iter().filter(|trial| !trial.is_made_up_for(trials));
+    let ran = counting().count();
+    if ran < planned {
+        let missing = format!("{} of {} did not run", planned - ran, counted(planned, "trial", "trials"));
+        exclusion = exclusion.and(Verdict::Unknown(vec![missing]));
     }
+    let invalid = counting()
+        .filter_map(|trial| Some(format!("{}: invalid: {}", trial.name(), trial.health.invalid.as_ref()?)));
+    let figures = Verdict::unknown_if(invalid.collect());
     let all = |part: fn(&Judged) -> &Option<Verdict>| {
         let verdicts = trials.iter().filter_map(|trial| Some(named(trial, part(&trial.judged).as_ref()?)));
         verdicts.reduce(Verdict::and)
@@ -212,6 +214,7 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
         progress: all(|judged| &judged.progress),
         order: all(|judged| &judged.order),
         accounting: all(|judged| &judged.accounting),
+        figures: Some(figures),
     }
     .into()
 }

@@ -175,7 +175,8 @@ fn without_path(placement: &str) -> String {
 }
 
 /// Of what a trial was asked, in the names of its file: what says which trial it is.
-const IDENTITY: [&str; 6] = ["index", "repetition", "seed", "label", "contenders", "settling"];
+const IDENTITY: [&str; 7] =
+    ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for"];
 /// What asks something else of the lock, so that figures cannot be compared. A longer hold or a fault asks the same under worse
 /// conditions: what that costs is a result, and the output names it as a difference.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];

@@ -8,8 +8,8 @@ use crate::verdict::Verdict;
 /// A verdict in its parts. Each says by itself why it is what it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// What exclusion, progress and order come to. The counts have no say in it: where they disagree, figures are
-    /// doubtful, not the lock.
+    /// What exclusion, progress, order and, of a run, its figures come to. The counts have no say in it: where they
+    /// disagree, figures are doubtful, not the lock.
     pub verdict: Verdict,
     /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
     pub why: Option<String>,
@@ -21,6 +21,10 @@ pub struct Judged {
     pub order: Option<Verdict>,
     /// Whether client, cost model and servers count the same; `None` where only one of them counted.
     pub accounting: Option<Verdict>,
+    /// Of a run: whether its figures were measured by a generator that held up. `None` of a trial, which says so itself,
+    /// and in runs of versions that counted it among the doubts about exclusion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Verdict>,
 }
 
 /// Verdicts on each part, before they are put together.
@@ -34,13 +38,15 @@ pub struct Parts {
     pub order: Option<Verdict>,
     /// See [`Judged::accounting`].
     pub accounting: Option<Verdict>,
+    /// See [`Judged::figures`].
+    pub figures: Option<Verdict>,
 }
 
 impl From<Parts> for Judged {
-    fn from(Parts { exclusion, progress, order, accounting }: Parts) -> Self {
-        let others = [&progress, &order].into_iter().flatten().cloned();
+    fn from(Parts { exclusion, progress, order, accounting, figures }: Parts) -> Self {
+        let others = [&progress, &order, &figures].into_iter().flatten().cloned();
         let verdict = others.fold(exclusion.clone(), Verdict::and);
-        Self { why: verdict.why(), verdict, exclusion, progress, order, accounting }
+        Self { why: verdict.why(), verdict, exclusion, progress, order, accounting, figures }
     }
 }
 
@@ -48,6 +54,6 @@ impl Judged {
     /// Of a trial that nobody has judged yet.
     pub fn none_yet() -> Self {
         let exclusion = Verdict::Unknown(vec!["not judged yet".into()]);
-        Parts { exclusion, progress: None, order: None, accounting: None }.into()
+        Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
     }
 }

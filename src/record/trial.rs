@@ -347,6 +347,18 @@ impl Trial {
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
     }
 
+    /// Whether the generator spoiled its figures, so that another trial can make up for it. A lock that broke a promise did
+    /// so whatever the figures.
+    pub fn is_spoiled(&self) -> bool {
+        let violated = matches!(self.judged.verdict, Verdict::Violated(_));
+        self.health.invalid.is_some() && self.cut_short.is_none() && !violated
+    }
+
+    /// Whether one of those trials was made in its place.
+    pub fn is_made_up_for(&self, trials: &[Self]) -> bool {
+        trials.iter().any(|trial| trial.spec.makes_up_for == Some(self.spec.index))
+    }
+
     /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);

@@ -5,7 +5,7 @@
 //! what it does not know. To drop a field or to change its meaning takes a new version.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,18 @@ pub struct StoredRun {
     pub run: RunFile,
     /// What each `trials/NNN.json` and `trials/NNN.hlog` say, in the order in which the trials ran.
     pub trials: Vec<Trial>,
+    /// The same of invalid trials in whose place others were made: what the generator spoiled, and nothing else, is not
+    /// among the run's figures.
+    pub replaced: Vec<Trial>,
+}
+
+impl StoredRun {
+    /// Of a run and all its trials.
+    pub fn of(run: RunFile, trials: Vec<Trial>) -> Self {
+        let places: BTreeSet<usize> = trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect();
+        let (replaced, trials) = trials.into_iter().partition(|trial| places.contains(&trial.spec.index));
+        Self { run, trials, replaced }
+    }
 }
 
 /// The JSON Schemas of the files, each with its name.

@@ -27,7 +27,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let trials = trial_numbers(dir, &run)?;
     unchanged(dir, &run)?;
     let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
-    Ok(StoredRun { run, trials })
+    Ok(StoredRun::of(run, trials))
 }
 
 pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {

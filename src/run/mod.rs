@@ -1,5 +1,6 @@
 //! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how.
 
+mod again;
 mod precision;
 
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,7 @@ use crate::record::{Cause, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, TrialSpec};
+use again::Again;
 use precision::Figures;
 
 /// Something that whoever waits for a run may want to see.
@@ -26,6 +28,8 @@ pub enum Event<'a> {
     TrialEnded(&'a Trial),
     /// The figures are not as precise as the scenario asks, so these trials are added.
     RoundAdded(&'a [TrialSpec], &'a Precision),
+    /// The generator spoiled some trials, so these are made in their place.
+    MadeAgain(&'a [TrialSpec]),
 }
 
 /// Where a run takes place, who may end it, and who hears of it.
@@ -44,7 +48,7 @@ pub struct Course<'a> {
 pub struct Ran {
     /// Every trial that ran, judged, without its histograms, which are on disk.
     pub trials: Vec<Trial>,
-    /// How many were to run, rounds that were added among them.
+    /// How many were to run, rounds that were added among them, but not those made in place of others.
     pub planned: usize,
     /// How precise the figures are, where the scenario asks for that.
     pub precision: Option<Precision>,
@@ -100,7 +104,20 @@ impl UnderWay<'_> {
             self.run_round(&trials).await?;
             round += 1;
         }
-        Ok(())
+        self.make_again().await
+    }
+
+    /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
+    async fn make_again(&mut self) -> Result<(), RunOutcome> {
+        let mut again = Again::of(self.planned);
+        loop {
+            let trials = again.next(&self.trials);
+            if trials.is_empty() {
+                return Ok(());
+            }
+            (self.course.tell)(Event::MadeAgain(&trials));
+            self.run_trials(&trials).await?;
+        }
     }
 
     /// How precise the figures are, where that is not enough.
@@ -110,13 +127,18 @@ impl UnderWay<'_> {
     }
 
     async fn run_round(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
+        self.run_trials(trials).await?;
+        self.rounds += 1;
+        Ok(())
+    }
+
+    async fn run_trials(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
         for spec in trials {
             if self.course.stop.is_cancelled() {
                 return Err(RunOutcome::INTERRUPTED);
             }
             self.run_one(spec).await?;
         }
-        self.rounds += 1;
         Ok(())
     }
 

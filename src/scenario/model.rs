@@ -245,6 +245,10 @@ pub struct TrialSpec {
     pub settling: Settling,
     /// The trial's own seed, derived from the scenario's.
     pub seed: u64,
+    /// The index of the invalid trial in whose place this one was made; it is the same in all else. `None` for the trials
+    /// of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub makes_up_for: Option<usize>,
 }
 
 impl TrialSpec {

@@ -43,6 +43,18 @@ impl Plan {
     }
 }
 
+/// The same trials once more, in a shuffled order of their own, numbered from `first`: each makes up for an invalid one.
+pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
+    let mut again: Vec<TrialSpec> =
+        invalid.iter().map(|spec| TrialSpec { makes_up_for: Some(spec.index), ..spec.clone() }).collect();
+    let seed = again.first().map_or(0, |spec| spec.seed);
+    again.shuffle(&mut stream(seed, Purpose::Again, first as u64));
+    for (index, spec) in (first..).zip(&mut again) {
+        spec.index = index;
+    }
+    again
+}
+
 /// Every combination once, in the order of running.
 fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     let mut round = one_of_each(scenario, load, repetition);
@@ -108,6 +120,7 @@ fn trial(
         faults: scenario.faults.iter().map(|fault| scaled_fault(fault, scale)).collect(),
         settling: Settling::of(scenario.session_timeout),
         seed: 0,
+        makes_up_for: None,
     }
 }
 
@@ -160,6 +173,7 @@ pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
 enum Purpose {
     Order = 1,
     Trial = 2,
+    Again = 3,
 }
 
 fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {

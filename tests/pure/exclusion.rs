@@ -339,6 +339,7 @@ fn a_run_in_which_one_part_of_one_trial_is_violated_is_violated_and_names_the_tr
         progress: None,
         order: Some(Verdict::Violated(vec!["too early".into()])),
         accounting: None,
+        figures: None,
     });
     let judged = of_run(&[records::trial(0), early], 2);
     let named = format!("{}: too early", NAME.replace("trial 0", "trial 1"));

@@ -23,7 +23,7 @@ pub fn began() -> SystemTime {
 
 /// A judgement of which only the exclusion could be judged.
 pub fn judged(exclusion: Verdict) -> Judged {
-    Parts { exclusion, progress: None, order: None, accounting: None }.into()
+    Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
 }
 
 /// Nothing to object to.
@@ -127,6 +127,7 @@ pub fn spec(index: usize) -> TrialSpec {
         faults: Vec::new(),
         settling: Settling::of(Duration::from_secs(10)),
         seed: u64::MAX,
+        makes_up_for: None,
     }
 }
 

@@ -100,7 +100,9 @@ fn read_through(
 
 /// Judges a run by what was recorded of it, and prints what came of that.
 fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
-    let StoredRun { run, mut trials } = results::read(&args.path)?;
+    let StoredRun { run, mut trials, replaced } = results::read(&args.path)?;
+    trials.extend(replaced);
+    trials.sort_by_key(|trial| trial.spec.index);
     let mut changed = Vec::new();
     for trial in &mut trials {
         let recorded = trial.judged.clone();

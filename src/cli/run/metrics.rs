@@ -119,7 +119,7 @@ impl Endpoint {
             Event::Within(load::Event::Tick { acquired, .. }) => live.acquired(*acquired),
             Event::Within(load::Event::Note(_) | load::Event::Warning(_)) => {}
             Event::TrialEnded(trial) => live.trial_ended(trial),
-            Event::RoundAdded(trials, _) => live.more_planned(trials.len()),
+            Event::RoundAdded(trials, _) | Event::MadeAgain(trials) => live.more_planned(trials.len()),
         }
     }
 }

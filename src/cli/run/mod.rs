@@ -410,8 +410,8 @@ fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<
     let compared = compared.unwrap_or_default();
     // First what a build hangs on: nobody looks for it below the tables.
     let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
-    let said = report::said(&summary.conclusions, style);
-    output::text(&format!("{gates}\n{table}{compared}\n{said}{}", places(path)))?;
+    let (lead, said) = report::said(&summary.conclusions, style);
+    output::text(&format!("{lead}{gates}\n{table}{compared}\n{said}{}", places(path)))?;
     error.map_or(Ok(exit), Err)
 }
 

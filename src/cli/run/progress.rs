@@ -11,10 +11,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::output;
 use crate::load;
 use crate::measure::Measure;
-use crate::record::{Precision, Standstill, Trial};
+use crate::record::{Standstill, Trial};
 use crate::run::Event;
 use crate::scenario::{Plan, TrialSpec};
-use crate::units::{contenders, format_duration, format_micros};
+use crate::units::{contenders, counted, format_duration, format_micros};
 use crate::verdict::Verdict;
 
 /// Shows how far a run is.
@@ -75,7 +75,13 @@ impl Progress {
             Event::TrialBegins(spec) => self.trial_begins(spec),
             Event::Within(event) => self.within(event),
             Event::TrialEnded(trial) => self.trial_ended(trial),
-            Event::RoundAdded(trials, so_far) => self.round_added(trials, so_far),
+            Event::RoundAdded(trials, so_far) => {
+                self.added(trials, &format!("{}: running another repetition of each", so_far.describe()));
+            }
+            Event::MadeAgain(trials) => {
+                let count = counted(trials.len(), "invalid trial", "invalid trials");
+                self.added(trials, &format!("running {count} again"));
+            }
         }
     }
 
@@ -97,7 +103,7 @@ impl Progress {
         self.note(&line(trial, number, of));
     }
 
-    fn round_added(&self, trials: &[TrialSpec], so_far: &Precision) {
+    fn added(&self, trials: &[TrialSpec], why: &str) {
         let expected = {
             let mut now = self.now();
             now.trials += trials.len();
@@ -107,7 +113,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX));
         }
-        self.note(&format!("{}: running another repetition of each", so_far.describe()));
+        self.note(why);
     }
 
     fn within(&self, event: &load::Event<'_>) {

@@ -63,16 +63,18 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
     }
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
+    let number = speed.in_numbers(field.speed);
     let (certainty, what) = match (chosen.as_slice(), fastest.len()) {
-        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: nothing measured is as fast")),
+        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: {number}; nothing measured is as fast")),
         ([one], _) => {
             let reason = "nothing measured is shown to be faster, and it is the lightest of those as fast";
-            (Certainty::Shown, format!("Use {one} with {at}: {reason}"))
+            (Certainty::Shown, format!("Use {one} with {at}: {number}; {reason}"))
         }
         _ => (
             Certainty::Tied,
             format!(
-                "Use any of {} with {at}: nothing measured is shown to be faster, and nothing here tells them apart",
+                "Use any of {} with {at}: {number}; nothing measured is shown to be faster, and nothing here tells \
+                 them apart",
                 listed(&chosen)
             ),
         ),

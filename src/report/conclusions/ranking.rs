@@ -193,6 +193,12 @@ impl Standing {
         })
     }
 
+    /// What the best comes to, and what that is to the last.
+    pub fn in_numbers(&self, speed: Speed) -> String {
+        let last = self.others().last().and_then(|(entry, against)| self.compared(entry, against));
+        [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
+    }
+
     /// What the nearest and the last of these are to the best.
     fn compared_with<'a>(&'a self, others: impl Iterator<Item = (&'a Entry, &'a Against)>) -> String {
         let all: Vec<_> = others.collect();

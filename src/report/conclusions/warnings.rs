@@ -54,7 +54,7 @@ fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
         RunEnding::Interrupted => "was interrupted",
         RunEnding::Aborted => "was cut short",
     };
-    let (ran, planned) = (stored.run.trials, counted(stored.run.planned_trials, "trial", "trials"));
+    let (ran, planned) = (stored.trials.len(), counted(stored.run.planned_trials, "trial", "trials"));
     let sentence = format!("The run {how} after {ran} of {planned}: this covers only those that ran.");
     Some(limit(Certainty::Shown, Vec::new(), sentence, Evidence::Notes))
 }

@@ -5,34 +5,35 @@ use super::markdown::bullets;
 use crate::report::conclusions::Conclusion;
 use crate::units::harmless;
 
-/// A line for each; nothing where there is none.
-pub fn said(conclusions: &[Conclusion], style: Style) -> String {
-    if conclusions.is_empty() {
-        return String::new();
-    }
-    let width = style.width.map_or(usize::MAX, usize::from).max(40);
-    let line = |one: &Conclusion| {
+/// The first, which is the most telling, to stand before everything else; and a line for each of the others, for the end.
+/// Nothing where there is none.
+pub fn said(conclusions: &[Conclusion], style: Style) -> (String, String) {
+    let line = |one: &Conclusion, begin: &str| {
         let sentence: String = one.sentence.chars().map(harmless).collect();
-        wrapped(&sentence, width)
+        wrapped(&sentence, begin, style)
     };
-    let lines: Vec<String> = conclusions.iter().map(line).collect();
-    format!("Conclusions:\n{}\n\n", lines.join("\n"))
+    let Some((first, others)) = conclusions.split_first() else { return Default::default() };
+    let others: String = others.iter().map(|one| line(one, "  - ") + "\n").collect();
+    let others = if others.is_empty() { others } else { format!("Conclusions:\n{others}\n") };
+    (line(first, "") + "\n", others)
 }
 
-/// A text in lines of so many characters, the first with a dash before it.
-fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::from("  -")];
+/// A text in lines that fit, with that before the first one and as much room before the others.
+fn wrapped(text: &str, begin: &str, style: Style) -> String {
+    let width = style.width.map_or(usize::MAX, usize::from).max(40);
+    let indent = " ".repeat(begin.len());
+    let mut lines = vec![begin.to_owned()];
     for word in text.split(' ') {
-        let free = lines.last().is_none_or(|line| line.chars().count() + 1 + word.chars().count() <= width);
-        if !free {
-            lines.push(String::from("   "));
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push(' ');
+        let Some(line) = lines.last_mut() else { continue };
+        if line.chars().count() + word.chars().count() > width && line.len() > indent.len() {
+            line.truncate(line.trim_end().len());
+            lines.push(format!("{indent}{word} "));
+        } else {
             line.push_str(word);
+            line.push(' ');
         }
     }
-    lines.join("\n")
+    lines.join("\n").trim_end().to_owned()
 }
 
 /// The same as Markdown.

@@ -26,7 +26,7 @@ impl View {
             cells: cells(&trials),
             strategies,
             floor: stored.run.floor.clone(),
-            remarks: remarks(&stored.run).into_iter().chain(not_compared(&stored.trials)).collect(),
+            remarks: [remarks(stored), not_compared(&stored.trials), made_again(&stored.replaced)].concat(),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
         }
@@ -115,9 +115,10 @@ fn per_acquisition(counts: &Counts, amount: u64) -> Option<f64> {
     (counts.acquired() > 0).then(|| amount as f64 / counts.acquired() as f64)
 }
 
-fn remarks(run: &RunFile) -> Vec<String> {
+fn remarks(stored: &StoredRun) -> Vec<String> {
+    let run = &stored.run;
     let precision = run.precision.as_ref().map(precision);
-    ending(run).into_iter().chain(precision).chain(run.floor.as_ref().and_then(no_floor)).collect()
+    ending(stored).into_iter().chain(precision).chain(run.floor.as_ref().and_then(no_floor)).collect()
 }
 
 fn precision(precision: &Precision) -> String {
@@ -132,8 +133,19 @@ fn no_floor(floor: &Floor) -> Option<String> {
     Some(format!("{what}: {why}"))
 }
 
-fn ending(run: &RunFile) -> Option<String> {
-    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
+/// Trials that the generator spoiled and that others were made in place of.
+fn made_again(replaced: &[Trial]) -> Vec<String> {
+    let told = |trial: &Trial| {
+        let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
+        let (name, number) = (&spec.strategy.label, spec.repetition);
+        format!("made again: {name}, {}, repetition {number}: {why}", contenders(spec.contenders))
+    };
+    replaced.iter().map(told).collect()
+}
+
+fn ending(stored: &StoredRun) -> Option<String> {
+    let run = &stored.run;
+    let ran = format!("{} of {} ran", stored.trials.len(), counted(run.planned_trials, "trial", "trials"));
     match run.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
