@@ -7,6 +7,7 @@ use zklockbench::record::{
     Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
     Life, Overlaps, Parts, Stuck, Trial,
 };
+use zklockbench::scenario::TrialSpec;
 use zklockbench::verdict::Verdict;
 
 use crate::support::records;
@@ -289,7 +290,34 @@ fn a_run_with_trials_missing_or_invalid_is_unknown() {
     let mut invalid = records::trial(0);
     invalid.health.invalid = Some("the generator was too slow".into());
     let told = Verdict::Unknown(vec![format!("{NAME}: invalid: the generator was too slow")]);
-    assert_eq!(of_run(&[invalid, records::trial(1)], 2).verdict, told);
+    let judged = of_run(&[invalid.clone(), records::trial(1)], 2);
+    assert_eq!((&judged.verdict, judged.figures.as_ref()), (&told, Some(&told)));
+    // But who was inside was seen all the same
+    assert_eq!(judged.exclusion, Verdict::Held);
+}
+
+#[test]
+fn an_invalid_trial_that_was_made_again_does_not_count_unless_it_was_violated() {
+    let again = |trial: Trial, of: usize| Trial {
+        spec: TrialSpec { makes_up_for: Some(of), ..trial.spec },
+        ..trial
+    };
+    let mut invalid = records::trial(0);
+    invalid.health.invalid = Some("the generator was too slow".into());
+    // Given one that another made up for
+    let made_again = [invalid.clone(), records::trial(1), again(records::trial(2), 0)];
+    // Then nothing is missing and nothing is in doubt
+    assert_eq!(of_run(&made_again, 2).verdict, Verdict::Held);
+    // But where the other is invalid, too, or is missing, it counts
+    let mut still = again(records::trial(2), 0);
+    still.health.invalid = Some("again".into());
+    assert!(matches!(of_run(&[invalid.clone(), records::trial(1), still], 2).verdict, Verdict::Unknown(_)));
+    assert!(matches!(of_run(&[invalid, records::trial(1)], 3).verdict, Verdict::Unknown(_)));
+    // And a violation is one, whatever became of the figures
+    let mut violated = records::trial_with_a_violation(0);
+    violated.health.invalid = Some("the generator was too slow".into());
+    let judged = of_run(&[violated, records::trial(1), again(records::trial(2), 0)], 2);
+    assert!(matches!(judged.verdict, Verdict::Violated(_)), "{judged:?}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
         files: BTreeMap::new(),
         digest: String::new(),
     };
-    StoredRun { run, trials: trials.to_vec() }
+    StoredRun::of(run, trials.to_vec())
 }
 
 /// That the user interrupted a trial.

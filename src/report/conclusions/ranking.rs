@@ -193,9 +193,11 @@ impl Standing {
         })
     }
 
-    /// What the best comes to, and what that is to the last.
+    /// What the best comes to, and what that is to the last of those that it is shown to be better than.
     pub fn in_numbers(&self, speed: Speed) -> String {
-        let last = self.others().last().and_then(|(entry, against)| self.compared(entry, against));
+        let beaten =
+            self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
+        let last = beaten.last().and_then(|(entry, against)| self.compared(entry, against));
         [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
     }
 
