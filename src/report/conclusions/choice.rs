@@ -64,21 +64,20 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
     let number = speed.in_numbers(field.speed);
-    let (certainty, what) = match (chosen.as_slice(), fastest.len()) {
-        ([one], 1) => (Certainty::Shown, format!("Use {one} with {at}: {number}; nothing measured is as fast")),
-        ([one], _) => {
-            let reason = "nothing measured is shown to be faster, and it is the lightest of those as fast";
-            (Certainty::Shown, format!("Use {one} with {at}: {number}; {reason}"))
-        }
-        _ => (
-            Certainty::Tied,
-            format!(
-                "Use any of {} with {at}: {number}; nothing measured is shown to be faster, and nothing here tells \
-                 them apart",
-                listed(&chosen)
-            ),
-        ),
+    let (certainty, names) = match chosen.as_slice() {
+        [one] => (Certainty::Shown, (*one).to_owned()),
+        [one, other] => (Certainty::Tied, format!("{one} or {other}")),
+        several => (Certainty::Tied, format!("any of {}", listed(several))),
     };
+    let why = match (chosen.len(), fastest.len()) {
+        (1, 1) => "nothing measured is as fast",
+        (1, _) => "nothing measured is shown to be faster, and it is the lightest of those as fast",
+        (chosen, fastest) if chosen < fastest => {
+            "nothing measured is shown to be faster, and they are the lightest of those as fast"
+        }
+        _ => "nothing measured is shown to be faster, and nothing here tells them apart",
+    };
+    let what = format!("Use {names} with {at}: {number}; {why}");
     let costs = match chosen.as_slice() {
         [one] => costs(field, focus, one, load),
         _ => String::new(),
@@ -91,18 +90,14 @@ fn kept_its_promises(cell: &Cell) -> bool {
     cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
 }
 
-/// Of these, the one that is shown to be lighter than all others of them; all where none is.
+/// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them.
 fn lightest_of<'a>(fastest: &[&'a str], load: &Standing) -> Vec<&'a str> {
-    let best = load.best().label.as_str();
-    let is_shown = load.decidable
-        && load
-            .others()
-            .filter(|(entry, _)| fastest.contains(&entry.label.as_str()))
-            .all(|(_, against)| against.verdict == Compared::Improved);
-    match fastest.iter().find(|label| **label == best) {
-        Some(best) if is_shown => vec![best],
-        _ => fastest.to_vec(),
+    if !load.decidable || !fastest.contains(&load.best().label.as_str()) {
+        return fastest.to_vec();
     }
+    let heavier = load.others().filter(|(_, against)| against.verdict == Compared::Improved);
+    let heavier: Vec<&str> = heavier.map(|(entry, _)| entry.label.as_str()).collect();
+    fastest.iter().copied().filter(|label| !heavier.contains(label)).collect()
 }
 
 /// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.
