@@ -22,7 +22,7 @@ struct Ground {
 
 impl Ground {
     async fn new() -> Self {
-        let alone = ensemble::alone().await;
+        let alone = ensemble::alone_of(3).await;
         let target = Target { connect: alone.connect(), access: Access::default() };
         let workspace = Workspace::create(target.clone(), &unique("calibration")).await.unwrap();
         Self { alone, target, workspace }

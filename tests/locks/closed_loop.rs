@@ -221,7 +221,7 @@ async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() 
     assert_eq!((trial.health.invalid, trial.cut_short), (None, None));
     let wait = trial.histograms[&Measure::Wait].max();
     assert!(wait > 1_500_000, "the longest wait was {wait} us");
-    assert_eq!(trial.judged.verdict, Verdict::Held);
+    assert!(!matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged);
 }
 
 #[tokio::test]

@@ -16,6 +16,12 @@ use zookeeper_client::{Acls, CreateMode};
 /// Names a running ensemble (`host:port,host:port`) for the tests that may share one.
 const SHARED: &str = "ZKLOCKBENCH_TEST_CONNECT";
 
+/// How many servers the ensembles have that tests share or use in turn. What locks ask and what is counted of it is the same
+/// on one; three take three times the processor time, so that is for tests in depth, and for those about servers.
+fn servers() -> usize {
+    super::depth::of(1, 3)
+}
+
 /// So many ensembles are started, at most, for tests that want one to themselves.
 const ALONE_AT_ONCE: usize = 4;
 
@@ -53,16 +59,16 @@ pub fn shared() -> &'static str {
 pub fn shared_local() -> Arc<Local> {
     static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
     super::calm::wait();
-    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(start_three).join().unwrap()))
+    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(|| start_to_share(servers())).join().unwrap()))
 }
 
 /// The tests' runtimes come and go, so the start has one of its own.
-fn start_three() -> Arc<Local> {
+fn start_to_share(servers: usize) -> Arc<Local> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    Arc::new(runtime.block_on(start(3)))
+    Arc::new(runtime.block_on(start(servers)))
 }
 
-/// Three servers that nobody else uses until this is dropped, so that their counters count for one alone.
+/// An ensemble that nobody else uses until this is dropped, so that their counters count for one alone.
 pub struct Alone {
     local: Arc<Local>,
     _permit: OwnedSemaphorePermit,
@@ -73,14 +79,23 @@ static IDLE: Mutex<Vec<Arc<Local>>> = Mutex::new(Vec::new());
 
 /// Waits for one of a few ensembles that tests use in turn.
 pub async fn alone() -> Alone {
+    alone_of(servers()).await
+}
+
+/// The same with so many servers, for tests about several.
+pub async fn alone_of(servers: usize) -> Alone {
     static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
     let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));
     let permit = Arc::clone(permits).acquire_owned().await.unwrap();
     super::calm::wait();
-    let idle = IDLE.lock().unwrap().pop();
+    let idle = {
+        let mut idle = IDLE.lock().unwrap();
+        let place = idle.iter().position(|local| local.addresses().len() == servers);
+        place.map(|place| idle.swap_remove(place))
+    };
     let local = match idle {
         Some(local) => local,
-        None => tokio::task::spawn_blocking(start_three).await.unwrap(),
+        None => tokio::task::spawn_blocking(move || start_to_share(servers)).await.unwrap(),
     };
     Alone { local, _permit: permit }
 }

@@ -289,7 +289,7 @@ fn large_data_arrive_whole_with_several_knobs_turned_at_once() {
 #[test]
 fn nothing_listens_and_nothing_is_connected_after_the_close() {
     let proxy = world::proxy();
-    let address = proxy.addresses()[2].clone();
+    let address = proxy.addresses()[0].clone();
     let mut raw = Raw::connect(&address);
     raw.send(&raw::CONNECT_REQUEST);
     assert!(!raw.is_silent(), "a session is granted");
