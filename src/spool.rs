@@ -23,7 +23,7 @@ const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
 /// So many runs are merged into one that is longer.
 const RUNS: usize = 64;
 /// A block of about so many bytes is read at once.
-const BLOCK: usize = 16 * 1024;
+const BLOCK: usize = 32 * 1024;
 
 /// What can be kept.
 pub trait Record: Serialize + DeserializeOwned + Clone {}
