@@ -136,7 +136,11 @@ impl<T: Record> Level<T> {
     }
 
     fn cursors(&self) -> impl Iterator<Item = Cursor<'_, T>> {
-        self.runs.iter().map(|run| Cursor::OnDisk { file: &self.file, blocks: run.iter(), read: Vec::new().into_iter() })
+        self.runs.iter().map(|run| Cursor::OnDisk {
+            file: &self.file,
+            blocks: run.iter(),
+            read: Vec::new().into_iter(),
+        })
     }
 }
 

@@ -366,13 +366,18 @@ mod tests {
         let (mut by_clock, mut by_zxid) = (None, None);
         for lock in known.chunk_by(|(one, ..), (next, ..)| one.lock == next.lock) {
             let nodes = lock.chunk_by(|(one, ..), (next, ..)| one.czxid == next.czxid);
-            order.forgotten += nodes.clone().filter(|entries| facts.is_forgotten(&entries[0].1)).count() as u64;
+            order.forgotten +=
+                nodes.clone().filter(|entries| facts.is_forgotten(&entries[0].1)).count() as u64;
             let there = |(_, life, _): &&(Grant, Life, u64)| !facts.is_forgotten(life);
-            let found: Vec<_> =
-                nodes.map(|entries| &entries[0]).filter(there).filter(|(grant, ..)| grant.zxid.is_some()).collect();
+            let found: Vec<_> = nodes
+                .map(|entries| &entries[0])
+                .filter(there)
+                .filter(|(grant, ..)| grant.zxid.is_some())
+                .collect();
             let asked = |grant: &Grant| {
                 let left = |other: &Grant| other.left.unwrap_or(other.entered) <= grant.called;
-                let ended = found.iter().filter(|(other, ..)| left(other)).filter_map(|(_, life, _)| life.deleted);
+                let ended =
+                    found.iter().filter(|(other, ..)| left(other)).filter_map(|(_, life, _)| life.deleted);
                 grant.czxid.min(ended.max().unwrap_or(0))
             };
             let by_transaction = |(grant, life, place): &&(Grant, Life, u64)| Interval {
@@ -384,7 +389,10 @@ mod tests {
             let seen = |holds: Vec<Interval>| {
                 sweep(facts.kind, Sorted::of(Interval::by_asking, holds).iter().unwrap()).unwrap()
             };
-            let clock = lock.iter().filter(there).map(|(grant, life, place)| by_the_clock(facts, grant, life, *place));
+            let clock = lock
+                .iter()
+                .filter(there)
+                .map(|(grant, life, place)| by_the_clock(facts, grant, life, *place));
             let (clock, zxids) = (seen(clock.collect()), seen(found.iter().map(by_transaction).collect()));
             order.checked += clock.holds;
             order.overlaps += clock.too_early;
@@ -402,23 +410,32 @@ mod tests {
     fn entry() -> impl Strategy<Value = (Grant, Life)> {
         let times = (0..60_u64, 0..20_u64, prop::option::of(0..20_u64));
         let zxids = (1..90_i64, prop::option::of(0..30_i64), prop::option::of(0..30_i64));
-        (0..3_usize, 0..6_usize, times, zxids, any::<bool>()).prop_map(|(lock, contender, times, zxids, reads)| {
-            let ((called, waits, holds), (czxid, found, deleted)) = (times, zxids);
-            let entered = called + waits;
-            let mode = if reads { Mode::Read } else { Mode::Write };
-            let grant = Grant {
-                lock,
-                contender,
-                claim: Claim { mode, leases: 1 },
-                czxid,
-                zxid: found.map(|found| czxid + found),
-                called: 1_000 * called,
-                entered: 1_000 * entered,
-                left: holds.map(|holds| 1_000 * (entered + holds)),
-            };
-            let deleted = deleted.map(|later| czxid + later);
-            (grant, Life { deleted, deleted_at_ms: deleted.map(|deleted| deleted + 4), with_its_session: false })
-        })
+        (0..3_usize, 0..6_usize, times, zxids, any::<bool>()).prop_map(
+            |(lock, contender, times, zxids, reads)| {
+                let ((called, waits, holds), (czxid, found, deleted)) = (times, zxids);
+                let entered = called + waits;
+                let mode = if reads { Mode::Read } else { Mode::Write };
+                let grant = Grant {
+                    lock,
+                    contender,
+                    claim: Claim { mode, leases: 1 },
+                    czxid,
+                    zxid: found.map(|found| czxid + found),
+                    called: 1_000 * called,
+                    entered: 1_000 * entered,
+                    left: holds.map(|holds| 1_000 * (entered + holds)),
+                };
+                let deleted = deleted.map(|later| czxid + later);
+                (
+                    grant,
+                    Life {
+                        deleted,
+                        deleted_at_ms: deleted.map(|deleted| deleted + 4),
+                        with_its_session: false,
+                    },
+                )
+            },
+        )
     }
 
     proptest! {

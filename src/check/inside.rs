@@ -247,10 +247,7 @@ impl Ord for Pending {
 
 /// Goes through the holds of each lock along the axis. They come in the order of [`Interval::by_asking`], and as many are in
 /// memory as are waited for or held at the same point.
-pub(super) fn sweep(
-    kind: LockKind,
-    holds: impl Iterator<Item = io::Result<Interval>>,
-) -> io::Result<Seen> {
+pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<Interval>>) -> io::Result<Seen> {
     let mut seen = Seen::default();
     let mut holds = holds.peekable();
     while let Some(Ok(first)) = holds.peek() {
@@ -260,8 +257,7 @@ pub(super) fn sweep(
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
             seen.holds += 1;
-            let asked =
-                Pending { at: hold.asked(), event: Event::IsAsked, hold, kept_out_before: 0 };
+            let asked = Pending { at: hold.asked(), event: Event::IsAsked, hold, kept_out_before: 0 };
             line.go_on(Some(&asked), &mut seen);
             line.happens(asked, &mut seen);
         }
@@ -310,7 +306,12 @@ impl Line {
                 }
                 if hold.until > at {
                     inside.enter(hold.claim, at, hold);
-                    pending.push(Reverse(Pending { at: hold.until, event: Event::Ends, hold, kept_out_before }));
+                    pending.push(Reverse(Pending {
+                        at: hold.until,
+                        event: Event::Ends,
+                        hold,
+                        kept_out_before,
+                    }));
                 }
             }
         }

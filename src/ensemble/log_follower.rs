@@ -118,7 +118,9 @@ impl LogFollower {
         let majority = self.servers.len() as u32 / 2 + 1;
         let mut newest_first = self.waiting.iter().rev();
         let newest = newest_first.find(|(_, (_, servers))| servers.count_ones() >= majority);
-        let Some((settled, servers)) = newest.map(|(zxid, (_, servers))| (*zxid, *servers)) else { return Ok(()) };
+        let Some((settled, servers)) = newest.map(|(zxid, (_, servers))| (*zxid, *servers)) else {
+            return Ok(());
+        };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
             // What none of them has under a later leader was never accepted.
@@ -170,7 +172,12 @@ impl Server {
     }
 
     /// Reads one chunk further; says whether there was anything.
-    fn read(&mut self, bytes: &mut Vec<u8>, below: &str, note: &mut dyn FnMut(Transaction)) -> io::Result<bool> {
+    fn read(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        below: &str,
+        note: &mut dyn FnMut(Transaction),
+    ) -> io::Result<bool> {
         let newest = self.logs.keys().next_back().copied();
         for (first, log) in self.logs.iter_mut().filter(|(_, log)| !log.is_over) {
             let path = self.directory.join(VERSION).join(format!("{LOG}{first:x}"));
@@ -281,7 +288,9 @@ mod tests {
     impl Followed {
         fn by(servers: usize) -> Self {
             let place = tempfile::tempdir().unwrap();
-            (0..servers).for_each(|server| fs::create_dir_all(place.path().join(format!("{server}/{VERSION}"))).unwrap());
+            (0..servers).for_each(|server| {
+                fs::create_dir_all(place.path().join(format!("{server}/{VERSION}"))).unwrap()
+            });
             let follower = LogFollower::new("/l/", SystemTime::UNIX_EPOCH);
             Self { place, follower, servers, passed: Vec::new() }
         }

@@ -104,7 +104,8 @@ impl Living {
                 Happened::Written => {}
                 Happened::Created => {
                     // Nobody has told of the end of one that was there before.
-                    let forgotten = self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
+                    let forgotten =
+                        self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| Life { created, ..Life::default() }));
                 }
                 Happened::Deleted => {
@@ -296,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_transaction_is_what_it_did_to_the_nodes_below_a_path() {
-        let hand_over = multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
+        let hand_over =
+            multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
         let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
         let change =
             |path: &str, happened| Change { path: path.to_owned(), happened, with_its_session: false };

@@ -23,8 +23,8 @@ use crate::spool::{Sorted, Sorter, Table};
 
 /// So many notes are handed over at once.
 const AT_ONCE: usize = 512;
-/// So often as many may wait to be written: 40 MB.
-const WAITING: usize = 512;
+/// So often as many may wait to be written: 20 MB.
+const WAITING: usize = 256;
 /// How often the logs are looked at. What is purged is older by far.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Everything else goes first.
@@ -278,7 +278,8 @@ impl Log {
         self.at_hand = self.at_hand.or(logs);
         self.follow()?;
         let Self { follower, mut living, mut lives, mut changes, .. } = self;
-        let missing = follower.end(&mut |transaction| note(transaction, &mut living, &mut lives, &mut changes))?;
+        let missing =
+            follower.end(&mut |transaction| note(transaction, &mut living, &mut lives, &mut changes))?;
         for life in living.end() {
             lives.push(of(life))?;
         }

@@ -178,7 +178,11 @@ struct OfPath {
 }
 
 impl OfPath {
-    fn happens(&mut self, change: &Change, events: &mut Sorter<EnteredAsOf, (Stamp, usize)>) -> io::Result<()> {
+    fn happens(
+        &mut self,
+        change: &Change,
+        events: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
+    ) -> io::Result<()> {
         if change.path != self.path {
             return Ok(());
         }
@@ -186,7 +190,8 @@ impl OfPath {
             self.created.get_or_insert(change.zxid);
             self.creates += 1;
         }
-        let is_it = |question: &mut Question| question.first.is_some_and(|(happened, _)| happened == change.happened);
+        let is_it =
+            |question: &mut Question| question.first.is_some_and(|(happened, _)| happened == change.happened);
         for question in self.waiting.extract_if(.., is_it) {
             let seen = question.first.map_or(0, |(_, seen)| seen);
             events.push(question.answered(change.zxid.max(seen)))?;
@@ -263,6 +268,10 @@ mod tests {
         let answers = [Some(30), Some(40), Some(50), Some(60), None];
         let (grants, entered_as_of) = filled_in((0..).map(|entered| grant(entered, 7)).zip(asked).collect());
         assert_eq!(grants.iter().map(|grant| grant.zxid).collect::<Vec<_>>(), answers);
-        assert_eq!(entered_as_of, [(0, 0, 30), (1, 0, 40), (2, 0, 50), (3, 0, 60)], "a history says the same");
+        assert_eq!(
+            entered_as_of,
+            [(0, 0, 30), (1, 0, 40), (2, 0, 50), (3, 0, 60)],
+            "a history says the same"
+        );
     }
 }

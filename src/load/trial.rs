@@ -40,7 +40,8 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
-const SLOW_DISK: &str = "they came faster than the disk took them; use a faster one for --out, or a lower rate";
+const SLOW_DISK: &str =
+    "they came faster than the disk took them; use a faster one for --out, or a lower rate";
 /// By how much two readings of a wall clock that nobody sets may differ.
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often it is looked whether the warm-up is over.

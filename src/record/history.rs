@@ -256,7 +256,8 @@ impl Moments {
     /// # Errors
     /// When the disk refuses; so does each of them.
     pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
-        let (mut noted, mut as_of) = (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
+        let (mut noted, mut as_of) =
+            (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
         Ok(std::iter::from_fn(move || {
             let mut moment = match noted.next()? {
                 Ok((_, moment)) => moment,

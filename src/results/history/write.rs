@@ -141,7 +141,9 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
         let session = moment.session.map(|session| format!("0x{session:x}"));
         let lock = names.get(moment.lock).map_or("", String::as_str);
         let deleted = match moment.deed {
-            Deed::HasLeft(Some(token)) => history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted),
+            Deed::HasLeft(Some(token)) => {
+                history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted)
+            }
             _ => None,
         };
         writer.write(&event(&moment, session.as_deref(), lock, deleted))?;
@@ -156,7 +158,8 @@ fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<u
     if !stuck.is_empty() {
         for (place, moment) in history.iter()?.enumerate() {
             let Moment { contender, deed, .. } = moment?;
-            if stuck.contains(&contender) && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails) {
+            if stuck.contains(&contender) && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
+            {
                 lasts.insert(contender, (place, deed));
             }
         }
@@ -165,12 +168,7 @@ fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<u
     Ok(fails.map(|(place, _)| place).collect())
 }
 
-fn event<'a>(
-    moment: &Moment,
-    session: Option<&'a str>,
-    lock: &'a str,
-    deleted: Option<i64>,
-) -> Event<'a> {
+fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: Option<i64>) -> Event<'a> {
     let acquire = |step: Step, claim: Claim, token: Option<i64>, zxid: Option<i64>| {
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
