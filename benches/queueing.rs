@@ -97,6 +97,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
         keep_awake: Some(EVERY),
         local: None,
         keeps_history: false,
+        scratch: std::env::temp_dir(),
         proxy: None,
     };
     println!(

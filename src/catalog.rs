@@ -104,7 +104,7 @@ pub enum Holders {
 }
 
 /// What an acquire asks for. A lock without a read side takes every request as a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// To be inside beside other readers.
     Read,

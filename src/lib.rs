@@ -16,6 +16,7 @@ pub mod disk;
 pub mod error;
 pub mod jute;
 pub mod measure;
+pub mod spool;
 pub mod units;
 pub mod verdict;
 // Layer 1: the question.

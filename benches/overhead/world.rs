@@ -60,6 +60,7 @@ impl World {
             keep_awake: None,
             local: None,
             keeps_history: false,
+            scratch: std::env::temp_dir(),
             proxy: None,
         };
         Ok(Self { description, environment, _local: local })

@@ -15,143 +15,156 @@
 //! be elected, and then all others throw away what had been acknowledged (ZOOKEEPER-4643, -4646). A node that is gone
 //! without ever having been deleted tells of it.
 
+use std::io;
+
 use super::inside::{Interval, Seen, on_axis, sweep};
 use crate::clock::Stamp;
-use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, KeptOut, Life};
+use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, Life};
+use crate::spool::{Sorted, Sorter};
 
-/// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing.
-pub(super) fn judge(mut facts: Facts) -> Option<EnsembleOrder> {
-    let mut order = EnsembleOrder::default();
-    let known = known(&mut facts, &mut order);
-    let mut kept_out = KeptOut::default();
-    for lock in known.chunk_by(|(one, _), (next, _)| one.lock == next.lock) {
-        compare_zxids(&facts, lock, &mut order);
-        kept_out.merge(compare_times(&facts, lock, &mut order));
-    }
-    order.contested = kept_out.as_many_as();
-    (order.checked + order.forgotten > 0).then_some(order)
-}
-
-/// The entries whose nodes the logs know, in the order of locks and nodes; counts nodes that the ensemble has
-/// forgotten.
-fn known(facts: &mut Facts, order: &mut EnsembleOrder) -> Vec<(Grant, Life)> {
-    let mut grants = std::mem::take(&mut facts.grants);
-    grants.sort_by_key(|grant| (grant.lock, grant.czxid, grant.entered));
-    let mut known = Vec::new();
-    let mut last_forgotten = None;
-    for grant in grants {
-        match facts.lives.get(&grant.czxid) {
-            Some(life) if !facts.is_forgotten(life) => known.push((grant, *life)),
-            Some(_) if last_forgotten.replace(grant.czxid) != Some(grant.czxid) => order.forgotten += 1,
-            _ => {}
-        }
-    }
-    known
-}
-
-/// Each hold lasts from the transaction as of which it was found to the one that deleted its node.
-fn compare_zxids(facts: &Facts, known: &[(Grant, Life)], order: &mut EnsembleOrder) {
-    // Several holds by one node are one to the ensemble; the first of them was found by a reply.
-    let nodes = known.chunk_by(|(one, _), (next, _)| one.czxid == next.czxid);
-    let found = nodes.filter_map(|entries| entries.first().filter(|(grant, _)| grant.zxid.is_some()));
-    let found: Vec<&(Grant, Life)> = found.collect();
-    let asked = Asked::of(&found);
-    let hold = |(grant, life): &&(Grant, Life)| Interval {
-        asked: on_axis(asked.at(grant)),
-        from: on_axis(grant.zxid.unwrap_or_default()),
-        until: life.deleted.map_or(u64::MAX, on_axis),
-        claim: grant.claim,
-        node: grant.czxid,
-    };
-    let holds: Vec<Interval> = found.iter().map(hold).collect();
-    let Seen { too_early, first, kept_out } = sweep(facts.kind, &holds);
-    order.checked_by_zxid += holds.len() as u64;
-    order.contested_by_zxid += kept_out.waited;
-    order.too_early += too_early;
-    let told = || first.map(|(before, next)| describe_zxids(found[before], &found[next].0));
-    order.first = order.first.take().or_else(told);
-}
-
-/// Where on the axis of transactions each contender had asked at the latest.
+/// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing. However many there
+/// are, it takes little memory: what has to be in another order is sorted on disk.
 ///
-/// It had when its node was there. Before that it may have waited, too: in the process, for others that share a place in the
-/// queue with it. Whoever called release after it had asked had a node then, which was deleted by a later transaction than
-/// those of all that had been released before it asked.
-struct Asked {
-    /// When each was released, and the latest transaction that deleted a node of those that were released until then.
-    released: Vec<(Stamp, i64)>,
+/// # Errors
+/// When the disk refuses.
+pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
+    let mut order = EnsembleOrder::default();
+    let Holds { by_clock, found, ended } = Holds::of(facts, &mut order)?;
+    let Seen { holds, too_early, first, kept_out } = sweep(facts.kind, by_clock.iter()?)?;
+    (order.checked, order.overlaps, order.contested) = (holds, too_early, kept_out.as_many_as());
+    // Of two accounts of the same, the one in milliseconds is the easier to read.
+    order.first = first.map(|(before, next)| describe_times(&before, &next));
+    drop(by_clock);
+    let by_transaction = with_asking(facts, &found, &ended)?;
+    drop((found, ended));
+    let Seen { holds, too_early, first, kept_out } = sweep(facts.kind, by_transaction.iter()?)?;
+    (order.checked_by_zxid, order.too_early, order.contested_by_zxid) = (holds, too_early, kept_out.waited);
+    order.first = order.first.or_else(|| first.map(|(before, next)| describe_zxids(&before, &next)));
+    Ok((order.checked + order.forgotten > 0).then_some(order))
 }
 
-impl Asked {
-    fn of(holds: &[&(Grant, Life)]) -> Self {
-        // Of whom nobody knows when it was released, that was not before it entered.
-        let left = |grant: &Grant| grant.left.unwrap_or(grant.entered);
-        let ended = holds.iter().filter_map(|(grant, life)| Some((left(grant), life.deleted?)));
-        let mut released: Vec<(Stamp, i64)> = ended.collect();
-        released.sort_unstable();
-        let mut latest = 0;
-        for (_, deleted) in &mut released {
-            latest = latest.max(*deleted);
-            *deleted = latest;
+/// The entries whose nodes the logs know, as holds.
+struct Holds {
+    /// Each lasts from when its contender entered to when the deletion of its node was proposed.
+    by_clock: Sorted<Interval, (usize, u64, u64)>,
+    /// Each lasts from the transaction as of which it was found to the one that deleted its node; with when its contender
+    /// asked, by the order of which they come. Several holds by one node are one to the ensemble; the first of them was
+    /// found by a reply.
+    found: Sorted<(Stamp, Interval), (usize, Stamp)>,
+    /// Of these, by the time: the lock, when it was released, and the transaction that deleted its node.
+    ended: Sorted<(usize, Stamp, i64), (usize, Stamp)>,
+}
+
+impl Holds {
+    /// Counts nodes that the ensemble has forgotten.
+    fn of(facts: &Facts, order: &mut EnsembleOrder) -> io::Result<Self> {
+        let mut by_clock = Sorter::by(Interval::by_asking, &facts.scratch);
+        let mut found = Sorter::by(|(called, hold): &(Stamp, Interval)| (hold.lock, *called), &facts.scratch);
+        let mut ended = Sorter::by(|(lock, left, _): &(usize, Stamp, i64)| (*lock, *left), &facts.scratch);
+        let mut last = None;
+        for (grant, place) in facts.grants.iter()?.zip(0..) {
+            let grant = grant?;
+            let node = (grant.lock, grant.czxid);
+            let is_another = last.replace(node) != Some(node);
+            let Some(life) = facts.lives.get(grant.czxid)? else { continue };
+            if facts.is_forgotten(&life) {
+                order.forgotten += u64::from(is_another);
+                continue;
+            }
+            by_clock.push(by_the_clock(facts, &grant, &life, place))?;
+            let Some(zxid) = grant.zxid.filter(|_| is_another) else { continue };
+            if let Some(deleted) = life.deleted {
+                // Of whom nobody knows when it was released, that was not before it entered.
+                ended.push((grant.lock, grant.left.unwrap_or(grant.entered), deleted))?;
+            }
+            let hold = Interval {
+                lock: grant.lock,
+                asked: 0,
+                from: on_axis(zxid),
+                until: life.deleted.map_or(u64::MAX, on_axis),
+                claim: grant.claim,
+                node: grant.czxid,
+                contender: grant.contender,
+                place,
+            };
+            found.push((grant.called, hold))?;
         }
-        Self { released }
-    }
-
-    fn at(&self, grant: &Grant) -> i64 {
-        let before = self.released.partition_point(|(left, _)| *left <= grant.called);
-        let deleted = before.checked_sub(1).map_or(0, |last| self.released[last].1);
-        grant.czxid.min(deleted)
+        Ok(Self { by_clock: by_clock.finish(), found: found.finish(), ended: ended.finish() })
     }
 }
 
-/// Each hold lasts from when its contender entered to when the deletion of its node was proposed.
-fn compare_times(facts: &Facts, known: &[(Grant, Life)], order: &mut EnsembleOrder) -> KeptOut {
-    let hold = |(grant, life): &(Grant, Life)| Interval {
+fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> Interval {
+    Interval {
+        lock: grant.lock,
         asked: on_axis(facts.wall.ms(grant.called)),
         from: on_axis(facts.wall.ms(grant.entered)),
         until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - CLOCKS_DIFFER_MS)),
         claim: grant.claim,
         node: grant.czxid,
-    };
-    let holds: Vec<Interval> = known.iter().map(hold).collect();
-    let Seen { too_early, first, kept_out } = sweep(facts.kind, &holds);
-    order.checked += holds.len() as u64;
-    // Of two accounts of the same, the one in milliseconds is the easier to read.
-    if let Some((before, next)) = first.filter(|_| order.overlaps == 0) {
-        let next_ms = facts.wall.ms(known[next].0.entered);
-        order.first = Some(describe_times(&known[before], &known[next].0, next_ms));
+        contender: grant.contender,
+        place,
     }
-    order.overlaps += too_early;
-    kept_out
 }
 
-fn describe_times((before, life): &(Grant, Life), next: &Grant, next_ms: i64) -> String {
-    let late = life
-        .deleted_at_ms
-        .map_or("to the end".to_owned(), |until| format!("for {} ms more", until - next_ms));
+/// Adds to each hold where on the axis of transactions its contender had asked at the latest.
+///
+/// It had when its node was there. Before that it may have waited, too: in the process, for others that share a place in the
+/// queue with it. Whoever called release after it had asked had a node then, which was deleted by a later transaction than
+/// those of all that had been released before it asked.
+fn with_asking(
+    facts: &Facts,
+    found: &Sorted<(Stamp, Interval), (usize, Stamp)>,
+    ended: &Sorted<(usize, Stamp, i64), (usize, Stamp)>,
+) -> io::Result<Sorted<Interval, (usize, u64, u64)>> {
+    let mut by_transaction = Sorter::by(Interval::by_asking, &facts.scratch);
+    let mut ended = ended.iter()?.peekable();
+    // The latest transaction that deleted a node of those that were released until then.
+    let mut latest = (0, 0);
+    for hold in found.iter()? {
+        let (called, hold) = hold?;
+        let before = |ended: &io::Result<(usize, Stamp, i64)>| {
+            ended.as_ref().map_or(true, |(lock, left, _)| (*lock, *left) <= (hold.lock, called))
+        };
+        while let Some(next) = ended.next_if(before) {
+            let (lock, _, deleted) = next?;
+            latest = if latest.0 == lock { (lock, latest.1.max(deleted)) } else { (lock, deleted) };
+        }
+        let released = if latest.0 == hold.lock { latest.1 } else { 0 };
+        by_transaction.push(Interval { asked: on_axis(hold.node.min(released)), ..hold })?;
+    }
+    Ok(by_transaction.finish())
+}
+
+fn describe_times(before: &Interval, next: &Interval) -> String {
+    let deleted_ms = before.until.saturating_add(CLOCKS_DIFFER_MS.unsigned_abs());
+    let late = match before.until {
+        u64::MAX => "to the end".to_owned(),
+        _ => format!("for {} ms more", deleted_ms - next.from),
+    };
     format!(
         "contender {} (node 0x{:x}) entered lock {} while the node 0x{:x} of contender {} was there {late}",
-        next.contender, next.czxid, next.lock, before.czxid, before.contender
+        next.contender, next.node, next.lock, before.node, before.contender
     )
 }
 
-fn describe_zxids((before, life): &(Grant, Life), next: &Grant) -> String {
-    let deleted = life.deleted.map_or("never".to_owned(), |deleted| format!("by transaction 0x{deleted:x}"));
+fn describe_zxids(before: &Interval, next: &Interval) -> String {
+    let deleted = match before.until {
+        u64::MAX => "never".to_owned(),
+        deleted => format!("by transaction 0x{deleted:x}"),
+    };
     format!(
         "contender {} (node 0x{:x}) found that it holds lock {} as of transaction 0x{:x}; the node 0x{:x} of \
          contender {} was deleted {deleted}",
-        next.contender,
-        next.czxid,
-        next.lock,
-        next.zxid.unwrap_or_default(),
-        before.czxid,
-        before.contender
+        next.contender, next.node, next.lock, next.from, before.node, before.contender
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::catalog::Mode;
     use crate::clock::{Stamp, WallClock};
     use crate::record::history::LockKind;
     use crate::record::{Claim, Lives, Overlaps};
@@ -180,11 +193,12 @@ mod tests {
     /// When no node is left.
     fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
-        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall }
+        let grants = Sorted::of(Grant::by_node, grants);
+        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall, scratch: std::env::temp_dir() }
     }
 
     fn judged(facts: Facts) -> EnsembleOrder {
-        judge(facts).unwrap_or_default()
+        judge(&facts).unwrap().unwrap_or_default()
     }
 
     #[test]
@@ -339,5 +353,108 @@ mod tests {
             compared(grants.into(), &lives, LockKind::Semaphore(5)).overlaps
         };
         assert_eq!((both_take(2), both_take(3)), (0, 1));
+    }
+
+    /// What [`judge`] should find: lock by lock, with everything in memory, looking at every pair for when each had asked.
+    fn lock_by_lock(facts: &Facts) -> EnsembleOrder {
+        let all = facts.grants.iter().unwrap().map(Result::unwrap);
+        let known: Vec<(Grant, Life, u64)> = all
+            .zip(0..)
+            .filter_map(|(grant, place)| Some((grant, facts.lives.get(grant.czxid).unwrap()?, place)))
+            .collect();
+        let mut order = EnsembleOrder::default();
+        let (mut by_clock, mut by_zxid) = (None, None);
+        for lock in known.chunk_by(|(one, ..), (next, ..)| one.lock == next.lock) {
+            let nodes = lock.chunk_by(|(one, ..), (next, ..)| one.czxid == next.czxid);
+            order.forgotten +=
+                nodes.clone().filter(|entries| facts.is_forgotten(&entries[0].1)).count() as u64;
+            let there = |(_, life, _): &&(Grant, Life, u64)| !facts.is_forgotten(life);
+            let found: Vec<_> = nodes
+                .map(|entries| &entries[0])
+                .filter(there)
+                .filter(|(grant, ..)| grant.zxid.is_some())
+                .collect();
+            let asked = |grant: &Grant| {
+                let left = |other: &Grant| other.left.unwrap_or(other.entered) <= grant.called;
+                let ended =
+                    found.iter().filter(|(other, ..)| left(other)).filter_map(|(_, life, _)| life.deleted);
+                grant.czxid.min(ended.max().unwrap_or(0))
+            };
+            let by_transaction = |(grant, life, place): &&(Grant, Life, u64)| Interval {
+                asked: on_axis(asked(grant)),
+                from: on_axis(grant.zxid.unwrap()),
+                until: life.deleted.map_or(u64::MAX, on_axis),
+                ..by_the_clock(facts, grant, life, *place)
+            };
+            let seen = |holds: Vec<Interval>| {
+                sweep(facts.kind, Sorted::of(Interval::by_asking, holds).iter().unwrap()).unwrap()
+            };
+            let clock = lock
+                .iter()
+                .filter(there)
+                .map(|(grant, life, place)| by_the_clock(facts, grant, life, *place));
+            let (clock, zxids) = (seen(clock.collect()), seen(found.iter().map(by_transaction).collect()));
+            order.checked += clock.holds;
+            order.overlaps += clock.too_early;
+            order.checked_by_zxid += zxids.holds;
+            order.too_early += zxids.too_early;
+            order.contested_by_zxid += zxids.kept_out.waited;
+            by_clock = by_clock.or_else(|| clock.first.map(|(before, next)| describe_times(&before, &next)));
+            by_zxid = by_zxid.or_else(|| zxids.first.map(|(before, next)| describe_zxids(&before, &next)));
+        }
+        order.first = by_clock.or(by_zxid);
+        order
+    }
+
+    /// An entry with its node's life: of few locks, so that they get in each other's way.
+    fn entry() -> impl Strategy<Value = (Grant, Life)> {
+        let times = (0..60_u64, 0..20_u64, prop::option::of(0..20_u64));
+        let zxids = (1..90_i64, prop::option::of(0..30_i64), prop::option::of(0..30_i64));
+        (0..3_usize, 0..6_usize, times, zxids, any::<bool>()).prop_map(
+            |(lock, contender, times, zxids, reads)| {
+                let ((called, waits, holds), (czxid, found, deleted)) = (times, zxids);
+                let entered = called + waits;
+                let mode = if reads { Mode::Read } else { Mode::Write };
+                let grant = Grant {
+                    lock,
+                    contender,
+                    claim: Claim { mode, leases: 1 },
+                    czxid,
+                    zxid: found.map(|found| czxid + found),
+                    called: 1_000 * called,
+                    entered: 1_000 * entered,
+                    left: holds.map(|holds| 1_000 * (entered + holds)),
+                };
+                let deleted = deleted.map(|later| czxid + later);
+                (
+                    grant,
+                    Life {
+                        deleted,
+                        deleted_at_ms: deleted.map(|deleted| deleted + 4),
+                        with_its_session: false,
+                    },
+                )
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_judged_in_pieces_on_disk_is_what_is_judged_at_once(
+            entries in prop::collection::vec(entry(), 0..120),
+            kind in prop_oneof![
+                Just(LockKind::Mutex), Just(LockKind::ReadWrite), (1..4_u32).prop_map(LockKind::Semaphore)
+            ],
+            all_gone in any::<bool>(),
+        ) {
+            let mut grants = Sorter::by(Grant::by_node, &std::env::temp_dir());
+            entries.iter().for_each(|(grant, _)| grants.push(*grant).unwrap());
+            let lives = entries.iter().map(|(grant, life)| (grant.czxid, *life)).collect();
+            let facts = Facts { all_gone, grants: grants.finish(), ..facts(Vec::new(), lives, kind) };
+            let expected = lock_by_lock(&facts);
+            let is_any = expected.checked + expected.forgotten > 0;
+            let contested = judged(facts.clone()).contested;
+            prop_assert_eq!(judge(&facts).unwrap(), is_any.then_some(EnsembleOrder { contested, ..expected }));
+        }
     }
 }

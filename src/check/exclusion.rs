@@ -1,23 +1,21 @@
 //! Did the lock keep its promises? The only judge of a trial and of a run, whether they have just ended or lie on disk.
 
+use std::io;
+
 use super::ensemble_order;
 use super::evidence::suffices;
 use super::overlaps::{self, Classed};
-use crate::record::{Cause, Evidence, Judged, Parts, Trial};
+use crate::record::{Cause, Evidence, Facts, Judged, Parts, Trial};
 use crate::units::counted;
 use crate::verdict::Verdict;
 
 /// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
 /// afterwards; or what was made of them before.
 pub fn judge(trial: &mut Trial) {
-    if let Some(mut facts) = trial.facts.take() {
-        let Classed { violations, violation_count, excused } = overlaps::class(&mut facts);
-        (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
-        if let Some(order) = ensemble_order::judge(facts) {
-            trial.evidence.by_transactions = order.contested_by_zxid;
-            trial.evidence.by_clock = order.contested;
-            trial.ensemble_order = Some(order);
-        }
+    if let Some(facts) = trial.facts.take()
+        && let Err(error) = learn(trial, facts)
+    {
+        trial.unchecked.push(format!("what was to be judged cannot be read back from the disk: {error}"));
     }
     // Only arrivals that come whether or not anybody is free can pile up.
     if let Some(steady) = trial.steady.as_mut().filter(|_| trial.arrived.is_some()) {
@@ -31,6 +29,18 @@ pub fn judge(trial: &mut Trial) {
         figures: None,
     }
     .into();
+}
+
+/// Makes of the facts what is judged.
+fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
+    let Classed { violations, violation_count, excused } = overlaps::class(&mut facts)?;
+    (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
+    if let Some(order) = ensemble_order::judge(&facts)? {
+        trial.evidence.by_transactions = order.contested_by_zxid;
+        trial.evidence.by_clock = order.contested;
+        trial.ensemble_order = Some(order);
+    }
+    Ok(())
 }
 
 /// Whether nobody was inside who should not have been, as contenders saw it.
@@ -83,7 +93,10 @@ fn progress(trial: &Trial) -> Option<Verdict> {
 
 /// Whether nobody entered too early, as the ensemble saw it.
 fn order(trial: &Trial) -> Option<Verdict> {
-    let order = trial.ensemble_order.as_ref()?;
+    let unchecked = trial.unchecked.clone();
+    let Some(order) = &trial.ensemble_order else {
+        return (!unchecked.is_empty()).then_some(Verdict::Unknown(unchecked));
+    };
     if order.is_broken() {
         let first = order.first.as_deref().unwrap_or_default();
         let (clock, zxids) = (order.overlaps, order.too_early);
@@ -98,7 +111,7 @@ fn order(trial: &Trial) -> Option<Verdict> {
             counted(order.forgotten, "node of a holder is", "nodes of holders are")
         )
     });
-    Some(Verdict::unknown_if(forgotten.into_iter().collect()))
+    Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
 }
 
 /// Whether client, cost model and servers count the same. What they disagree on is doubtful; whose count is wrong cannot

@@ -1,6 +1,12 @@
 //! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
 //! transactions). It counts who enters while too much is taken, and for how long others were kept out.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
 use crate::catalog::Mode;
 use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
@@ -159,72 +165,157 @@ fn leases_to_write(claim: Claim) -> u64 {
 }
 
 /// A hold whose whole length is known.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interval {
+    pub lock: usize,
     pub asked: u64,
     pub from: u64,
     pub until: u64,
     pub claim: Claim,
     /// By what it is held: holds by one and the same are one.
     pub node: i64,
+    pub contender: usize,
+    /// Its place among all of its lock, which decides between what happens at the same point of the axis.
+    pub place: u64,
 }
 
-/// What the holds of one lock show.
+impl Interval {
+    fn asked(&self) -> u64 {
+        self.asked.min(self.from)
+    }
+
+    /// The order in which [`sweep`] takes them.
+    pub fn by_asking(&self) -> (usize, u64, u64) {
+        (self.lock, self.asked(), self.place)
+    }
+}
+
+/// What the holds of all locks show.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
+    /// How many holds there are.
+    pub holds: u64,
     /// How many began while too much was taken.
     pub too_early: u64,
-    /// The first of them, after the one in its way that lasted longest: their places in the list.
-    pub first: Option<(usize, usize)>,
+    /// The first of them, of the first lock that has one, after the one in its way that lasted longest.
+    pub first: Option<(Interval, Interval)>,
     /// What others kept from beginning.
     pub kept_out: KeptOut,
 }
 
-/// Goes through all holds of one lock along the axis. Takes as long as to sort them.
-pub(super) fn sweep(kind: LockKind, holds: &[Interval]) -> Seen {
-    #[derive(PartialEq, Eq, PartialOrd, Ord)]
-    enum Event {
-        Ends,
-        IsAsked,
-        Begins,
+/// What is still to come of a hold.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Ends,
+    IsAsked,
+    Begins,
+}
+
+struct Pending {
+    at: u64,
+    event: Event,
+    hold: Interval,
+    /// For how long whoever asks for the same had been kept out when it asked.
+    kept_out_before: u64,
+}
+
+impl Pending {
+    fn order(&self) -> (u64, &Event, u64) {
+        (self.at, &self.event, self.hold.place)
     }
-    let events = holds.iter().enumerate().flat_map(|(place, hold)| {
-        let asked = hold.asked.min(hold.from);
-        [(hold.until, Event::Ends, place), (asked, Event::IsAsked, place), (hold.from, Event::Begins, place)]
-    });
-    let mut events: Vec<(u64, Event, usize)> = events.collect();
-    events.sort_unstable();
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Pending {}
+
+impl PartialOrd for Pending {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pending {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// Goes through the holds of each lock along the axis. They come in the order of [`Interval::by_asking`], and as many are in
+/// memory as are waited for or held at the same point.
+pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<Interval>>) -> io::Result<Seen> {
     let mut seen = Seen::default();
-    let mut inside: Inside<usize> = Inside::new(kind);
-    let mut kept_out_before = vec![0; holds.len()];
-    for (at, event, place) in events {
-        let hold = &holds[place];
+    let mut holds = holds.peekable();
+    while let Some(Ok(first)) = holds.peek() {
+        let lock = first.lock;
+        let of_lock = |hold: &io::Result<Interval>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
+        let mut line = Line { inside: Inside::new(kind), pending: BinaryHeap::new() };
+        while let Some(hold) = holds.next_if(of_lock) {
+            let hold = hold?;
+            seen.holds += 1;
+            let asked = Pending { at: hold.asked(), event: Event::IsAsked, hold, kept_out_before: 0 };
+            line.go_on(Some(&asked), &mut seen);
+            line.happens(asked, &mut seen);
+        }
+        line.go_on(None, &mut seen);
+    }
+    holds.next().map_or(Ok(seen), |failed| failed.map(|_| Seen::default()))
+}
+
+/// One lock.
+struct Line {
+    inside: Inside<Interval>,
+    pending: BinaryHeap<Reverse<Pending>>,
+}
+
+impl Line {
+    /// Goes on to that point, or to the end.
+    fn go_on(&mut self, until: Option<&Pending>, seen: &mut Seen) {
+        let is_next = |first: &Reverse<Pending>| until.is_none_or(|until| first.0 < *until);
+        while self.pending.peek().is_some_and(is_next) {
+            let Some(Reverse(first)) = self.pending.pop() else { return };
+            self.happens(first, seen);
+        }
+    }
+
+    fn happens(&mut self, what: Pending, seen: &mut Seen) {
+        let Pending { at, event, hold, kept_out_before } = what;
+        let Self { inside, pending } = self;
+        let is = |one: &Interval, other: &Interval| one.place == other.place;
         match event {
-            Event::IsAsked => kept_out_before[place] = inside.asks(hold.claim, at),
-            Event::Ends => {
-                inside.leave(at, false, |other| *other == place);
+            Event::IsAsked => {
+                let kept_out_before = inside.asks(hold.claim, at);
+                pending.push(Reverse(Pending { at: hold.from, event: Event::Begins, hold, kept_out_before }));
             }
+            Event::Ends => drop(inside.leave(at, false, |other| is(other, &hold))),
             Event::Begins => {
-                if inside.iter_mut().any(|other| holds[*other].node == hold.node) {
-                    continue;
+                if inside.iter_mut().any(|other| other.node == hold.node) {
+                    return;
                 }
-                let kept_out = inside.kept_out(hold.claim, at) - kept_out_before[place];
+                let kept_out = inside.kept_out(hold.claim, at) - kept_out_before;
                 seen.kept_out.entry(kept_out, at.saturating_sub(hold.asked));
                 if inside.keeps_out(hold.claim) {
                     seen.too_early += 1;
-                    let longest = inside
-                        .in_the_way(hold.claim)
-                        .map(|(_, other)| *other)
-                        .max_by_key(|other| holds[*other].until);
-                    seen.first = seen.first.or(longest.map(|longest| (longest, place)));
+                    let in_the_way = inside.in_the_way(hold.claim).map(|(_, other)| *other);
+                    let longest = in_the_way.max_by_key(|other| other.until);
+                    seen.first = seen.first.or(longest.map(|longest| (longest, hold)));
                 }
                 if hold.until > at {
-                    inside.enter(hold.claim, at, place);
+                    inside.enter(hold.claim, at, hold);
+                    pending.push(Reverse(Pending {
+                        at: hold.until,
+                        event: Event::Ends,
+                        hold,
+                        kept_out_before,
+                    }));
                 }
             }
         }
     }
-    seen
 }
 
 #[cfg(test)]
@@ -232,6 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::spool::Sorted;
 
     fn writer(leases: u32) -> Claim {
         Claim { leases, ..Claim::WRITE }
@@ -317,7 +409,8 @@ mod tests {
             |(asked, wait, length, reads, leases, node)| {
                 let mode = if reads { Mode::Read } else { Mode::Write };
                 let from = asked + wait;
-                Interval { asked, from, until: from + length, claim: Claim { mode, leases }, node }
+                let (claim, until) = (Claim { mode, leases }, from + length);
+                Interval { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
             },
         )
     }
@@ -336,7 +429,9 @@ mod tests {
             kind in kind(),
             holds in prop::collection::vec(hold(), 0..24),
         ) {
-            let seen = sweep(kind, &holds);
+            let placed = holds.iter().zip(0..).map(|(hold, place)| Interval { place, ..*hold });
+            let in_order = Sorted::of(Interval::by_asking, placed.collect());
+            let seen = sweep(kind, in_order.iter().unwrap()).unwrap();
             let (too_early, kept_out) = pair_by_pair(kind, &holds);
             prop_assert_eq!((seen.too_early, seen.kept_out.entries, seen.kept_out.waited),
                 (too_early, kept_out.entries, kept_out.waited));

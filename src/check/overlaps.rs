@@ -1,5 +1,7 @@
 //! Two inside at once: each overlap that was seen is put into its class, by what is known of both holds.
 
+use std::io;
+
 use crate::clock::{self, Stamp};
 use crate::record::{
     CLOCKS_DIFFER_MS, Doubt, Excused, Facts, Holder, Life, Occupant, Overlap, OverlapClass, Overlaps, Trial,
@@ -16,31 +18,35 @@ pub(super) struct Classed {
 }
 
 /// Puts the overlaps of a trial into their classes, and drops them.
-pub(super) fn class(facts: &mut Facts) -> Classed {
+///
+/// # Errors
+/// When the disk refuses what the servers' logs have told.
+pub(super) fn class(facts: &mut Facts) -> io::Result<Classed> {
     let mut overlaps = std::mem::take(&mut facts.overlaps);
-    learn(&mut overlaps, facts);
-    classed(overlaps, facts.began)
+    learn(&mut overlaps, facts)?;
+    Ok(classed(overlaps, facts.began))
 }
 
 /// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
 /// entered by a node that had gone before is not excused by that. Of a node that the ensemble has forgotten nobody
 /// knows who held when.
-fn learn(overlaps: &mut Overlaps, facts: &Facts) {
+fn learn(overlaps: &mut Overlaps, facts: &Facts) -> io::Result<()> {
     let Overlaps { kept, doubts, .. } = overlaps;
     for occupant in kept.iter().flat_map(|overlap| [overlap.inside, overlap.entered]) {
-        let life = occupant.czxid.and_then(|czxid| facts.lives.get(&czxid));
+        let life = occupant.czxid.map(|czxid| facts.lives.get(czxid)).transpose()?.flatten();
         let was_there = |life: &Life| {
             let entered_ms = facts.wall.ms(occupant.entered);
             life.deleted_at_ms.is_none_or(|deleted| deleted + CLOCKS_DIFFER_MS >= entered_ms)
         };
         let hold = (occupant.contender, occupant.entered);
-        if life.is_some_and(|life| facts.is_forgotten(life)) {
+        if life.is_some_and(|life| facts.is_forgotten(&life)) {
             doubts.entry(hold).or_insert((Doubt::Unknown, occupant.entered));
         }
-        if life.is_some_and(|life| life.with_its_session && was_there(life)) {
+        if life.is_some_and(|life| life.with_its_session && was_there(&life)) {
             doubts.entry(hold).or_insert((Doubt::Expired, occupant.entered)).0 = Doubt::Expired;
         }
     }
+    Ok(())
 }
 
 /// `began` is when the trial did, which violations are told by.
@@ -104,14 +110,17 @@ mod tests {
 
     use super::*;
     use crate::clock::WallClock;
-    use crate::record::Lives;
     use crate::record::history::LockKind;
+    use crate::record::{Grant, Lives};
+    use crate::spool::Sorted;
 
     /// With the life of one node, by a clock that counts from 1970.
     fn facts(created: i64, life: Life, all_gone: bool) -> Facts {
         let lives = Lives::from([(created, life)]);
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
-        Facts { kind: LockKind::Mutex, began: 0, overlaps, grants: Vec::new(), lives, all_gone, wall }
+        let grants = Sorted::of(Grant::by_node, Vec::new());
+        let scratch = std::env::temp_dir();
+        Facts { kind: LockKind::Mutex, began: 0, overlaps, grants, lives, all_gone, wall, scratch }
     }
 
     fn occupant(contender: usize, entered: Stamp) -> Occupant {
@@ -166,9 +175,9 @@ mod tests {
             let deleted_at_ms = Some(deleted_at_ms);
             facts(7, Life { deleted: Some(8), with_its_session: true, deleted_at_ms }, true)
         };
-        learn(&mut overlaps, &gone(20));
+        learn(&mut overlaps, &gone(20)).unwrap();
         assert_eq!(overlaps.doubts, HashMap::new(), "it entered at 50 ms, and its node had gone at 20 ms");
-        learn(&mut overlaps, &gone(90));
+        learn(&mut overlaps, &gone(90)).unwrap();
         assert_eq!(classed(overlaps, 0).excused.zombies, 1);
     }
 
@@ -183,7 +192,7 @@ mod tests {
         let uncertain = |all_gone| {
             let mut overlaps = Overlaps::default();
             overlaps.note(overlap);
-            learn(&mut overlaps, &facts(7, Life::default(), all_gone));
+            learn(&mut overlaps, &facts(7, Life::default(), all_gone)).unwrap();
             classed(overlaps, 0).excused.uncertain
         };
         assert_eq!((uncertain(true), uncertain(false)), (1, 0));

@@ -86,6 +86,8 @@ impl Types {
                     ("estimate_basis", text()),
                     ("estimated_memory_bytes", amount()),
                     ("memory_basis", text()),
+                    ("estimated_disk_bytes", amount()),
+                    ("disk_basis", text()),
                     ("warnings", self.of::<Vec<MachineDiagnostic>>()),
                 ]),
             ),

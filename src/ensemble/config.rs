@@ -20,7 +20,8 @@ pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3
 /// The keys that every local server has, as results report them. Deviations from the defaults:
 /// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
 /// from one host; all four-letter words; no admin server; a smaller preallocation of the transaction log, so
-/// that a run does not fill a small disk.
+/// that a run does not fill a small disk; and what is older than the last three snapshots is purged every hour, so that a
+/// long one does not fill a large disk.
 pub const KEYS: &[(&str, &str)] = &[
     ("tickTime", "500"),
     ("initLimit", "20"),
@@ -31,6 +32,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("4lw.commands.whitelist", "*"),
     ("admin.enableServer", "false"),
     ("preAllocSize", "8192"),
+    ("autopurge.snapRetainCount", "3"),
+    ("autopurge.purgeInterval", "1"),
 ];
 
 /// `zoo.cfg` of the server with that number (from 1).

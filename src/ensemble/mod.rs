@@ -15,6 +15,7 @@ mod kept;
 mod leader;
 mod links;
 mod local;
+pub mod log_follower;
 mod mortal;
 mod namespace;
 mod network;
@@ -28,6 +29,7 @@ mod subnet;
 pub mod transactions;
 
 use std::io;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
@@ -44,28 +46,36 @@ pub use processes::Processes;
 pub use rootless::leave_for_own_network;
 pub use state::{Done, Fact, Role, eventually, roles};
 
-use transactions::{Asked, Told};
+/// Where the servers' transaction logs lie.
+#[derive(Debug)]
+pub struct Logs {
+    /// The data directory of each server, which may not be there.
+    pub directories: Vec<PathBuf>,
+    /// Where they were copied to from elsewhere, for as long as this lives.
+    _copies: Option<tempfile::TempDir>,
+}
 
 /// An ensemble of our own: it may be broken, and what its servers wrote down may be read.
 #[async_trait]
 pub trait Started: Processes + Links {
-    /// What the servers' transaction logs tell of nodes.
+    /// The servers' transaction logs as they are now.
     ///
     /// # Errors
-    /// When the logs cannot be read.
-    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told>;
+    /// When they cannot be read.
+    async fn logs(&self) -> io::Result<Logs>;
 
-    /// Whether that costs no more than reading files. Elsewhere it is asked only where more hangs on it.
-    fn has_logs_at_hand(&self) -> bool;
+    /// The same where they are files of this host, which can be read while they are written. Elsewhere they are asked for
+    /// only where more hangs on it.
+    fn logs_at_hand(&self) -> Option<Logs>;
 }
 
 #[async_trait]
 impl Started for Local {
-    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
-        transactions::tell(&self.data(), asked)
+    async fn logs(&self) -> io::Result<Logs> {
+        Ok(Logs { directories: self.data(), _copies: None })
     }
 
-    fn has_logs_at_hand(&self) -> bool {
-        true
+    fn logs_at_hand(&self) -> Option<Logs> {
+        Some(Logs { directories: self.data(), _copies: None })
     }
 }

@@ -4,9 +4,11 @@
 //! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
 //! contender is free, and none depends on how slow the lock is.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::schedule::Arrival;
+use super::schedule::{Arrival, Coming};
 use crate::clock::Stamp;
 use crate::measure::Window;
 use crate::record::{Arrived, Bound, Dispersion};
@@ -29,28 +31,55 @@ pub struct Taken {
     pub arrival: Arrival,
 }
 
-/// All arrivals of a trial, and what has become of each.
-#[derive(Debug)]
+/// All arrivals of a trial, and what has become of each: eight bytes. The arrivals themselves are not kept: they are drawn
+/// as they are taken, and once more when it is counted what became of them.
 pub struct Arrivals {
-    all: Vec<Arrival>,
+    draw: Box<dyn Fn() -> Coming + Send + Sync>,
     late: Late,
     begin: AtomicU64,
-    /// The first that nobody has taken yet.
-    next: AtomicUsize,
-    /// How many there are, as far as the measured phase goes.
-    end: AtomicUsize,
+    /// Those that nobody has taken yet.
+    upcoming: Mutex<Upcoming>,
+    /// How long after the beginning the measured phase ends.
+    end: AtomicU64,
+    /// How many are due before that, once it was counted.
+    due: Mutex<Option<(u64, usize)>>,
     /// One for each: nothing yet, or its wait in microseconds plus one, or why it has none.
     outcomes: Box<[AtomicU32]>,
     /// How late the generator was with each, in microseconds; 0 for those that have not begun.
     lateness_us: Box<[AtomicU32]>,
 }
 
+struct Upcoming {
+    /// The number of the first.
+    next: usize,
+    coming: Coming,
+}
+
+impl fmt::Debug for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arrivals({})", self.outcomes.len())
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Arrivals {
-    pub fn new(all: Vec<Arrival>, late: Late) -> Self {
-        let outcomes = all.iter().map(|_| AtomicU32::new(OPEN)).collect();
-        let lateness_us = all.iter().map(|_| AtomicU32::new(0)).collect();
-        let end = AtomicUsize::new(all.len());
-        Self { all, late, begin: AtomicU64::new(0), next: AtomicUsize::new(0), end, outcomes, lateness_us }
+    /// Those that are drawn like that, each time the same.
+    pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
+        let all = draw().count();
+        let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
+        Self {
+            late,
+            begin: AtomicU64::new(0),
+            upcoming: Mutex::new(Upcoming { next: 0, coming: draw() }),
+            end: AtomicU64::new(u64::MAX),
+            due: Mutex::new(None),
+            outcomes: nothing(),
+            lateness_us: nothing(),
+            draw: Box::new(draw),
+        }
     }
 
     pub fn begin_at(&self, start: Stamp) {
@@ -59,34 +88,49 @@ impl Arrivals {
 
     /// What is due at that time or later is not served any more.
     pub fn end_at(&self, end: Stamp) {
-        self.end.store(self.due_before(end), Ordering::Release);
+        self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// The arrivals that are due before that time: the number of the first that is not.
-    fn due_before(&self, at: Stamp) -> usize {
-        let since = at.saturating_sub(self.begin.load(Ordering::Acquire));
-        self.all.partition_point(|arrival| arrival.at_us < since)
+    /// When each is due that is due before that time.
+    fn due_before(&self, at: Stamp) -> impl Iterator<Item = Stamp> {
+        let begin = self.begin.load(Ordering::Acquire);
+        (self.draw)().map(move |arrival| begin + arrival.at_us).take_while(move |due| *due < at)
+    }
+
+    /// The same with their numbers, of those that are due from another time on.
+    fn due_from(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (usize, Stamp)> {
+        self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
+    }
+
+    /// What has become of each that is due within that time.
+    fn outcomes_of(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u32> {
+        self.due_from(from, to).map(|(number, _)| self.outcomes[number].load(Ordering::Acquire))
     }
 
     /// Takes the next arrival, which may be due or not be due yet. `None` when there are no more.
     pub fn take(&self, now: Stamp) -> Option<Taken> {
         loop {
-            let number = self.next.fetch_add(1, Ordering::AcqRel);
-            let arrival = *self.all.get(number)?;
-            if number >= self.end.load(Ordering::Acquire) {
+            let (number, arrival) = {
+                let mut upcoming = locked(&self.upcoming);
+                let arrival = upcoming.coming.next()?;
+                upcoming.next += 1;
+                (upcoming.next - 1, arrival)
+            };
+            let due = self.begin.load(Ordering::Acquire) + arrival.at_us;
+            let taken = Taken { number, due, arrival };
+            if self.is_cancelled(&taken) {
                 return None;
             }
-            let due = self.begin.load(Ordering::Acquire) + arrival.at_us;
             if self.late == Late::Keep || due >= now {
-                return Some(Taken { number, due, arrival });
+                return Some(taken);
             }
             self.ends(number, DROPPED);
         }
     }
 
     /// Whether an arrival that somebody has taken ahead of its time will not come any more.
-    pub fn is_cancelled(&self, number: usize) -> bool {
-        number >= self.end.load(Ordering::Acquire)
+    pub fn is_cancelled(&self, taken: &Taken) -> bool {
+        taken.arrival.at_us >= self.end.load(Ordering::Acquire)
     }
 
     /// Acquire is called for an arrival, so long after a contender was free for it and it was due.
@@ -111,26 +155,27 @@ impl Arrivals {
 
     /// Whether all have ended, one way or another. To be asked once the end is known.
     pub fn have_all_ended(&self) -> bool {
-        self.outcomes[..self.end.load(Ordering::Acquire)]
-            .iter()
-            .rev()
-            .all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
+        let end = self.end.load(Ordering::Acquire);
+        let mut due = locked(&self.due);
+        let number = match *due {
+            Some((of, number)) if of == end => number,
+            _ => (self.draw)().take_while(|arrival| arrival.at_us < end).count(),
+        };
+        *due = Some((end, number));
+        self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
     /// What has become of those that were due within that time, and the waits of those that nobody has taken, in
     /// microseconds up to now.
     pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
-        let range = self.due_before(from)..self.due_before(to);
-        let taken = self.next.load(Ordering::Acquire);
-        let begin = self.begin.load(Ordering::Acquire);
-        let mut arrived = Arrived { offered: range.len() as u64, ..Arrived::default() };
+        let taken = locked(&self.upcoming).next;
+        let mut arrived = Arrived::default();
         let mut never_taken = Vec::new();
-        for number in range {
+        for (number, due) in self.due_from(from, to) {
+            arrived.offered += 1;
             match self.outcomes[number].load(Ordering::Acquire) {
                 OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
-                OPEN if number >= taken => {
-                    never_taken.push(now.saturating_sub(begin + self.all[number].at_us))
-                }
+                OPEN if number >= taken => never_taken.push(now.saturating_sub(due)),
                 OPEN | UNSERVED => arrived.started += 1,
                 DROPPED => arrived.dropped += 1,
                 _ => {
@@ -146,9 +191,7 @@ impl Arrivals {
     /// The 99th percentile of the waits of all that were due within that time. Those that were not served have waited for
     /// longer than all others; those that were dropped have not waited. `None` where none was served.
     pub fn wait_p99(&self, from: Stamp, to: Stamp) -> Option<Bound> {
-        let range = self.due_before(from)..self.due_before(to);
-        let outcomes = self.outcomes[range].iter().map(|outcome| outcome.load(Ordering::Acquire));
-        let counting: Vec<u32> = outcomes.filter(|outcome| *outcome != DROPPED).collect();
+        let counting: Vec<u32> = self.outcomes_of(from, to).filter(|outcome| *outcome != DROPPED).collect();
         let mut waits: Vec<u32> =
             counting.iter().copied().filter(|outcome| ![OPEN, UNSERVED].contains(outcome)).collect();
         waits.sort_unstable();
@@ -161,13 +204,11 @@ impl Arrivals {
     /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
     /// window. What was dropped or ended without a lock waits no longer; when that was is not known, so it never counts.
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
-        let begin = self.begin.load(Ordering::Acquire);
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
         let slot_of =
             |at: Stamp| usize::try_from(at.saturating_sub(window.start) / slot_us).unwrap_or(usize::MAX);
         let mut change = vec![0_i64; slots + 1];
-        for number in 0..self.due_before(window.end) {
-            let due = begin + self.all[number].at_us;
+        for (number, due) in self.due_before(window.end).enumerate() {
             let served = match self.outcomes[number].load(Ordering::Acquire) {
                 UNSERVED | DROPPED => continue,
                 OPEN => Stamp::MAX,
@@ -191,7 +232,6 @@ impl Arrivals {
 
     /// How unevenly they came within that time, as scheduled and as issued, in windows of each width.
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
-        let begin = self.begin.load(Ordering::Acquire);
         let of = |width_us: u64| {
             let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
             let (mut scheduled, mut issued) = (vec![0; windows], vec![0; windows]);
@@ -203,8 +243,7 @@ impl Arrivals {
                 }
             };
             // What was due before the window may be issued within it.
-            for number in 0..self.due_before(window.end) {
-                let due = begin + self.all[number].at_us;
+            for (number, due) in self.due_before(window.end).enumerate() {
                 count(&mut scheduled, due);
                 count(&mut issued, due + u64::from(self.lateness_us[number].load(Ordering::Acquire)));
             }
@@ -214,10 +253,8 @@ impl Arrivals {
     }
 
     /// The times at which arrivals were due, in microseconds after the first of these two times.
-    pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> + '_ {
-        let begin = self.begin.load(Ordering::Acquire);
-        (self.due_before(from)..self.due_before(to))
-            .map(move |number| (begin + self.all[number].at_us).saturating_sub(from))
+    pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> {
+        self.due_from(from, to).map(move |(_, due)| due - from)
     }
 }
 
@@ -231,7 +268,8 @@ mod tests {
     fn at(times: &[u64], late: Late) -> Arrivals {
         let arrival =
             |at_us: &u64| Arrival { at_us: *at_us, lock: 0, mode: Mode::Write, hold: Duration::ZERO };
-        let arrivals = Arrivals::new(times.iter().map(arrival).collect(), late);
+        let all: Vec<Arrival> = times.iter().map(arrival).collect();
+        let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), late);
         arrivals.begin_at(1_000);
         arrivals
     }
@@ -304,7 +342,7 @@ mod tests {
         let arrivals = at(&[0, 100, 5_000], Late::Keep);
         let taken = [(); 3].map(|()| arrivals.take(1_000).unwrap());
         arrivals.end_at(2_000);
-        assert_eq!(taken.map(|taken| arrivals.is_cancelled(taken.number)), [false, false, true]);
+        assert_eq!(taken.map(|taken| arrivals.is_cancelled(&taken)), [false, false, true]);
         assert!(arrivals.take(1_000).is_none());
     }
 

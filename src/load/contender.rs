@@ -170,7 +170,7 @@ impl Contender {
         let taken = clock::now();
         let next = arrivals.take(taken)?;
         drain.run_until_cancelled(reactor::sleep_until(Some(next.due))).await?;
-        if arrivals.is_cancelled(next.number) {
+        if arrivals.is_cancelled(&next) {
             return None;
         }
         self.turn_to(next.arrival.lock);

@@ -1,6 +1,6 @@
 //! Where trials run: the ensemble and the run's place on it; and who is told what happens meanwhile.
 
-use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 
 use super::workspace::Workspace;
 use crate::ensemble::Started;
-use crate::ensemble::transactions::{Asked, Told};
 use crate::error::Error;
 use crate::proxy::Proxy;
 use crate::zk::Target;
@@ -32,6 +31,8 @@ pub struct Environment {
     pub local: Option<Arc<dyn Started>>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
+    /// Where what does not fit into memory may go until a trial is judged.
+    pub scratch: PathBuf,
     /// What stands between contenders and servers, where something does.
     pub proxy: Option<Arc<Proxy>>,
 }
@@ -47,14 +48,6 @@ impl Environment {
             Ok(Target { connect, access: self.target.access.clone() })
         };
         (0..contenders).map(target).collect()
-    }
-
-    /// What the servers' logs tell; nothing where they are not ours.
-    pub(super) async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
-        match &self.local {
-            Some(local) => local.tell(asked).await,
-            None => Ok(Told::default()),
-        }
     }
 
     /// Whether any server accepts a connection.

@@ -1,42 +1,59 @@
 //! What contenders could not know of their own entries and the servers' logs tell: which transaction created a node whose
 //! create was answered without it, and which one an event was about that came without it.
 
-use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 
-use crate::ensemble::transactions::{Happened, Told};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Stamp;
+use crate::ensemble::transactions::{Happened, number_of};
 use crate::lock::QueueNode;
-use crate::record::{Deed, Grant, Moment};
+use crate::record::Grant;
+use crate::record::history::EnteredAsOf;
+use crate::spool::{Sorted, Sorter};
 use crate::zk::{EventKind, Session};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is not known of an entry. Paths are numbers, as [`number_of`] says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// The place of its grant in the log.
-    grant: usize,
-    /// The place of its moment, where a history is kept.
-    moment: Option<usize>,
     /// The path of its node, where the transaction that created it was not told.
-    node: Option<String>,
+    node: Option<u64>,
     /// The event by which it was let in, where that came without its transaction.
     event: Option<Event>,
 }
 
 /// An event without its transaction, as [`crate::zk::Undated`] says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Event {
-    path: String,
+    path: u64,
     happened: Happened,
     after: i64,
     seen: i64,
 }
 
+/// An entry of which something is missing.
+pub type Incomplete = (Grant, Missing);
+
+/// What the logs tell of a node, in the order of paths, and of each path in that of the transactions.
+pub type Changes = Sorted<Change, (u64, i64)>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub path: u64,
+    pub zxid: i64,
+    pub happened: Happened,
+}
+
+impl Change {
+    pub fn order(&self) -> (u64, i64) {
+        (self.path, self.zxid)
+    }
+}
+
 impl Missing {
     /// Of somebody who has just entered by that node; `None` where all is known, or cannot be found out.
-    pub fn of_entry(
-        session: &Session,
-        node: &QueueNode,
-        grant: usize,
-        moment: Option<usize>,
-    ) -> Option<Self> {
+    pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
         let event = session.undated_event().and_then(|event| {
             let happened = match event.kind {
                 EventKind::NodeDeleted => Happened::Deleted,
@@ -44,118 +61,217 @@ impl Missing {
                 // Of changes of a directory and of nodes that appear nothing was asked for so far.
                 EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
             };
-            Some(Event { path: event.path.to_string(), happened, after: event.after, seen: event.seen })
+            Some(Event { path: number_of(&event.path), happened, after: event.after, seen: event.seen })
         });
-        let node = (node.czxid <= 0).then(|| node.path.clone());
-        (node.is_some() || event.is_some()).then_some(Self { grant, moment, node, event })
-    }
-
-    /// The same, in a log that has so many grants and moments before it.
-    pub fn behind(self, (grants, moments): (usize, usize)) -> Self {
-        let moment = self.moment.map(|moment| moment + moments);
-        Self { grant: self.grant + grants, moment, ..self }
+        let node = (node.czxid <= 0).then(|| number_of(&node.path));
+        (node.is_some() || event.is_some()).then_some(Self { node, event })
     }
 }
 
-/// The paths of all nodes that something is to be told of.
-pub fn asked_for(missing: &[Missing]) -> BTreeSet<String> {
-    let paths = |missing: &Missing| {
-        let event = missing.event.as_ref().map(|event| event.path.clone());
-        [missing.node.clone(), event].into_iter().flatten()
-    };
-    missing.iter().flat_map(paths).collect()
+/// What is asked of the changes of one path. It comes behind the last transaction that can't be the answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Question {
+    path: u64,
+    after: i64,
+    /// The first such change after that transaction, which is at least as late as that one; `None` for the only create, when
+    /// all transactions are known.
+    first: Option<(Happened, i64)>,
+    /// Who asks.
+    entered: Stamp,
+    contender: usize,
 }
 
-/// Adds what the servers' logs tell to the grants, and to the moments of a history. What they do not tell either stays
-/// unknown.
-pub fn fill_in(missing: &[Missing], grants: &mut [Grant], history: &mut [Moment], told: &Told) {
-    for missing in missing {
-        let Some(grant) = grants.get_mut(missing.grant) else { continue };
-        if let Some(path) = &missing.node {
-            grant.czxid = told.created(path).unwrap_or(grant.czxid);
+impl Question {
+    fn answered(&self, zxid: i64) -> EnteredAsOf {
+        (self.entered, self.contender, zxid)
+    }
+}
+
+fn by_entry((entered, contender, _): &EnteredAsOf) -> (Stamp, usize) {
+    (*entered, *contender)
+}
+
+/// Adds to incomplete entries what the servers' logs tell, and these to the grants. What they do not tell either stays
+/// unknown. Returns as of which transactions contenders have entered of which only the logs know.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn fill_in(
+    incomplete: &Sorted<Incomplete, (Stamp, usize)>,
+    changes: &Changes,
+    grants: &mut Sorter<Grant, (usize, i64, Stamp)>,
+    scratch: &Path,
+) -> io::Result<Sorted<EnteredAsOf, (Stamp, usize)>> {
+    let mut questions = Sorter::by(|question: &Question| (question.path, question.after), scratch);
+    for entry in incomplete.iter()? {
+        let (Grant { entered, contender, .. }, Missing { node, event }) = entry?;
+        if let Some(path) = node {
+            questions.push(Question { path, after: i64::MAX, first: None, entered, contender })?;
         }
-        let Some(event) = &missing.event else { continue };
-        grant.zxid =
-            told.first_after(event.after, &event.path, event.happened).map(|zxid| zxid.max(event.seen));
-        let moment = missing.moment.and_then(|moment| history.get_mut(moment));
-        if let Some(Deed::Enters { zxid, .. }) = moment.map(|moment| &mut moment.deed) {
-            *zxid = grant.zxid;
+        if let Some(Event { path, happened, after, seen }) = event {
+            questions.push(Question { path, after, first: Some((happened, seen)), entered, contender })?;
         }
+    }
+    let (mut nodes, mut events) = (Sorter::by(by_entry, scratch), Sorter::by(by_entry, scratch));
+    answer(&questions.finish(), changes, &mut nodes, &mut events)?;
+    let (nodes, events) = (nodes.finish(), events.finish());
+    let (mut created, mut entered_as_of) = (nodes.iter()?.peekable(), events.iter()?.peekable());
+    for entry in incomplete.iter()? {
+        let (mut grant, missing) = entry?;
+        let of_entry = |answer: &io::Result<EnteredAsOf>| {
+            answer.as_ref().map_or(true, |answer| by_entry(answer) == (grant.entered, grant.contender))
+        };
+        let czxid = created.next_if(of_entry).transpose()?;
+        let zxid = entered_as_of.next_if(of_entry).transpose()?;
+        grant.czxid = czxid.map_or(grant.czxid, |(.., czxid)| czxid);
+        if missing.event.is_some() {
+            grant.zxid = zxid.map(|(.., zxid)| zxid);
+        }
+        grants.push(grant)?;
+    }
+    drop((created, entered_as_of));
+    Ok(events)
+}
+
+/// Goes through questions and changes together.
+fn answer(
+    questions: &Sorted<Question, (u64, i64)>,
+    changes: &Changes,
+    nodes: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
+    events: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
+) -> io::Result<()> {
+    let mut changes = changes.iter()?.peekable();
+    let mut of = OfPath::default();
+    for question in questions.iter()? {
+        let question = question?;
+        if question.path != of.path {
+            let is_before = |change: &io::Result<Change>| {
+                change.as_ref().map_or(true, |change| change.path < question.path)
+            };
+            while let Some(change) = changes.next_if(is_before) {
+                of.happens(&change?, events)?;
+            }
+            of = OfPath { path: question.path, ..OfPath::default() };
+        }
+        let is_known = |change: &io::Result<Change>| {
+            change.as_ref().map_or(true, |change| change.order() <= (question.path, question.after))
+        };
+        while let Some(change) = changes.next_if(is_known) {
+            of.happens(&change?, events)?;
+        }
+        match (question.first, of.created) {
+            (Some(_), _) => of.waiting.push(question),
+            // Where several were created, one after the other, nobody can say which was meant.
+            (None, Some(zxid)) if of.creates == 1 => nodes.push(question.answered(zxid))?,
+            (None, _) => {}
+        }
+    }
+    changes.try_for_each(|change| of.happens(&change?, events))
+}
+
+#[derive(Default)]
+struct OfPath {
+    path: u64,
+    created: Option<i64>,
+    creates: u64,
+    waiting: Vec<Question>,
+}
+
+impl OfPath {
+    fn happens(
+        &mut self,
+        change: &Change,
+        events: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
+    ) -> io::Result<()> {
+        if change.path != self.path {
+            return Ok(());
+        }
+        if change.happened == Happened::Created {
+            self.created.get_or_insert(change.zxid);
+            self.creates += 1;
+        }
+        let is_it =
+            |question: &mut Question| question.first.is_some_and(|(happened, _)| happened == change.happened);
+        for question in self.waiting.extract_if(.., is_it) {
+            let seen = question.first.map_or(0, |(_, seen)| seen);
+            events.push(question.answered(change.zxid.max(seen)))?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::record::Claim;
 
-    /// Two grants, of which the second came without its node's number, and the moment of the first.
-    fn filled_in(missing: Missing) -> (Vec<Grant>, Moment) {
+    fn grant(entered: Stamp, czxid: i64) -> Grant {
         let claim = Claim::WRITE;
-        let grant = |czxid| Grant {
-            lock: 0,
-            contender: 0,
-            claim,
-            czxid,
-            zxid: None,
-            called: 0,
-            entered: 9,
-            left: None,
-        };
-        let deed = Deed::Enters { claim, token: None, zxid: None };
-        let mut moments = [Moment { at: 9, contender: 0, lock: 0, session: None, deed }];
-        let mut grants = vec![grant(7), grant(0)];
-        fill_in(&[missing], &mut grants, &mut moments, &told());
-        let [moment] = moments;
-        (grants, moment)
+        Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
-    fn told() -> Told {
-        let of_own = vec![(12, Happened::Created), (30, Happened::Written), (40, Happened::Written)];
-        let of_other = vec![(3, Happened::Created), (50, Happened::Deleted)];
-        Told {
-            named: BTreeMap::from([("/l/own".to_owned(), of_own), ("/l/other".to_owned(), of_other)]),
-            ..Told::default()
-        }
+    /// What becomes of entries, and as of which transactions they were.
+    fn filled_in(entries: Vec<Incomplete>) -> (Vec<Grant>, Vec<EnteredAsOf>) {
+        let directory = std::env::temp_dir();
+        let mut grants = Sorter::by(Grant::by_node, &directory);
+        let incomplete = Sorted::of(|(grant, _): &Incomplete| (grant.entered, grant.contender), entries);
+        let entered_as_of = fill_in(&incomplete, &told(), &mut grants, &directory).unwrap();
+        let entered_as_of = entered_as_of.iter().unwrap().map(Result::unwrap).collect();
+        let mut grants: Vec<Grant> = grants.finish().iter().unwrap().map(Result::unwrap).collect();
+        grants.sort_by_key(|grant| grant.entered);
+        (grants, entered_as_of)
     }
 
-    fn event(path: &str, happened: Happened, after: i64, seen: i64) -> Option<Event> {
-        Some(Event { path: path.to_owned(), happened, after, seen })
+    fn told() -> Changes {
+        let change = |(path, zxid, happened)| Change { path: number_of(path), zxid, happened };
+        let changes = [
+            ("/l/own", 12, Happened::Created),
+            ("/l/own", 30, Happened::Written),
+            ("/l/own", 40, Happened::Written),
+            ("/l/other", 3, Happened::Created),
+            ("/l/other", 50, Happened::Deleted),
+            ("/l/twice", 60, Happened::Created),
+            ("/l/twice", 61, Happened::Deleted),
+            ("/l/twice", 62, Happened::Created),
+            ("/l/unasked", 63, Happened::Created),
+        ];
+        Sorted::of(Change::order, changes.map(change).into())
+    }
+
+    fn by_node(path: &str) -> Missing {
+        Missing { node: Some(number_of(path)), event: None }
+    }
+
+    fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> Missing {
+        Missing { node: None, event: Some(Event { path: number_of(path), happened, after, seen }) }
     }
 
     #[test]
     fn a_node_whose_create_did_not_tell_its_transaction_is_found_by_its_path() {
-        let missing = Missing { grant: 1, moment: None, node: Some("/l/own".to_owned()), event: None };
-        assert_eq!(asked_for(std::slice::from_ref(&missing)), BTreeSet::from(["/l/own".to_owned()]));
-        let (grants, _) = filled_in(missing);
-        assert_eq!((grants[0].czxid, grants[1].czxid, grants[1].zxid), (7, 12, None));
+        let entries = vec![(grant(5, 0), by_node("/l/own")), (grant(6, 0), by_node("/l/twice"))];
+        let (grants, entered_as_of) = filled_in(entries);
+        let czxids: Vec<i64> = grants.iter().map(|grant| grant.czxid).collect();
+        assert_eq!((czxids, entered_as_of), (vec![12, 0], vec![]), "nobody can say which of two was meant");
     }
 
     #[test]
     fn an_event_was_about_the_first_such_change_after_its_watch_was_set() {
-        let entered = |event| {
-            let (grants, moment) = filled_in(Missing { grant: 0, moment: Some(0), node: None, event });
-            let Deed::Enters { zxid, .. } = moment.deed else { panic!("it enters") };
-            assert_eq!(zxid, grants[0].zxid, "a history says the same");
-            zxid
-        };
-        assert_eq!(entered(event("/l/own", Happened::Written, 12, 12)), Some(30));
-        assert_eq!(entered(event("/l/own", Happened::Written, 30, 30)), Some(40));
-        assert_eq!(entered(event("/l/other", Happened::Deleted, 3, 3)), Some(50));
+        let asked = [
+            by_event("/l/own", Happened::Written, 12, 12),
+            by_event("/l/own", Happened::Written, 30, 30),
+            by_event("/l/other", Happened::Deleted, 3, 3),
+            // It had seen more by then
+            by_event("/l/other", Happened::Deleted, 3, 60),
+            // No log tells of that
+            by_event("/l/own", Happened::Deleted, 12, 12),
+        ];
+        let answers = [Some(30), Some(40), Some(50), Some(60), None];
+        let (grants, entered_as_of) = filled_in((0..).map(|entered| grant(entered, 7)).zip(asked).collect());
+        assert_eq!(grants.iter().map(|grant| grant.zxid).collect::<Vec<_>>(), answers);
         assert_eq!(
-            entered(event("/l/other", Happened::Deleted, 3, 60)),
-            Some(60),
-            "it had seen more by then"
+            entered_as_of,
+            [(0, 0, 30), (1, 0, 40), (2, 0, 50), (3, 0, 60)],
+            "a history says the same"
         );
-        assert_eq!(entered(event("/l/own", Happened::Deleted, 12, 12)), None, "no log tells of that");
-    }
-
-    #[test]
-    fn logs_that_are_put_together_keep_what_is_missing_at_its_place() {
-        let missing = Missing { grant: 1, moment: Some(0), node: None, event: None };
-        let behind = missing.behind((5, 3));
-        assert_eq!((behind.grant, behind.moment), (6, Some(3)));
     }
 }

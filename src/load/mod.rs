@@ -12,6 +12,7 @@ mod environment;
 mod fence;
 mod gaps;
 mod health;
+mod keeper;
 mod missing;
 mod observation;
 mod pace;

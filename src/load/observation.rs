@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::keeper::{Note, Notes};
 use super::missing::Missing;
 use super::shared::Shared;
 use crate::measure::{Histogram, Measure, Sheet};
-use crate::record::{Grant, KeptOut, Moment, Overlaps, Tally};
+use crate::record::{Grant, KeptOut, Overlaps, Tally};
 use crate::zk::Observed;
 use crate::zk::keep_awake::Unread;
 
@@ -19,12 +20,11 @@ pub struct Log {
     pub errors: BTreeMap<String, u64>,
     /// Two inside at once, and what was the matter with their holds.
     pub overlaps: Overlaps,
-    /// What the contenders did, where a history was asked for.
-    pub history: Vec<Moment>,
-    /// Who entered by virtue of which node, where the servers' logs can be read.
-    pub grants: Vec<Grant>,
-    /// What of them only those logs tell.
-    pub missing: Vec<Missing>,
+    /// What is kept of each contender for the trial's judge.
+    pub notes: Notes,
+    /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
+    /// those logs tell. Noted when it enters again, as until then something is added.
+    pub latest: BTreeMap<usize, (Grant, Option<Missing>)>,
     /// Looks at a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
     /// What could have been seen.
@@ -44,6 +44,23 @@ pub struct Log {
     pub looks_by_wait: u64,
 }
 
+impl Log {
+    /// By virtue of which node a contender has entered.
+    pub fn enters(&mut self, grant: Grant, missing: Option<Missing>) {
+        if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn end(&mut self) {
+        for (grant, missing) in std::mem::take(&mut self.latest).into_values() {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+        self.notes.hand_over();
+    }
+}
+
 /// What the contenders of one thread share.
 #[derive(Clone)]
 pub struct Observation {
@@ -54,7 +71,7 @@ pub struct Observation {
 
 impl Observation {
     /// An empty one with room for that many seconds.
-    pub fn new(shared: &Shared, seconds: usize) -> Self {
+    pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
         let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
         let changes =
             shared.scenes.iter().map(|scene| (Rc::from(scene.queue()), Arc::clone(&scene.changes))).collect();
@@ -66,7 +83,8 @@ impl Observation {
             dates_lists: shared.keeps_evidence() || shared.reads_logs,
             trace: None,
         };
-        Self { sheet, log: Rc::default(), observed }
+        let log = Rc::new(RefCell::new(Log { notes, ..Log::default() }));
+        Self { sheet, log, observed }
     }
 }
 
@@ -98,13 +116,10 @@ pub fn merge_logs(threads: Vec<ThreadRecord>) -> Log {
             *merged.errors.entry(kind).or_default() += count;
         }
         merged.overlaps.merge(log.overlaps);
-        let before = (merged.grants.len(), merged.history.len());
-        merged.missing.extend(log.missing.into_iter().map(|missing| missing.behind(before)));
-        merged.grants.extend(log.grants);
+        merged.notes.lost = merged.notes.lost.and(log.notes.lost);
         merged.looks_beside += log.looks_beside;
         merged.kept_out.merge(log.kept_out);
         merged.given_up_early += log.given_up_early;
-        merged.history.extend(log.history);
         merged.opened += log.opened;
         merged.expired += log.expired;
         merged.rejoined += log.rejoined;

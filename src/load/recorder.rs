@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
+use super::keeper::Note;
 use super::missing::Missing;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
@@ -94,8 +95,8 @@ pub struct Recorder {
     acquired: u64,
     /// The token of the latest hold.
     token: Option<i64>,
-    /// The place of its grant in the log.
-    grant: Option<usize>,
+    /// Whether by virtue of which node it has entered last is noted.
+    has_grant: bool,
 }
 
 impl Recorder {
@@ -104,7 +105,7 @@ impl Recorder {
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().tallies.insert(id, Tally::default());
         let attribution = Attribution::default();
-        Self { id, shared, observation, attribution, acquired: 0, token: None, grant: None }
+        Self { id, shared, observation, attribution, acquired: 0, token: None, has_grant: false }
     }
 
     /// Locks acquired by this contender.
@@ -220,7 +221,7 @@ impl Recorder {
         let (contender, lock) = (self.id, self.shared.lock_of(self.id));
         let (called, entered) = (attempt.called, acquired);
         let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
-        self.grant = if self.shared.reads_logs { self.note_grant(session, held, of_node) } else { None };
+        self.has_grant = self.shared.reads_logs && self.note_grant(session, held, of_node);
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
@@ -257,24 +258,25 @@ impl Recorder {
         session: &'a Session,
         lock: &'a str,
     ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
-        let is_one = self.grant.is_some() && session.has_learned_nothing();
+        let is_one = self.has_grant && session.has_learned_nothing();
         let looks = is_one && self.scene().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
         looks.then(|| session.look_beside(lock))
     }
 
     /// Writes down what that look has found.
     pub fn write_look(&self, zxid: Option<i64>) {
-        let mut log = self.observation.log.borrow_mut();
-        log.looks_beside += u64::from(zxid.is_some());
-        if let Some(grant) = self.grant.and_then(|grant| log.grants.get_mut(grant)) {
-            grant.zxid = zxid;
-        }
+        self.observation.log.borrow_mut().looks_beside += u64::from(zxid.is_some());
+        self.add_to_grant(|grant| grant.zxid = zxid);
     }
 
     fn note_left(&self, at: Stamp) {
+        self.add_to_grant(|grant| grant.left = Some(at));
+    }
+
+    fn add_to_grant(&self, add: impl FnOnce(&mut Grant)) {
         let mut log = self.observation.log.borrow_mut();
-        if let Some(grant) = self.grant.and_then(|grant| log.grants.get_mut(grant)) {
-            grant.left = Some(at);
+        if let Some((grant, _)) = log.latest.get_mut(&self.id).filter(|_| self.has_grant) {
+            add(grant);
         }
     }
 
@@ -475,24 +477,12 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut sheet, at_the_end);
     }
 
-    /// Keeps by virtue of which node somebody has entered, and what of it is not known yet. Returns its place.
-    fn note_grant(
-        &self,
-        session: &Session,
-        held: &Held,
-        of_node: impl FnOnce(i64) -> Grant,
-    ) -> Option<usize> {
-        let node = held.node.as_ref()?;
-        let log = &mut *self.observation.log.borrow_mut();
-        let place = log.grants.len();
-        if place >= Grant::KEPT {
-            return None;
-        }
-        // The entry itself was the last that a history was told of.
-        let moment = log.history.len().checked_sub(1);
-        log.missing.extend(Missing::of_entry(session, node, place, moment));
-        log.grants.push(of_node(node.czxid.max(0)));
-        Some(place)
+    /// Keeps by virtue of which node somebody has entered, and what of it is not known yet; whether there is one.
+    fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
+        let Some(node) = &held.node else { return false };
+        let grant = of_node(node.czxid.max(0));
+        self.observation.log.borrow_mut().enters(grant, Missing::of_entry(session, node));
+        true
     }
 
     fn note_overlap(&self, inside: Occupant, now: Stamp) {
@@ -546,7 +536,8 @@ fn note(
 ) {
     if shared.keeps_history {
         let lock = shared.lock_of(contender);
-        observation.log.borrow_mut().history.push(Moment { at, contender, lock, session, deed });
+        let moment = Moment { at, contender, lock, session, deed };
+        observation.log.borrow_mut().notes.note(Note::Did(moment));
     }
 }
 

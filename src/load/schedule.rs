@@ -43,13 +43,16 @@ enum Purpose {
     Thinning = 7,
 }
 
+/// The arrivals of a trial, one after the other.
+pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
+
 /// All arrivals of a trial that are due within this time from the load's start, which is that of the warm-up, by their
-/// times. Empty for other loads.
+/// times; each is drawn when it is asked for. Empty for other loads.
 ///
 /// A process that is the same at all times goes on from the warm-up into the measured phase. Any other begins when the
 /// spec's warm-up is over, and before that arrivals come at its first rate; a replay has none there.
-pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
-    let Some(open) = spec.load.open() else { return Vec::new() };
+pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
+    let Some(open) = spec.load.open() else { return Box::new(std::iter::empty()) };
     let wanted = wanted(spec, open, lasts);
     let locks = Locks::new(spec, open.popularity);
     let (mut which, mut holds, mut modes) = (
@@ -57,38 +60,49 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
         stream(spec.seed, Purpose::Hold),
         stream(spec.seed, Purpose::Mode),
     );
-    let arrival = |wanted: TraceArrival| {
+    let (any_hold, read_ratio) = (spec.hold.clone(), spec.read_ratio);
+    Box::new(wanted.map(move |wanted| {
         // Drawn even where the file says it, so that what one arrival says leaves the others as they are.
-        let (lock, hold) = (locks.draw(&mut which), spec.hold.sample(&mut holds));
-        let reads = modes.random::<f64>() < spec.read_ratio;
+        let (lock, hold) = (locks.draw(&mut which), any_hold.sample(&mut holds));
+        let reads = modes.random::<f64>() < read_ratio;
         Arrival {
             at_us: wanted.at_us,
             lock: wanted.lock.unwrap_or(lock),
             mode: if reads { Mode::Read } else { Mode::Write },
             hold: wanted.hold.unwrap_or(hold),
         }
-    };
-    wanted.into_iter().map(arrival).collect()
+    }))
+}
+
+/// The same, all at once.
+pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
+    coming(spec, lasts).collect()
 }
 
 /// The arrivals with what is known of each before anything else is drawn.
-fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Vec<TraceArrival> {
-    let times = match &open.arrivals {
+fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
+    let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
             let (from, end) = (clock::micros(spec.warm_up), clock::micros(lasts));
-            let put_off = |arrival: &TraceArrival| TraceArrival { at_us: from + arrival.at_us, ..*arrival };
-            return replay.trace.iter().map(put_off).take_while(|arrival| arrival.at_us < end).collect();
+            let trace = std::sync::Arc::clone(&replay.trace);
+            let of = move |number: usize| {
+                let arrival = trace.get(number)?;
+                Some(TraceArrival { at_us: from + arrival.at_us, ..*arrival })
+            };
+            return Box::new((0..).map_while(of).take_while(move |arrival| arrival.at_us < end));
         }
-        Arrivals::Constant { rate } => evenly(*rate, lasts),
+        Arrivals::Constant { rate } => Box::new(evenly(*rate, lasts)),
         Arrivals::Bursts { rate, peak, length } => {
-            bursts(&Bursts::new(*rate, *peak, *length), lasts, spec.seed)
+            Box::new(bursts(Bursts::new(*rate, *peak, *length), lasts, spec.seed))
         }
-        Arrivals::Poisson { rate } => changing(&[Stretch::flat(0.0, lasts.as_secs_f64(), *rate)], spec.seed),
+        Arrivals::Poisson { rate } => {
+            Box::new(changing(vec![Stretch::flat(0.0, lasts.as_secs_f64(), *rate)], spec.seed))
+        }
         Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_) => {
-            changing(&stretches(spec, &open.arrivals, lasts.as_secs_f64()), spec.seed)
+            Box::new(changing(stretches(spec, &open.arrivals, lasts.as_secs_f64()), spec.seed))
         }
     };
-    times.into_iter().map(|at_us| TraceArrival { at_us, lock: None, hold: None }).collect()
+    Box::new(times.map(|at_us| TraceArrival { at_us, lock: None, hold: None }))
 }
 
 fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
@@ -107,12 +121,9 @@ fn micros(seconds: f64) -> u64 {
     (seconds * 1e6) as u64
 }
 
-fn evenly(rate: f64, lasts: Duration) -> Vec<u64> {
-    let gap_us = 1e6 / rate;
-    (0_u64..)
-        .map(|number| (number as f64 * gap_us) as u64)
-        .take_while(|at| *at < clock::micros(lasts))
-        .collect()
+fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
+    let (gap_us, end) = (1e6 / rate, clock::micros(lasts));
+    (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
 }
 
 /// Bursts and pauses, both of exponential length; times in seconds, rates a second.
@@ -140,33 +151,41 @@ impl Bursts {
 }
 
 /// An interrupted Poisson process: its first state is drawn by the share of time that each takes.
-fn bursts(process: &Bursts, lasts: Duration, seed: u64) -> Vec<u64> {
+fn bursts(process: Bursts, lasts: Duration, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
     let end = lasts.as_secs_f64();
     let mut within = states.random::<f64>() < process.share();
     let mut from = 0.0;
-    let mut times = Vec::new();
-    while from < end {
-        let leaves = if within { process.ends } else { process.begins };
-        let to = (from + exponential(&mut states) / leaves).min(end);
-        if within {
-            candidates(from, to, process.rate, &mut gaps, |at| times.push(micros(at)));
+    let mut burst: Option<Candidates> = None;
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(at) = burst.as_mut().and_then(|burst| burst.next(&mut gaps)) {
+                return Some(micros(at));
+            }
+            burst = None;
+            if from >= end {
+                return None;
+            }
+            let leaves = if within { process.ends } else { process.begins };
+            let to = (from + exponential(&mut states) / leaves).min(end);
+            burst = within.then_some(Candidates { at: from, to, rate: process.rate });
+            (from, within) = (to, !within);
         }
-        (from, within) = (to, !within);
-    }
-    times
+    })
 }
 
 /// Every arrival of a Poisson process of that rate between the two times, in seconds.
-fn candidates(from: f64, to: f64, rate: f64, gaps: &mut ChaCha8Rng, mut arrives: impl FnMut(f64)) {
-    let mut at = from;
-    loop {
+struct Candidates {
+    at: f64,
+    to: f64,
+    rate: f64,
+}
+
+impl Candidates {
+    fn next(&mut self, gaps: &mut ChaCha8Rng) -> Option<f64> {
         // Without a rate the gap has no end.
-        at += exponential(gaps) / rate;
-        if at >= to || at.is_nan() {
-            return;
-        }
-        arrives(at);
+        self.at += exponential(gaps) / self.rate;
+        (self.at < self.to).then_some(self.at)
     }
 }
 
@@ -213,17 +232,24 @@ impl Stretch {
 
 /// Lewis and Shedler: candidates come at the highest rate of their stretch, and each stays with the probability that the
 /// rate of its moment is of that.
-fn changing(stretches: &[Stretch], seed: u64) -> Vec<u64> {
+fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
-    let mut times = Vec::new();
-    for stretch in stretches {
-        candidates(stretch.from, stretch.to, stretch.highest, &mut gaps, |at| {
-            if thinning.random::<f64>() * stretch.highest < stretch.rate_at(at) {
-                times.push(micros(at));
+    let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
+    let candidates: Vec<_> = stretches.into_iter().map(|stretch| (of(&stretch), stretch)).collect();
+    let mut left = candidates.into_iter();
+    let mut current = left.next();
+    std::iter::from_fn(move || {
+        loop {
+            let (candidates, stretch) = current.as_mut()?;
+            match candidates.next(&mut gaps) {
+                None => current = left.next(),
+                Some(at) if thinning.random::<f64>() * stretch.highest < stretch.rate_at(at) => {
+                    return Some(micros(at));
+                }
+                Some(_) => {}
             }
-        });
-    }
-    times
+        }
+    })
 }
 
 /// The warm-up at the first rate, what changes, and, where that has an end, its last rate.

@@ -171,10 +171,10 @@ impl Shared {
         let gaps = Gaps::of(spec.locks, spec.load == Load::Closed);
         let scenes = (0..spec.locks).map(scene).collect();
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
-        let open = spec
-            .load
-            .open()
-            .map(|open| Arrivals::new(schedule::draw(&spec, lasts_at_most(&spec)), open.late));
+        let open = spec.load.open().map(|open| {
+            let of = spec.clone();
+            Arrivals::new(move || schedule::coming(&of, lasts_at_most(&of)), open.late)
+        });
         let series = Series::of(&spec);
         Self {
             series,
@@ -206,7 +206,7 @@ impl Shared {
     /// The same, on servers of our own or not.
     #[must_use]
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
-        let reads_logs = own.is_some_and(|own| own.has_logs_at_hand() || self.keeps_evidence());
+        let reads_logs = own.is_some_and(|own| own.logs_at_hand().is_some() || self.keeps_evidence());
         Self { reads_logs, ..self }
     }
 

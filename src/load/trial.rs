@@ -2,7 +2,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -15,22 +14,23 @@ use super::control::Closing;
 use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
+use super::keeper::{Following, Keeper, Kept, Lost};
 use super::observation::{self, Log, ThreadRecord};
 use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
-use super::{accounting, batch, breaking, missing, progress, standstill};
+use super::{accounting, batch, breaking, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
-use crate::ensemble::transactions::{self, Asked, Told};
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Judged, Life, Lives, Phase,
+    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Judged, Lives, Phase,
     ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::units::contenders;
+use crate::spool::Sorted;
+use crate::units::{contenders, counted};
 use crate::zk::keep_awake::Unread;
 use crate::zk::{Failure, nodelay};
 
@@ -40,6 +40,8 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
+const SLOW_DISK: &str =
+    "they came faster than the disk took them; use a faster one for --out, or a lower rate";
 /// By how much two readings of a wall clock that nobody sets may differ.
 const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 /// How often it is looked whether the warm-up is over.
@@ -80,6 +82,8 @@ struct Conductor<'a> {
     interrupt: &'a CancellationToken,
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
+    /// Until what it has kept is taken; `None` where nothing is to be kept.
+    keeper: Option<Keeper>,
     started_at: SystemTime,
     /// The same by our clock.
     began: Stamp,
@@ -112,18 +116,21 @@ impl<'a> Conductor<'a> {
     ) -> Result<Self, Error> {
         let seconds = expected_seconds(&shared.spec);
         let threads = environment.threads.clamp(1, shared.spec.contenders.max(1));
+        let started_at = SystemTime::now();
+        let keeper = keeper(environment, &shared, started_at)?;
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
                 let contenders = (thread..shared.spec.contenders).step_by(threads).collect();
                 let every = environment.keep_awake.filter(|_| thread == 0);
                 let awake = environment.single_servers().filter(|_| every.is_some()).collect();
                 let every = every.unwrap_or_default();
-                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every }, seconds)
+                let notes = keeper.as_ref().map(|keeper| keeper.notes_of(thread)).unwrap_or_default();
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every, notes }, seconds)
             })
             .collect();
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
-        let (started_at, began, wall) = (SystemTime::now(), clock::now(), WallClock::read());
+        let (began, wall) = (clock::now(), WallClock::read());
         let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
         let cut_short = None;
         Ok(Self {
@@ -132,6 +139,7 @@ impl<'a> Conductor<'a> {
             interrupt,
             sink,
             threads,
+            keeper,
             started_at,
             began,
             wall,
@@ -166,15 +174,16 @@ impl<'a> Conductor<'a> {
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
         let mut log = observation::merge_logs(threads);
         let wall = WallClock::read();
-        let told = self.told(wall, &log).await.unwrap_or_else(|why| {
-            health.invalid.get_or_insert(why);
-            Told::default()
-        });
-        missing::fill_in(&log.missing, &mut log.grants, &mut log.history, &told);
-        let lives = lives(told);
-        let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
+        let wall_was_set = self.wall_was_set(wall);
+        let (kept, unchecked) = self.kept(&log).await;
         self.settle_closings(&mut log);
-        let grants = std::mem::take(&mut log.grants);
+        let (grants, lives, history) = match kept {
+            Some(Kept { grants, lives, moments, .. }) => (grants, lives, Some(moments)),
+            None => (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None),
+        };
+        // What the logs tell is dated by that clock.
+        let lives = if wall_was_set.is_none() { lives } else { Lives::default() };
+        health.invalid = health.invalid.or(wall_was_set);
         let facts = Facts {
             kind: self.shared.kind,
             began: self.shared.signals.start.borrow().unwrap_or(0),
@@ -183,6 +192,7 @@ impl<'a> Conductor<'a> {
             lives,
             all_gone: orphans == Some(0),
             wall,
+            scratch: self.environment.scratch.clone(),
         };
         let evidence = Evidence {
             entries: log.kept_out.entries,
@@ -242,8 +252,8 @@ impl<'a> Conductor<'a> {
             timeline: timeline(&sheet, window),
             tallies: observation::tallies(&log, self.shared.spec.contenders),
             histograms: observation::histograms(&sheet),
-            history: std::mem::take(&mut log.history),
-            deletions,
+            history: history.filter(|_| self.shared.keeps_history),
+            unchecked,
         })
     }
 
@@ -528,24 +538,50 @@ impl<'a> Conductor<'a> {
         breaking::measure_gaps(&self.shared, open, &mut self.faults);
     }
 
-    /// What the servers' logs tell of the trial's nodes; nothing where they are not ours, or nobody needs it.
-    async fn told(&self, wall: WallClock, log: &Log) -> Result<Told, String> {
-        if !self.shared.reads_logs {
-            return Ok(Told::default());
-        }
+    /// Why the servers' logs, where they are read, don't say when it was by our clock.
+    fn wall_was_set(&self, wall: WallClock) -> Option<String> {
         let set_by = wall.set_since(self.wall);
-        if set_by > WALL_MAY_DIFFER {
-            return Err(format!(
+        (self.shared.reads_logs && set_by > WALL_MAY_DIFFER).then(|| {
+            format!(
                 "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
-            ));
-        }
-        let named = missing::asked_for(&log.missing);
-        let asked = Asked { below: self.shared.root(), since: self.started_at, named: &named };
-        Ok(self.environment.tell(&asked).await.unwrap_or_else(|why| {
+            )
+        })
+    }
+
+    /// What was kept for the judge, and what of it could not be.
+    async fn kept(&mut self, log: &Log) -> (Option<Kept>, Vec<String>) {
+        let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
+        let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
+            Some(local) if local.logs_at_hand().is_none() => local.logs().await.map(Some),
+            _ => Ok(None),
+        };
+        let (logs, uncopied) = match logs {
+            Ok(logs) => (logs, None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let mut kept = match keeper.end(logs).await {
+            Ok(kept) => kept,
+            Err(why) => return (None, vec![format!("what the contenders noted could not be kept: {why}")]),
+        };
+        if let Some(why) = uncopied.or(kept.unread.take()) {
             let missing = "so what contenders believed is not compared with what the ensemble saw";
             (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
-            Told::default()
-        }))
+        }
+        let Lost { entries, moments } = log.notes.lost.and(kept.lost);
+        kept.moments.has_gaps = moments > 0;
+        if moments > 0 {
+            let lost = counted(moments, "event", "events");
+            (self.sink)(Event::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
+        }
+        let all = log.kept_out.entries;
+        let entries = (entries > 0).then(|| {
+            format!("{entries} of {all} entries were not compared with the servers' logs: {SLOW_DISK}")
+        });
+        let missing = (kept.missing > 0).then(|| {
+            let missing = counted(kept.missing, "transaction is", "transactions are");
+            format!("the servers' logs are not complete: {missing} missing")
+        });
+        (Some(kept), entries.into_iter().chain(missing).collect())
     }
 
     async fn orphans(&self) -> Option<u64> {
@@ -738,18 +774,18 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-/// The lives of the trial's nodes.
-fn lives(told: Told) -> Lives {
-    let life = |(created, life): (i64, transactions::Life)| {
-        let transactions::Life { deleted, deleted_at_ms, with_its_session, .. } = life;
-        (created, Life { deleted, deleted_at_ms, with_its_session })
-    };
-    told.lives.into_iter().map(life).collect()
-}
-
-/// By the transaction that created each node, the one that deleted it.
-fn deletions(lives: &Lives) -> BTreeMap<i64, i64> {
-    lives.iter().filter_map(|(created, life)| Some((*created, life.deleted?))).collect()
+/// What keeps things for the trial's judge, where there is anything to keep.
+fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
+    if !shared.reads_logs && !shared.keeps_history {
+        return Ok(None);
+    }
+    let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
+        logs: local.logs_at_hand(),
+        below: shared.root().to_owned(),
+        since,
+    });
+    let started = Keeper::start(&environment.scratch, following);
+    started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
 fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {

@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::contender::Contender;
+use super::keeper::Notes;
 use super::observation::{Observation, ThreadRecord};
 use super::shared::Shared;
 use crate::clock;
@@ -31,6 +32,8 @@ pub struct Share {
     pub awake: Vec<Target>,
     /// By a read every so often.
     pub every: Duration,
+    /// Where its contenders note what they do.
+    pub notes: Notes,
 }
 
 /// Starts a thread for its share; its record comes when all have ended or the trial is aborted.
@@ -49,7 +52,7 @@ pub fn spawn(
 }
 
 async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord {
-    let observation = Observation::new(&shared, seconds);
+    let observation = Observation::new(&shared, share.notes, seconds);
     let timer_lag = Rc::new(RefCell::new(new_histogram()));
     let probe = reactor::spawn_local(probe(observation.clone(), Rc::clone(&timer_lag)));
     let window = reactor::spawn_local(follow_window(Arc::clone(&shared), observation.clone()));
@@ -69,7 +72,8 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     drop((window, probe));
     observation.sheet.borrow_mut().settle();
     let sheet = observation.sheet.borrow().clone();
-    let log = observation.log.take();
+    let mut log = observation.log.take();
+    log.end();
     let timer_lag = timer_lag.borrow().clone();
     ThreadRecord { sheet, log, timer_lag, unread }
 }

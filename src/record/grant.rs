@@ -1,18 +1,22 @@
 //! What the ensemble wrote down of a lock's holders, beside what they believed and saw: facts that [`crate::record::Trial`]
-//! carries from the load to its judge. They may be a million, so the judge drops them and no file has them.
+//! carries from the load to its judge. There may be any number of them, so they are spooled, the judge drops them, and no
+//! file has them.
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::history::{Claim, LockKind};
 use super::together::Overlaps;
 use crate::clock::{Stamp, WallClock};
+use crate::spool::{Sorted, Table};
 
 /// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
 /// milliseconds, or are read one after the other.
 pub const CLOCKS_DIFFER_MS: i64 = 2;
 
 /// A contender entered by virtue of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Which of the trial's lock paths.
     pub lock: usize,
@@ -33,12 +37,17 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// How many a trial keeps; further ones are not looked at.
-    pub const KEPT: usize = 1_000_000;
+    /// The order of locks, and of each lock's nodes.
+    pub fn by_node(&self) -> (usize, i64, Stamp) {
+        (self.lock, self.czxid, self.entered)
+    }
 }
 
+/// The grants of a trial, in the order of locks and nodes.
+pub type Grants = Sorted<Grant, (usize, i64, Stamp)>;
+
 /// A node's life, as the ensemble wrote it down.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
     /// The transaction that deleted it; `None` while it is there.
     pub deleted: Option<i64>,
@@ -49,7 +58,7 @@ pub struct Life {
 }
 
 /// The lives of nodes, by the transaction that created each.
-pub type Lives = BTreeMap<i64, Life>;
+pub type Lives = Table<Life>;
 
 /// By virtue of what the contenders of a trial entered, and what became of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,14 +69,16 @@ pub struct Facts {
     pub began: Stamp,
     /// Two inside at once, as contenders saw it.
     pub overlaps: Overlaps,
-    /// Who entered, in any order.
-    pub grants: Vec<Grant>,
+    /// Who entered.
+    pub grants: Grants,
     /// What the servers' logs tell of the trial's nodes; empty where they cannot be read.
     pub lives: Lives,
     /// That no node of a contender is left.
     pub all_gone: bool,
     /// Turns stamps into the time of the servers' host.
     pub wall: WallClock,
+    /// Where what does not fit into memory may go while all this is judged.
+    pub scratch: PathBuf,
 }
 
 impl Facts {

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged, Moment,
-    Steady, Stuck, Violation,
+    Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged,
+    Moments, Steady, Stuck, Violation,
 };
 use crate::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
 use crate::scenario::TrialSpec;
@@ -306,13 +306,12 @@ pub struct Trial {
     /// One histogram for each measure that has samples. They lie in the `.hlog`.
     #[serde(skip)]
     pub histograms: BTreeMap<Measure, Histogram>,
-    /// What the contenders did, moment by moment; empty unless a history was asked for. It has a file of its own.
+    /// What the contenders did, moment by moment; `None` unless a history was asked for. It has a file of its own.
     #[serde(skip)]
-    pub history: Vec<Moment>,
-    /// For nodes of the trial, by the transaction that created each: the one that deleted it, as far as the servers'
-    /// logs tell; empty unless a history was asked for, with which it is written.
-    #[serde(skip)]
-    pub deletions: BTreeMap<i64, i64>,
+    pub history: Option<Moments>,
+    /// What was to be checked and could not be, each with the reason; empty where all was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
 }
 
 impl Trial {

@@ -174,8 +174,7 @@ impl UnderWay<'_> {
         let mut written = Ok(());
         if self.course.environment.keeps_history {
             written = self.write_history(&trial);
-            trial.history.clear();
-            trial.deletions.clear();
+            trial.history = None;
         }
         trial.histograms.clear();
         self.trials.push(trial);

@@ -269,8 +269,10 @@ const RATE: Kind = Kind::Factor(0.001..=1_000_000.0);
 /// Where a process may pause.
 const RATE_OR_NONE: Kind = Kind::Factor(0.0..=1_000_000.0);
 
-/// Most arrivals of a trial: all are drawn before it begins.
-pub const ARRIVALS_MAX: usize = 5_000_000;
+/// Most arrivals of a trial: of each it is kept in memory what became of it.
+pub const ARRIVALS_MAX: usize = 50_000_000;
+/// Most arrivals of a file.
+pub const ROWS_MAX: usize = 5_000_000;
 
 /// The keys that only an open load has.
 pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];

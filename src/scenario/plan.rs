@@ -193,16 +193,29 @@ pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ra
                          and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 /// How the estimate of memory is made, for whoever reads it.
-pub const MEMORY_BASIS: &str = "without servers: 70 MB, 90 kB per contender, 75 bytes per name when all \
+pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
                                 contenders of a lock list its queue at once (less for locks that list none), \
-                                and 40 bytes per arrival of an open load";
+                                8 bytes per arrival of an open load, and 500 bytes per second";
 
-const MEMORY_BYTES: u64 = 70_000_000;
+/// With 20 MB for what waits to be written where the disk is slow.
+const MEMORY_BYTES: u64 = 90_000_000;
 const CONTENDER_BYTES: u64 = 90_000;
 /// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
-const NAME_BYTES: u64 = 75;
-/// The size of an arrival that has been drawn.
-const ARRIVAL_BYTES: u64 = 40;
+const NAME_BYTES: u64 = 85;
+/// What has become of an arrival, and how late the generator was with it.
+const ARRIVAL_BYTES: u64 = 8;
+/// The size of an arrival of a file that is replayed.
+const REPLAYED_BYTES: u64 = 40;
+/// Of the timeline: of each thread, of all, and as it is written.
+const SECOND_BYTES: u64 = 500;
+
+/// How the estimate of the disk is made, for whoever reads it.
+pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
+                              1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
+                              per acquisition";
+
+/// What is kept of an acquisition until its trial is judged, and what judging it takes.
+const DISK_BYTES: f64 = 300.0;
 
 const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
@@ -231,6 +244,13 @@ impl TrialSpec {
             .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
             .saturating_add(NAME_BYTES.saturating_mul(names))
             .saturating_add(ARRIVAL_BYTES.saturating_mul(self.drawn()))
+            .saturating_add(REPLAYED_BYTES.saturating_mul(self.replayed()))
+            .saturating_add(SECOND_BYTES.saturating_mul(self.measured() as u64))
+    }
+
+    /// The most that a trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    fn estimated_disk(&self) -> u64 {
+        (DISK_BYTES * self.estimated_acquisitions()) as u64
     }
 
     /// Acquisitions that the measured phase is expected to yield.
@@ -251,12 +271,16 @@ impl TrialSpec {
         match (&self.load, self.stop) {
             (Load::Open(open), Stop::After(measured)) => {
                 let warm_up = open.arrivals.first_rate() * self.warm_up_at_most.as_secs_f64();
-                let drawn = warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64();
-                // What is replayed is kept as its file has it, too.
-                let kept =
-                    if let Arrivals::Replay(replay) = &open.arrivals { replay.count as u64 } else { 0 };
-                (drawn as u64).saturating_add(kept)
+                (warm_up + open.arrivals.mean_rate(measured) * measured.as_secs_f64()) as u64
             }
+            _ => 0,
+        }
+    }
+
+    /// How many arrivals are kept as a file has them.
+    fn replayed(&self) -> u64 {
+        match self.load.open().map(|open| &open.arrivals) {
+            Some(Arrivals::Replay(replay)) => replay.count as u64,
             _ => 0,
         }
     }
@@ -323,6 +347,11 @@ impl Plan {
     /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
+    }
+
+    /// The most that any trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    pub fn estimated_disk(&self) -> u64 {
+        self.trials.iter().map(TrialSpec::estimated_disk).max().unwrap_or(0)
     }
 
     /// How long the whole plan takes, the start of an own ensemble included; see [`BASIS`].

@@ -10,7 +10,7 @@ use super::diagnostic::MachineDiagnostic;
 use super::model::{EnsembleChoice, Precision, RateOf, Scenario, Stop, TrialSpec};
 use super::offered::Offered;
 use super::parse::Parsed;
-use super::plan::{BASIS, MEMORY_BASIS};
+use super::plan::{BASIS, DISK_BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
 use crate::catalog::fault::{FaultChoice, Start};
 use crate::catalog::gate::Gate;
@@ -51,6 +51,10 @@ pub struct Preview {
     pub estimated_memory_bytes: u64,
     /// How that is estimated.
     pub memory_basis: &'static str,
+    /// The most that a trial takes on disk until it is judged, beside its results and its servers; in bytes.
+    pub estimated_disk_bytes: u64,
+    /// How that is estimated.
+    pub disk_basis: &'static str,
     /// Advice on the file.
     pub warnings: Vec<MachineDiagnostic>,
 }
@@ -157,6 +161,8 @@ impl Preview {
             trials: plan.trials.iter().map(trial).collect(),
             estimate_basis: BASIS,
             estimated_memory_bytes: plan.estimated_memory(),
+            estimated_disk_bytes: plan.estimated_disk(),
+            disk_basis: DISK_BASIS,
             memory_basis: MEMORY_BASIS,
             warnings: parsed.warnings.machine(),
         }
@@ -338,6 +344,8 @@ impl fmt::Display for Preview {
         }
         writeln!(f, "({})", self.estimate_basis)?;
         let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
-        writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)
+        writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)?;
+        let megabytes = self.estimated_disk_bytes.div_ceil(1_000_000);
+        writeln!(f, "about {megabytes} MB of disk beside the results ({})", self.disk_basis)
     }
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use super::arrivals::TraceArrival;
-use super::fields::{ARRIVALS_MAX, CONTENDERS_MAX};
+use super::fields::{CONTENDERS_MAX, ROWS_MAX};
 use super::nearest::did_you_mean;
 use super::read::shortened;
 use crate::clock::micros;
@@ -41,9 +41,9 @@ impl TraceBuilder {
         if number == 0 {
             self.first_us = at_us;
         }
-        if number >= ARRIVALS_MAX {
+        if number >= ROWS_MAX {
             return Err(format!(
-                "line {line}: these are more than {ARRIVALS_MAX} arrivals; leave a part of the file out"
+                "line {line}: these are more than {ROWS_MAX} arrivals; leave a part of the file out"
             ));
         }
         let before = self.arrivals.last().map_or(0, |last| last.at_us);

@@ -174,7 +174,9 @@ async fn every_acquire_has_one_outcome_whatever_becomes_of_contender_and_hold() 
     // When the trial is over
     let trial = trials::run_with_history(&lines).await;
     // Then as many outcomes were counted as acquires were called
-    let calls = trial.history.iter().filter(|moment| matches!(moment.deed, Deed::Asks(_))).count();
+    let history = trial.history.as_ref().unwrap();
+    let moments = history.iter().unwrap().map(Result::unwrap);
+    let calls = moments.filter(|moment| matches!(moment.deed, Deed::Asks(_))).count();
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
     assert_eq!(ended, calls as u64, "{outcomes:?}");

@@ -8,6 +8,7 @@ use zklockbench::record::{
     Life, Overlaps, Parts, Stuck, Trial,
 };
 use zklockbench::scenario::TrialSpec;
+use zklockbench::spool::Sorted;
 use zklockbench::verdict::Verdict;
 
 use crate::support::records;
@@ -138,11 +139,26 @@ fn facts(leases: u32) -> Facts {
         kind: LockKind::Semaphore(leases),
         began: 0,
         overlaps: Overlaps::default(),
-        grants: vec![grant(0, 1, 0, 10_000), grant(1, 2, 20_000, 40_000)],
+        grants: Sorted::of(Grant::by_node, vec![grant(0, 1, 0, 10_000), grant(1, 2, 20_000, 40_000)]),
         lives: [(1, life(9, 90)), (2, life(8, 80))].into(),
         all_gone: true,
         wall: WallClock::default(),
+        scratch: std::env::temp_dir(),
     }
+}
+
+#[test]
+fn what_was_to_be_compared_and_was_not_is_not_known_even_where_nothing_else_was_found() {
+    let why = "12 of 900 entries were not compared with the servers' logs".to_owned();
+    let unchecked = |trial: &mut Trial| trial.unchecked = vec![why.clone()];
+    let Verdict::Unknown(reasons) = after(unchecked) else { panic!("an omission is no evidence") };
+    assert_eq!(reasons, [why.clone()]);
+    // With the rest compared and found right, too
+    let compared = |trial: &mut Trial| {
+        unchecked(trial);
+        trial.ensemble_order = Some(EnsembleOrder { checked: 888, ..EnsembleOrder::default() });
+    };
+    assert_eq!(after(compared), Verdict::Unknown(vec![why.clone()]));
 }
 
 #[test]

@@ -223,7 +223,8 @@ fn the_preview_shows_every_trial_and_the_whole_time_to_people_and_to_programs() 
     let shown = preview.to_string();
     for expected in [
         "x: ",
-        "at most about 71 MB of memory",
+        "at most about 91 MB of memory",
+        "about 6 MB of disk beside the results",
         "own, 3 servers on this host",
         "closed, for 60 s",
         "18 trials, about",
@@ -248,6 +249,14 @@ fn memory_grows_with_the_contenders_and_with_the_square_of_those_in_one_queue() 
     // In ten queues lists are a tenth as long; of several sizes the largest counts
     assert!(megabytes("contenders = 10000\nlocks = 10\n") < 1_800);
     assert_eq!(megabytes("contenders = [10, 1000]\n"), megabytes("contenders = 1000\n"));
+}
+
+#[test]
+fn a_day_of_300_arrivals_a_second_fits_into_a_gigabyte_of_memory_and_its_disk_is_told() {
+    let day =
+        plan("contenders = 32\nlocks = 8\nload = \"open\"\nrate = 300\nhold = \"2ms\"\nduration = \"24h\"\n");
+    assert!((300..500).contains(&(day.estimated_memory() / 1_000_000)), "{}", day.estimated_memory());
+    assert_eq!(day.estimated_disk() / 1_000_000_000, 7);
 }
 
 #[test]

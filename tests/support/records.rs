@@ -212,8 +212,8 @@ pub fn trial(index: usize) -> Trial {
         fencing: FencingCounts::default(),
         elections: Some(Vec::new()),
         faults: Vec::new(),
-        history: Vec::new(),
-        deletions: BTreeMap::new(),
+        history: None,
+        unchecked: Vec::new(),
         stuck: Vec::new(),
         orphans: None,
         sessions: Sessions {

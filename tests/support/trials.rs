@@ -156,6 +156,7 @@ async fn run_in(
         target,
         workspace,
         proxy: local.as_ref().map(|_| Arc::new(Proxy::before(&servers).unwrap())),
+        scratch: std::env::temp_dir(),
         servers,
         namespace: "zklockbench".into(),
         threads: setting.threads,

@@ -184,6 +184,7 @@ impl Session {
             keep_awake: self.world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
             local: self.world.started(),
             keeps_history: self.args.history,
+            scratch: self.writer.dir().to_owned(),
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
         let is_own = !self.world.is_external();

@@ -140,6 +140,7 @@ impl World {
             keep_awake: self.keep_awake(servers).then_some(keep_awake::EVERY),
             local: self.started(),
             keeps_history: false,
+            scratch: std::env::temp_dir(),
             proxy: None,
         }
     }

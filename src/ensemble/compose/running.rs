@@ -14,8 +14,7 @@ use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::ensemble::ports::Claim;
 use crate::ensemble::state::{self, Numbered};
-use crate::ensemble::transactions::{self, Asked, Told};
-use crate::ensemble::{Started, subnet};
+use crate::ensemble::{Logs, Started, subnet};
 use crate::error::Error;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
@@ -283,7 +282,7 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
 
 #[async_trait]
 impl Started for Compose {
-    async fn tell(&self, asked: &Asked<'_>) -> io::Result<Told> {
+    async fn logs(&self) -> io::Result<Logs> {
         // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
         if !cfg!(target_os = "linux") {
             return Err(io::Error::other("the servers' clock is not this machine's"));
@@ -295,16 +294,17 @@ impl Started for Compose {
             std::fs::create_dir(&directory)?;
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
-                Ok(_) => directories.push(directory),
+                Ok(_) => {}
                 // Wiped, and not started since; or in memory, where Docker copies nothing from.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }
+            directories.push(directory);
         }
-        transactions::tell(&directories, asked)
+        Ok(Logs { directories, _copies: Some(copies) })
     }
 
-    fn has_logs_at_hand(&self) -> bool {
-        false
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
     }
 }

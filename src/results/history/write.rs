@@ -1,7 +1,7 @@
 //! Writing a history: while it happens, or that of a whole trial.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::super::layout::cannot;
 use super::wire::{EventLine, HeaderLine};
 use crate::error::Error;
 use crate::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What, Write};
-use crate::record::{Deed, Moment, Trial};
+use crate::record::{Deed, Moment, Moments, Trial};
 
 /// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
 const KEPT_BACK_US: u64 = 1_000_000;
@@ -91,13 +91,20 @@ impl HistoryWriter {
     ///
     /// # Errors
     /// [`Error::Environment`] when the disk refuses.
-    pub fn finish(mut self) -> Result<(), Error> {
-        self.end().map_err(|error| cannot("write", &self.path, &error))
+    pub fn finish(self) -> Result<(), Error> {
+        self.close(true)
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    fn close(mut self, is_complete: bool) -> Result<(), Error> {
+        self.end(is_complete).map_err(|error| cannot("write", &self.path, &error))
+    }
+
+    fn end(&mut self, is_complete: bool) -> io::Result<()> {
         self.write_until(u64::MAX)?;
         self.out.flush()?;
+        if !is_complete {
+            return Ok(());
+        }
         let file = self.out.get_mut();
         file.seek(SeekFrom::Start(self.complete_at))?;
         file.write_all(b"true ")
@@ -114,43 +121,54 @@ impl Drop for HistoryWriter {
 /// One process made it, by one clock.
 const PROCESS: &str = "run";
 
-/// Writes what the contenders of a trial did, in the order of time.
+/// Writes what the contenders of a trial did, in the order of time, if that was kept.
 ///
 /// # Errors
 /// When the disk refuses.
 pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
+    let Some(history) = &trial.history else { return Ok(()) };
     let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();
-    let complete = Some(trial.cut_short.is_none());
+    let is_complete = trial.cut_short.is_none() && !history.has_gaps;
     let locks: BTreeMap<String, LockKind> = names.iter().map(|name| (name.clone(), kind)).collect();
-    let mut writer = HistoryWriter::create(path, &Header { complete, locks })?;
-    let mut moments: Vec<&Moment> = trial.history.iter().collect();
-    moments.sort_by_key(|moment| moment.at);
-    let never_ended = waits_of_the_stuck(&moments, trial);
-    for (_, moment) in moments.into_iter().enumerate().filter(|(place, _)| !never_ended.contains(place)) {
+    let mut writer = HistoryWriter::create(path, &Header { complete: Some(is_complete), locks })?;
+    let lost = |error: io::Error| cannot("write", path, &error);
+    let never_ended = waits_of_the_stuck(history, trial).map_err(lost)?;
+    for (place, moment) in history.iter().map_err(lost)?.enumerate() {
+        let moment = moment.map_err(lost)?;
+        if never_ended.contains(&place) {
+            continue;
+        }
         let session = moment.session.map(|session| format!("0x{session:x}"));
         let lock = names.get(moment.lock).map_or("", String::as_str);
-        let deleted = |czxid: i64| trial.deletions.get(&czxid).copied();
-        writer.write(&event(moment, session.as_deref(), lock, deleted))?;
+        let deleted = match moment.deed {
+            Deed::HasLeft(Some(token)) => {
+                history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted)
+            }
+            _ => None,
+        };
+        writer.write(&event(&moment, session.as_deref(), lock, deleted))?;
     }
-    writer.finish()
+    writer.close(is_complete)
 }
 
 /// The places of moments that only say that the run gave up waiting: a stuck contender's last acquire has no end.
-fn waits_of_the_stuck(moments: &[&Moment], trial: &Trial) -> Vec<usize> {
-    let is_of_an_acquire = |deed: &Deed| matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails);
-    let last = |contender: usize| {
-        moments.iter().rposition(|moment| moment.contender == contender && is_of_an_acquire(&moment.deed))
-    };
-    let lasts = trial.stuck.iter().filter_map(|stuck| last(stuck.contender));
-    lasts.filter(|place| matches!(moments[*place].deed, Deed::Fails)).collect()
+fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<usize>> {
+    let stuck: BTreeSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
+    let mut lasts = BTreeMap::new();
+    if !stuck.is_empty() {
+        for (place, moment) in history.iter()?.enumerate() {
+            let Moment { contender, deed, .. } = moment?;
+            if stuck.contains(&contender) && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
+            {
+                lasts.insert(contender, (place, deed));
+            }
+        }
+    }
+    let fails = lasts.into_values().filter(|(_, deed)| matches!(deed, Deed::Fails));
+    Ok(fails.map(|(place, _)| place).collect())
 }
 
-fn event<'a>(
-    moment: &Moment,
-    session: Option<&'a str>,
-    lock: &'a str,
-    deleted: impl Fn(i64) -> Option<i64>,
-) -> Event<'a> {
+fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: Option<i64>) -> Event<'a> {
     let acquire = |step: Step, claim: Claim, token: Option<i64>, zxid: Option<i64>| {
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
@@ -164,7 +182,7 @@ fn event<'a>(
         Deed::Leaves { alone } => {
             (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid: None }), None)
         }
-        Deed::HasLeft(token) => (release(Step::Ok, token.and_then(deleted)), None),
+        Deed::HasLeft(_) => (release(Step::Ok, deleted), None),
         Deed::MayHaveLeft => (release(Step::Unknown, None), None),
         Deed::CouldNotLeave => (release(Step::Fail, None), None),
         Deed::Writes(token, accepted) => {

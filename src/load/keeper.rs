@@ -1,0 +1,306 @@
+//! Keeps what the contenders of a trial note, and what the servers' logs tell of it, for the trial's judge: on disk, so that
+//! memory stays as it is however long the trial lasts.
+//!
+//! A thread of its own does it. The generator's threads hand over what they have noted by the hundred and never wait: what
+//! the disk does not take in time is counted, and said. Where the logs are files of this host they are followed while the
+//! trial goes on, so that the servers may purge them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::oneshot;
+
+use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
+use crate::clock::Stamp;
+use crate::ensemble::Logs;
+use crate::ensemble::log_follower::LogFollower;
+use crate::ensemble::transactions::{self, Living, Transaction, number_of};
+use crate::record::history::Noted;
+use crate::record::{Grant, Grants, Life, Lives, Moment, Moments};
+use crate::spool::{Sorted, Sorter, Table};
+
+/// So many notes are handed over at once.
+const AT_ONCE: usize = 512;
+/// So often as many may wait to be written: 20 MB.
+const WAITING: usize = 256;
+/// How often the logs are looked at. What is purged is older by far.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Everything else goes first.
+const NICE: i32 = 10;
+
+/// What a contender notes.
+#[derive(Debug)]
+pub enum Note {
+    /// By virtue of which node it has entered, and what of it only the servers' logs tell.
+    Entered(Grant, Option<Missing>),
+    /// What it did, where a history was asked for.
+    Did(Moment),
+}
+
+/// How much was not kept.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    pub entries: u64,
+    pub moments: u64,
+}
+
+impl Lost {
+    fn count(&mut self, notes: &[Note]) {
+        let entries = notes.iter().filter(|note| matches!(note, Note::Entered(..))).count() as u64;
+        self.entries += entries;
+        self.moments += notes.len() as u64 - entries;
+    }
+
+    pub fn and(self, other: Self) -> Self {
+        Self { entries: self.entries + other.entries, moments: self.moments + other.moments }
+    }
+}
+
+enum Message {
+    Notes(usize, Vec<Note>),
+    /// The trial is over; the logs as they are now, where nobody has followed them.
+    End(Option<Logs>),
+}
+
+/// Where a generator thread notes things. One that belongs to no keeper forgets them.
+#[derive(Debug, Default)]
+pub struct Notes {
+    thread: usize,
+    fresh: Vec<Note>,
+    to: Option<SyncSender<Message>>,
+    pub lost: Lost,
+}
+
+impl Notes {
+    pub fn note(&mut self, note: Note) {
+        if self.to.is_none() {
+            return;
+        }
+        self.fresh.push(note);
+        if self.fresh.len() >= AT_ONCE {
+            self.hand_over();
+        }
+    }
+
+    /// Hands over what is left.
+    pub fn hand_over(&mut self) {
+        let Some(to) = self.to.as_ref().filter(|_| !self.fresh.is_empty()) else { return };
+        let fresh = std::mem::replace(&mut self.fresh, Vec::with_capacity(AT_ONCE));
+        if let Err(full) = to.try_send(Message::Notes(self.thread, fresh))
+            && let Message::Notes(_, fresh) = message_of(full)
+        {
+            self.lost.count(&fresh);
+        }
+    }
+}
+
+fn message_of(error: std::sync::mpsc::TrySendError<Message>) -> Message {
+    match error {
+        std::sync::mpsc::TrySendError::Full(message)
+        | std::sync::mpsc::TrySendError::Disconnected(message) => message,
+    }
+}
+
+/// All that was kept of a trial.
+#[derive(Debug)]
+pub struct Kept {
+    pub grants: Grants,
+    pub lives: Lives,
+    pub moments: Moments,
+    /// Why the servers' logs could not be read.
+    pub unread: Option<String>,
+    /// Transactions that are in no log although later ones are.
+    pub missing: u64,
+    pub lost: Lost,
+}
+
+/// Which logs a trial needs.
+pub struct Following {
+    /// Those that can be read while they are written.
+    pub logs: Option<Logs>,
+    /// The trial's root, with a slash at its end.
+    pub below: String,
+    pub since: SystemTime,
+}
+
+/// The thread, as the conductor sees it.
+pub struct Keeper {
+    to: SyncSender<Message>,
+    kept: oneshot::Receiver<io::Result<Kept>>,
+}
+
+impl Keeper {
+    /// Starts to keep things below that directory.
+    pub fn start(scratch: &Path, following: Option<Following>) -> io::Result<Self> {
+        let (to, from) = sync_channel(WAITING);
+        let (sender, kept) = oneshot::channel();
+        let keeping = Keeping::new(scratch, following);
+        std::thread::Builder::new().name("keeper".into()).spawn(move || {
+            let _ = rustix::process::setpriority_process(None, NICE);
+            // Nobody waits for it when the run was given up.
+            let _ = sender.send(keeping.run(&from));
+        })?;
+        Ok(Self { to, kept })
+    }
+
+    pub fn notes_of(&self, thread: usize) -> Notes {
+        Notes { thread, to: Some(self.to.clone()), ..Notes::default() }
+    }
+
+    /// Ends when all that was noted is kept, and all that the logs tell.
+    pub async fn end(self, logs: Option<Logs>) -> io::Result<Kept> {
+        let Self { to, kept } = self;
+        let ended = tokio::task::spawn_blocking(move || to.send(Message::End(logs)).is_ok());
+        if !ended.await.unwrap_or(false) {
+            return Err(io::Error::other("the thread that keeps what contenders note has ended"));
+        }
+        kept.await.unwrap_or_else(|gone| Err(io::Error::other(gone)))
+    }
+}
+
+struct Keeping {
+    scratch: PathBuf,
+    grants: Sorter<Grant, (usize, i64, Stamp)>,
+    incomplete: Sorter<Incomplete, (Stamp, usize)>,
+    moments: Sorter<Noted, (Stamp, usize)>,
+    log: Option<Log>,
+    lost: Lost,
+    /// Why nothing is kept any more.
+    full: Option<io::Error>,
+}
+
+/// What the servers' logs tell.
+struct Log {
+    at_hand: Option<Logs>,
+    follower: LogFollower,
+    living: Living,
+    lives: Sorter<(i64, Life), i64>,
+    changes: Sorter<Change, (u64, i64)>,
+}
+
+impl Keeping {
+    fn new(scratch: &Path, following: Option<Following>) -> Self {
+        let log = |Following { logs, below, since }| Log {
+            at_hand: logs,
+            follower: LogFollower::new(&below, since),
+            living: Living::default(),
+            lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
+            changes: Sorter::by(Change::order, scratch),
+        };
+        Self {
+            scratch: scratch.to_owned(),
+            grants: Sorter::by(Grant::by_node, scratch),
+            incomplete: Sorter::by(|(grant, _): &Incomplete| (grant.entered, grant.contender), scratch),
+            moments: Sorter::by(|(thread, moment): &Noted| (moment.at, *thread), scratch),
+            log: following.map(log),
+            lost: Lost::default(),
+            full: None,
+        }
+    }
+
+    fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
+        let mut unread = None;
+        let mut look_at = crate::clock::now() + crate::clock::micros(LOOK_EVERY);
+        loop {
+            let left = Duration::from_micros(look_at.saturating_sub(crate::clock::now()));
+            match from.recv_timeout(left) {
+                Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
+                Ok(Message::End(logs)) => return self.end(logs, unread),
+                Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if crate::clock::now() >= look_at {
+                look_at = crate::clock::now() + crate::clock::micros(LOOK_EVERY);
+                let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), Log::follow);
+                unread = unread.or(read.err());
+            }
+        }
+    }
+
+    fn keep(&mut self, thread: usize, notes: Vec<Note>) {
+        if self.full.is_some() {
+            self.lost.count(&notes);
+            return;
+        }
+        for note in notes {
+            let kept = match note {
+                Note::Entered(grant, None) => self.grants.push(grant),
+                Note::Entered(grant, Some(missing)) => self.incomplete.push((grant, missing)),
+                Note::Did(moment) => self.moments.push((thread, moment)),
+            };
+            if let Err(error) = kept {
+                self.full = Some(error);
+            }
+        }
+    }
+
+    fn end(self, logs: Option<Logs>, unread: Option<io::Error>) -> io::Result<Kept> {
+        let Self { scratch, mut grants, incomplete, moments, log, lost, full } = self;
+        if let Some(error) = full {
+            return Err(error);
+        }
+        let (told, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
+            (Some(Ok(told)), None) => (told, None),
+            (None, None) => (Told::default(), None),
+            (Some(Err(why)), None) | (_, Some(why)) => (Told::default(), Some(why.to_string())),
+        };
+        let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
+        let moments =
+            Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
+        let (grants, missing) = (grants.finish(), told.missing);
+        Ok(Kept { grants, lives: told.lives, moments, unread, missing, lost })
+    }
+}
+
+struct Told {
+    lives: Lives,
+    changes: Changes,
+    missing: u64,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { lives: Lives::default(), changes: Sorted::of(Change::order, Vec::new()), missing: 0 }
+    }
+}
+
+impl Log {
+    /// Reads what was written since the last time.
+    fn follow(&mut self) -> io::Result<()> {
+        let Self { at_hand, follower, living, lives, changes } = self;
+        let Some(logs) = at_hand else { return Ok(()) };
+        follower.read(&logs.directories, &mut |transaction| note(transaction, living, lives, changes))
+    }
+
+    fn end(mut self, logs: Option<Logs>, scratch: &Path) -> io::Result<Told> {
+        self.at_hand = self.at_hand.or(logs);
+        self.follow()?;
+        let Self { follower, mut living, mut lives, mut changes, .. } = self;
+        let missing =
+            follower.end(&mut |transaction| note(transaction, &mut living, &mut lives, &mut changes))?;
+        for life in living.end() {
+            lives.push(of(life))?;
+        }
+        Ok(Told { lives: Table::of(&lives.finish(), scratch)?, changes: changes.finish(), missing })
+    }
+}
+
+fn note(
+    transaction: &Transaction,
+    living: &mut Living,
+    lives: &mut Sorter<(i64, Life), i64>,
+    changes: &mut Sorter<Change, (u64, i64)>,
+) -> io::Result<()> {
+    for change in &transaction.changes {
+        let path = number_of(&change.path);
+        changes.push(Change { path, zxid: transaction.zxid, happened: change.happened })?;
+    }
+    living.go_on(transaction).into_iter().try_for_each(|life| lives.push(of(life)))
+}
+
+fn of(life: transactions::Life) -> (i64, Life) {
+    let transactions::Life { created, deleted, deleted_at_ms, with_its_session } = life;
+    (created, Life { deleted, deleted_at_ms, with_its_session })
+}
