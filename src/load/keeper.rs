@@ -7,13 +7,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
 use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
-use crate::clock::Stamp;
+use crate::clock::{self, Stamp};
 use crate::ensemble::Logs;
 use crate::ensemble::log_follower::LogFollower;
 use crate::ensemble::transactions::{self, Living, Transaction, number_of};
@@ -88,18 +88,12 @@ impl Notes {
     pub fn hand_over(&mut self) {
         let Some(to) = self.to.as_ref().filter(|_| !self.fresh.is_empty()) else { return };
         let fresh = std::mem::replace(&mut self.fresh, Vec::with_capacity(AT_ONCE));
-        if let Err(full) = to.try_send(Message::Notes(self.thread, fresh))
-            && let Message::Notes(_, fresh) = message_of(full)
+        let refused = to.try_send(Message::Notes(self.thread, fresh));
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused
+            && let Message::Notes(_, fresh) = message
         {
             self.lost.count(&fresh);
         }
-    }
-}
-
-fn message_of(error: std::sync::mpsc::TrySendError<Message>) -> Message {
-    match error {
-        std::sync::mpsc::TrySendError::Full(message)
-        | std::sync::mpsc::TrySendError::Disconnected(message) => message,
     }
 }
 
@@ -202,17 +196,17 @@ impl Keeping {
 
     fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
         let mut unread = None;
-        let mut look_at = crate::clock::now() + crate::clock::micros(LOOK_EVERY);
+        let mut look_at = clock::now() + clock::micros(LOOK_EVERY);
         loop {
-            let left = Duration::from_micros(look_at.saturating_sub(crate::clock::now()));
+            let left = Duration::from_micros(look_at.saturating_sub(clock::now()));
             match from.recv_timeout(left) {
                 Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
                 Ok(Message::End(logs)) => return self.end(logs, unread),
                 Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if crate::clock::now() >= look_at {
-                look_at = crate::clock::now() + crate::clock::micros(LOOK_EVERY);
+            if clock::now() >= look_at {
+                look_at = clock::now() + clock::micros(LOOK_EVERY);
                 let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), Log::follow);
                 unread = unread.or(read.err());
             }
@@ -303,4 +297,63 @@ fn note(
 fn of(life: transactions::Life) -> (i64, Life) {
     let transactions::Life { created, deleted, deleted_at_ms, with_its_session } = life;
     (created, Life { deleted, deleted_at_ms, with_its_session })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Claim, Deed};
+
+    fn entered(entered: Stamp) -> Note {
+        let (claim, czxid) = (Claim::WRITE, 7);
+        let grant = Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None };
+        Note::Entered(grant, None)
+    }
+
+    #[tokio::test]
+    async fn all_that_is_noted_is_kept_in_order_whichever_thread_noted_it() {
+        let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
+        // Given two threads whose notes are handed over one after the other
+        let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
+        let asks = |at, contender| {
+            let deed = Deed::Asks(Claim::WRITE);
+            Note::Did(Moment { at, contender, lock: 0, session: None, deed })
+        };
+        for at in 0..2_000 {
+            notes[1].note(asks(at, 1));
+            notes[0].note(asks(at, 0));
+            notes[0].note(entered(at));
+        }
+        notes.iter_mut().rev().for_each(Notes::hand_over);
+        let kept = keeper.end(None).await.unwrap();
+        // Then moments are in the order of their time, and at the same time the first thread's come first
+        let moments: Vec<_> = kept.moments.iter().unwrap().map(|one| one.unwrap()).collect();
+        let order: Vec<_> = moments.iter().map(|moment| (moment.at, moment.contender)).collect();
+        assert!(order.is_sorted() && order.len() == 4_000);
+        assert_eq!(
+            (kept.grants.iter().unwrap().count(), kept.lost, kept.unread),
+            (2_000, Lost::default(), None)
+        );
+    }
+
+    #[test]
+    fn what_is_not_taken_in_time_is_counted_and_nobody_waits() {
+        // Given a keeper that does nothing
+        let (to, _from) = sync_channel(2);
+        let mut notes = Notes { to: Some(to), ..Notes::default() };
+        // When more comes than it has room for
+        (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(entered(at)));
+        notes.hand_over();
+        // Then the rest is lost, and told
+        assert_eq!(notes.lost, Lost { entries: AT_ONCE as u64 + 5, moments: 0 });
+    }
+
+    #[tokio::test]
+    async fn what_the_disk_refuses_is_an_error_and_not_less_evidence() {
+        let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
+        let mut notes = keeper.notes_of(0);
+        (0..100).for_each(|at| notes.note(entered(at)));
+        notes.hand_over();
+        assert!(keeper.end(None).await.is_err());
+    }
 }
