@@ -226,8 +226,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// The parts of the run: those that it lists, or all of it as one. Of these trials, those that it does not know of belong
-    /// to the last: it was killed before it could note them.
+    /// The parts of the run, with these trials: those parts that it lists, or all of it as one. Trials that it does not know of
+    /// belong to the last: it was killed before it could note them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {
@@ -241,6 +241,7 @@ impl Run {
                 floor: self.floor.clone(),
             });
         }
+        segments.iter_mut().for_each(|one| one.trials.retain(|trial| trials.contains(trial)));
         let is_known = |trial: &usize| self.segments.iter().any(|one| one.trials.contains(trial));
         let unknown = trials.iter().copied().filter(|trial| !is_known(trial));
         segments.last_mut().into_iter().for_each(|last| last.trials.extend(unknown.clone()));

@@ -309,8 +309,11 @@ impl RunWriter {
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {
-        if let [earlier @ .., last] = run.segments.as_mut_slice() {
-            earlier.iter_mut().for_each(|one| one.trials.retain(|number| !self.made_again.contains(number)));
+        // A run that only lacked its end has no new segment.
+        if let [earlier @ .., last] = run.segments.as_mut_slice()
+            && !self.written.is_empty()
+        {
+            earlier.iter_mut().for_each(|one| one.trials.retain(|number| !self.written.contains(number)));
             (last.trials, last.made_again) = (self.written.clone(), self.made_again.clone());
             (last.ended_at, last.outcome) = (run.ended_at, run.outcome.clone());
         }
