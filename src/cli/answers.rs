@@ -61,6 +61,7 @@ impl Types {
                 "run",
                 having([
                     ("results", path()),
+                    ("resume", json!({ "type": ["string", "null"] })),
                     ("run", self.of::<RunFile>()),
                     ("summary", self.of::<Summary>()),
                     ("comparison", self.of::<Option<Comparison>>()),

@@ -81,7 +81,11 @@ pub enum Command {
 pub struct RunArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
-    pub scenario: PathBuf,
+    #[arg(required_unless_present = "resume")]
+    pub scenario: Option<PathBuf>,
+    /// Resume the run that left this directory: run its missing trials. --connect, --compose and --allow-faults are given again
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "history", "threads", "out", "run_id"])]
+    pub resume: Option<PathBuf>,
     /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
     #[arg(long)]
     pub allow_faults: bool,

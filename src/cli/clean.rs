@@ -129,7 +129,8 @@ mod tests {
     fn of_a_run_that_may_be_under_way_it_is_told_until_when() {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
-            describe(&Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest }, false)
+            let (run_id, shows_life) = ("x".into(), false);
+            describe(&Leftover { run_id, nodes: 3, ephemeral, newest, shows_life }, false)
         };
         let killed = ago(30);
         let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));

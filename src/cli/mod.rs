@@ -43,6 +43,7 @@ use args::Command;
 
 use crate::ensemble::leave_for_own_network;
 use crate::error::{Error, Exit};
+use crate::results::recorded_run;
 use crate::scenario::{EnsembleChoice, Scenario};
 use interrupt::Interrupt;
 use run::capabilities::Needs;
@@ -101,7 +102,13 @@ fn refuse(error: &clap::Error) -> Exit {
 /// left alone here.
 fn move_to_own_network(command: &Command) {
     leave_for_own_network(|| match command {
-        Command::Run(args) => needs_links(&args.scenario, &args.overrides),
+        Command::Run(args) => match (&args.scenario, &args.resume) {
+            (Some(scenario), _) => needs_links(scenario, &args.overrides),
+            (None, Some(dir)) => recorded_run(dir)
+                .and_then(|run| ScenarioFile::recorded(&run))
+                .is_ok_and(|file| is_cut_off(&file.parsed.scenario)),
+            (None, None) => false,
+        },
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
         _ => false,
     });
@@ -109,11 +116,13 @@ fn move_to_own_network(command: &Command) {
 
 fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
     let read = || ScenarioFile::read(scenario, overrides).ok();
-    let is_of_own_servers = |scenario: &Scenario| {
-        // Containers have networks of Docker's, which only this machine's own network leads to.
-        matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
-    };
-    Source::lasts(scenario) && read().is_some_and(|file| is_of_own_servers(&file.parsed.scenario))
+    Source::lasts(scenario) && read().is_some_and(|file| is_cut_off(&file.parsed.scenario))
+}
+
+/// Whether it cuts servers of its own off from each other.
+fn is_cut_off(scenario: &Scenario) -> bool {
+    // Containers have networks of Docker's, which only this machine's own network leads to.
+    matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
 }
 
 fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {

@@ -16,7 +16,7 @@ use super::{output, trace_file};
 use crate::catalog::gate::{Known, Mistake, parse as parse_gate};
 use crate::ensemble::External;
 use crate::error::{Error, Exit};
-use crate::record::Replayed;
+use crate::record::{Replayed, Run};
 use crate::scenario::fields::GATE;
 use crate::scenario::{
     Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode, parse_with_traces,
@@ -69,6 +69,30 @@ impl ScenarioFile {
         read.replayed = replayed.into_inner();
         read.check_containers(&name, overrides).map_err(Unusable::Other)?;
         Ok(read)
+    }
+
+    /// The scenario of a run, as it was run. A file of arrivals that it replays must be as it was.
+    pub fn recorded(run: &Run) -> Result<Self, Error> {
+        const NAME: &str = "the scenario of the run";
+        let replayed = run.replayed.clone();
+        let traces = |file: &Path| {
+            let TraceFile { arrivals, sha256 } = trace_file::read(Path::new(""), file)
+                .map_err(|why| format!("{why}; start in the directory that its path begins in"))?;
+            match replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
+                true => Ok(arrivals),
+                false => Err(format!("{} is not as it was when the run began", file.display())),
+            }
+        };
+        let text = run.scenario_text.clone();
+        let parsed = parse_with_traces(NAME, &text, &lock::cards(), &fault::cards(), &traces);
+        let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
+        Ok(Self {
+            parsed,
+            overrides: run.overrides.clone(),
+            left_out: Vec::new(),
+            replayed: run.replayed.clone(),
+            text,
+        })
     }
 
     /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and

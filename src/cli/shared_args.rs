@@ -114,6 +114,11 @@ impl AccessArgs {
         self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
     }
 
+    /// Whether there is anything with which to be let in.
+    pub fn is_any(&self) -> bool {
+        self.auth.is_some() || self.auth_file.is_some() || self.wants_tls()
+    }
+
     /// Reads the files.
     pub fn access(&self) -> Result<Access, Error> {
         let files =

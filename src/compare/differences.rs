@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cell::CellKey;
 use super::side::{Loaded, Side};
-use crate::results::record::{Floor, Timing, Trial};
+use crate::results::record::{Floor, Run, Timing, Trial};
 use crate::units::{counted, format_micros, shown};
 
 /// Something that is not the same on both sides, or not in all runs of one.
@@ -125,11 +125,15 @@ fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
 }
 
 fn facts(side: &Side) -> Vec<Fact> {
-    side.runs.iter().flat_map(of_run).collect()
+    side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
 }
 
-fn of_run(run: &Loaded) -> Vec<Fact> {
-    let run = &run.stored.run.run;
+/// What differs between two parts of one run: where they were measured and by which program, what was asked apart.
+pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
+    apart(of_run(earlier), of_run(later))
+}
+
+fn of_run(run: &Run) -> Vec<Fact> {
     let (host, ensemble) = (&run.host, &run.ensemble);
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
     let versions = ensemble.servers.iter().map(|server| server.version.as_str());

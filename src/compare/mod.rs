@@ -18,7 +18,7 @@ pub use comparison::{
     Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
     comparison_schema, figure_of_cell,
 };
-pub use differences::{Difference, differences};
+pub use differences::{Difference, between_parts, differences};
 pub use faster::Faster;
 pub use judge::{Block, Compared, Limits, Method, Ratio, Sample, Test, exactly, judge, judge_family, paired};
 pub use lost::Repetitions;

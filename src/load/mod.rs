@@ -30,4 +30,4 @@ mod workspace;
 pub use environment::{Environment, Event, Sink};
 pub use shared::kind_of;
 pub use trial::run_trial;
-pub use workspace::{Alive, Leftover, TOP, Workspace, leftovers, make_chroot, remove};
+pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
 use super::shared::LOCK;
@@ -15,6 +16,23 @@ pub const TOP: &str = "/zklockbench";
 
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
+
+/// What a run's root holds if an ephemeral node below it shows whether the run is alive.
+const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
+/// That node.
+const ALIVE: &str = "alive";
+/// So long after its process a run counts as alive.
+const LIFE_SESSION: Duration = Duration::from_secs(10);
+
+/// That a run shows the ensemble that it is alive; until it is dropped.
+#[derive(Debug)]
+pub struct SignOfLife(JoinHandle<()>);
+
+impl Drop for SignOfLife {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// A run's own root on the ensemble.
 #[derive(Debug, Clone)]
@@ -48,6 +66,41 @@ impl Workspace {
             ))),
             Err(error) => Err(refused(&workspace.target, "create", &workspace.root, error)),
         }
+    }
+
+    /// Shows whoever else uses the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
+    /// a killed run leaves is told from one that is between two trials.
+    ///
+    /// # Errors
+    /// When the ensemble refuses or cannot be reached.
+    pub async fn show_life(&self) -> Result<SignOfLife, Error> {
+        let client = self.alive().await?;
+        let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
+        marked.map_err(|error| refused(&self.target, "write", &self.root, error))?;
+        Ok(SignOfLife(tokio::spawn(self.clone().stay_alive(client))))
+    }
+
+    /// Shows it again after each time that the ensemble was away for longer than a session lasts.
+    async fn stay_alive(self, mut client: Client) {
+        const BETWEEN: Duration = Duration::from_secs(1);
+        loop {
+            let mut states = client.state_watcher();
+            while !states.changed().await.is_terminated() {}
+            client = loop {
+                match self.alive().await {
+                    Ok(client) => break client,
+                    Err(_) => tokio::time::sleep(BETWEEN).await,
+                }
+            };
+        }
+    }
+
+    /// A session with a node that goes with it.
+    async fn alive(&self) -> Result<Client, Error> {
+        let (client, path) = (open_for(&self.target, LIFE_SESSION).await?, format!("{}/{ALIVE}", self.root));
+        let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(self.acls(&path))).await;
+        made.map_err(|error| refused(&self.target, "create", &path, error))?;
+        Ok(client)
     }
 
     /// The run's root.
@@ -101,9 +154,12 @@ impl Workspace {
     }
 
     async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
+        client.create(path, &[], &CreateMode::Persistent.with_acls(self.acls(path))).await.map(drop)
+    }
+
+    fn acls(&self, path: &str) -> Acls<'static> {
         let owned = self.target.access.digest.is_some() && path != TOP;
-        let acls = if owned { Acls::creator_all() } else { Acls::anyone_all() };
-        client.create(path, &[], &CreateMode::Persistent.with_acls(acls)).await.map(drop)
+        if owned { Acls::creator_all() } else { Acls::anyone_all() }
     }
 }
 
@@ -161,7 +217,11 @@ pub(super) async fn remove_run(target: &Target, root: &str) -> Result<(), Error>
 
 /// Opens a session for work that is not measured.
 pub(super) async fn open(target: &Target) -> Result<Client, Error> {
-    let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(SESSION)).await {
+    open_for(target, SESSION).await
+}
+
+async fn open_for(target: &Target, session: Duration) -> Result<Client, Error> {
+    let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(session)).await {
         Ok(Ok(client)) => return Ok(client),
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("no session within {CONNECT_DEADLINE:?}"),
@@ -194,7 +254,7 @@ async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// A run whose newest node is younger than this may be between two trials.
+/// A run that does not show whether it is alive, and whose newest node is younger than this, may be between two trials.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Why a run may still be under way.
@@ -217,14 +277,19 @@ pub struct Leftover {
     pub ephemeral: usize,
     /// When the newest was made, by the servers' clock.
     pub newest: SystemTime,
+    /// Whether an ephemeral node is there as long as the run is alive; runs of older versions have none.
+    pub shows_life: bool,
 }
 
 impl Leftover {
-    /// Why the run may still be under way, if it may: a session of it lives, or it has made a node in the last 10
-    /// minutes.
+    /// Why the run may still be under way, if it may: a session of it lives, or, where it does not show whether it is alive, it
+    /// has made a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));
+        }
+        if self.shows_life {
+            return None;
         }
         // A clock that is behind the servers' makes nothing older than it is.
         let age = now.duration_since(self.newest).unwrap_or_default();
@@ -267,7 +332,13 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 
 async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
     let root = format!("{TOP}/{run_id}");
-    let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH };
+    // Before the nodes: whoever shows life has its node by then.
+    let shows_life = match client.get_data(&root).await {
+        Ok((data, _)) => data == SHOWS_LIFE,
+        Err(ClientError::NoNode) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
     walk(client, &root, |stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
@@ -321,7 +392,11 @@ mod tests {
     #[test]
     fn a_run_that_made_a_node_a_moment_ago_may_be_alive_and_it_is_known_until_when() {
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let run = |ephemeral| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest };
+        let left =
+            |ephemeral, shows_life| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest, shows_life };
+        let run = |ephemeral| left(ephemeral, false);
+        assert_eq!(left(1, true).alive(newest), Some(Alive::Sessions(1)));
+        assert_eq!(left(0, true).alive(newest), None);
         assert_eq!(run(2).alive(newest + 2 * QUIET), Some(Alive::Sessions(2)));
         assert_eq!(run(0).alive(newest + QUIET / 2), Some(Alive::Until(newest + QUIET)));
         assert_eq!(run(0).alive(newest - QUIET), Some(Alive::Until(newest + QUIET)));

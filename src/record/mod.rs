@@ -34,7 +34,9 @@ pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};
 pub use history::{Claim, Deed, Moment, Moments};
 pub use judged::{Judged, Parts};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
-pub use run::{EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, ServerInfo, Widest};
+pub use run::{
+    EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,
+};
 pub use steady::{Steady, WarmUpEnd};
 pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Floor;
-use crate::units::{as_utc, contenders, counted, number};
+use super::{Floor, Timing};
+use crate::units::{as_utc, contenders, counted, format_micros, number};
 
 /// The machine that the generator ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +73,7 @@ pub enum RunEnding {
 pub struct RunOutcome {
     /// In a word.
     pub ending: RunEnding,
-    /// What cut it short, when the environment did.
+    /// What cut it short, when the environment did, or when nobody could note it.
     pub why: Option<String>,
 }
 
@@ -82,6 +82,12 @@ impl RunOutcome {
     pub const COMPLETE: Self = Self { ending: RunEnding::Complete, why: None };
     /// The user cut it short.
     pub const INTERRUPTED: Self = Self { ending: RunEnding::Interrupted, why: None };
+
+    /// What a run says of itself before its end: so it stays where it is killed, or aborted by a second signal.
+    pub fn not_noted() -> Self {
+        let why = "it was killed or aborted, unless it is still going on";
+        Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
+    }
 
     /// The environment cut it short; why.
     pub fn aborted(why: impl Into<String>) -> Self {
@@ -143,6 +149,30 @@ pub struct Replayed {
     pub sha256: String,
 }
 
+/// A part of a run: from its start, or from where it was resumed, to where it stopped. Each has an ensemble that was opened
+/// anew.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    /// When it began; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub started_at: SystemTime,
+    /// When it ended, or, where nobody could note that, when its last trial did; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub ended_at: SystemTime,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// The numbers of its trials that count, in their order.
+    pub trials: Vec<usize>,
+    /// Of these, the ones that an earlier segment had begun and not ended: they were made again from the beginning.
+    pub made_again: Vec<usize>,
+    /// Its ensemble.
+    pub ensemble: EnsembleInfo,
+    /// The floor of that ensemble, measured before the first trial of the segment.
+    pub floor: Option<Floor>,
+}
+
 /// All that is true of a run as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
@@ -176,14 +206,89 @@ pub struct Run {
     pub overrides: Vec<String>,
     /// The generator's host.
     pub host: HostInfo,
-    /// The ensemble.
+    /// The ensemble; of a run that was resumed, that of its first segment.
     pub ensemble: EnsembleInfo,
-    /// The floor of the ensemble, measured before the first trial; `None` in runs of versions that did not measure it.
+    /// The floor of the ensemble, measured before the first trial; `None` in runs of versions that did not measure it. Of a
+    /// run that was resumed, that of its first segment, if the others agree with it.
     #[serde(default)]
     pub floor: Option<Floor>,
+    /// The parts of a run that was resumed, each with an ensemble and a floor of its own; empty where it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Segment>,
+    /// Whether it keeps what each contender did; older versions did not note it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub history: bool,
     /// The file of arrivals that was replayed; `None` where none was, and in runs of versions that did not note it.
     #[serde(default)]
     pub replayed: Option<Replayed>,
     /// The scenario file's text, as run.
     pub scenario_text: String,
+}
+
+impl Run {
+    /// The parts of the run, with these trials: those parts that it lists, or all of it as one. Trials that it does not know of
+    /// belong to the last: it was killed before it could note them.
+    pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
+        let mut segments = self.segments.clone();
+        if segments.is_empty() {
+            segments.push(Segment {
+                started_at: self.started_at,
+                ended_at: self.ended_at,
+                outcome: self.outcome.clone(),
+                trials: Vec::new(),
+                made_again: Vec::new(),
+                ensemble: self.ensemble.clone(),
+                floor: self.floor.clone(),
+            });
+        }
+        segments.iter_mut().for_each(|one| one.trials.retain(|trial| trials.contains(trial)));
+        let is_known = |trial: &usize| self.segments.iter().any(|one| one.trials.contains(trial));
+        let unknown = trials.iter().copied().filter(|trial| !is_known(trial));
+        segments.last_mut().into_iter().for_each(|last| last.trials.extend(unknown.clone()));
+        segments
+    }
+
+    /// The floor of the ensemble that a trial ran on.
+    pub fn floor_of(&self, trial: usize) -> Option<&Floor> {
+        match self.segments.as_slice() {
+            [] => self.floor.as_ref(),
+            segments => segments.iter().find(|one| one.trials.contains(&trial))?.floor.as_ref(),
+        }
+    }
+}
+
+impl Segment {
+    /// The floors of ensembles vary from measurement to measurement; medians this many times as long are another floor.
+    const FLOORS_APART: f64 = 1.25;
+
+    /// One floor for all of them: that of the first that has one, if the medians of the others agree with it.
+    pub fn common_floor(segments: &[Self]) -> Option<Floor> {
+        let measured = |one: &&Floor| one.handoff.is_some() || one.uncontended.is_some();
+        let floors: Vec<&Floor> = segments.iter().filter_map(|one| one.floor.as_ref()).collect();
+        let Some(first) = floors.iter().copied().find(measured) else {
+            return floors.first().map(|floor| (*floor).clone());
+        };
+        let medians = |of: fn(&Floor) -> Option<Timing>| -> Vec<u64> {
+            floors.iter().filter_map(|floor| Some(of(floor)?.p50_us)).collect()
+        };
+        let apart =
+            [("handoffs", medians(|floor| floor.handoff)), ("acquires", medians(|floor| floor.uncontended))]
+                .into_iter()
+                .find(|(_, medians)| {
+                    let (Some(least), Some(most)) = (medians.iter().min(), medians.iter().max()) else {
+                        return false;
+                    };
+                    *most as f64 > *least as f64 * Self::FLOORS_APART
+                });
+        Some(apart.map_or_else(
+            || first.clone(),
+            |(what, medians)| {
+                let medians: Vec<String> = medians.into_iter().map(format_micros).collect();
+                Floor::not_measured(format!(
+                    "the run was resumed, and its ensembles have different floors ({what}: {})",
+                    medians.join(", ")
+                ))
+            },
+        ))
+    }
 }

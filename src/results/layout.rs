@@ -59,6 +59,12 @@ pub(super) fn trial_number(file: &str) -> Option<usize> {
     file.strip_suffix(".json")?.parse().ok()
 }
 
+/// The trial that a file of that name belongs to; `None` where it belongs to none.
+pub(super) fn trial_of(file: &str) -> Option<usize> {
+    let (number, rest) = file.split_once('.')?;
+    ["json", "hlog", "history.jsonl"].contains(&rest).then(|| number.parse().ok())?
+}
+
 /// A trial's histograms: `trials/007.hlog`.
 pub fn trial_hlog(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.hlog"))

@@ -27,9 +27,9 @@ pub use calibration::{
 };
 pub use digest::of_file as digest_of_file;
 pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
-pub use read::read;
+pub use read::{read, recorded_run};
 pub use staging::{create_dated, tidy};
-pub use writer::{RunWriter, SealedRun, replace, replace_json};
+pub use writer::{Resumed, RunWriter, SealedRun, replace, replace_json};
 
 /// What was recorded, for those who read run directories.
 pub use crate::record;

@@ -4,7 +4,7 @@
 //! the environment.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use super::layout::cannot;
 use super::{digest, hlog, layout};
 use crate::disk::{self, Unreadable};
 use crate::error::Error;
-use crate::record::{Run, Trial};
+use crate::record::{Run, RunEnding, Trial};
 use crate::units::{counted, shown};
 
 /// Reads a run directory, histograms included.
@@ -28,6 +28,14 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     unchanged(dir, &run)?;
     let trials = trials.into_iter().map(|index| read_trial(dir, index)).collect::<Result<_, _>>()?;
     Ok(StoredRun::of(run, trials))
+}
+
+/// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
+///
+/// # Errors
+/// As [`read`].
+pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
+    Ok(read_run(&super::staging::left_at(dir))?.run)
 }
 
 pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
@@ -47,8 +55,8 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
         format!("{dir_shown} is not a directory; name the directory that a run left")
     } else if dir.join(layout::TRIALS).is_dir() {
         format!(
-            "{dir_shown} is only half a run: it has trials but no {}, because the run was killed or is still in \
-             progress; run the scenario again",
+            "{dir_shown} is only half a run: it has no {}, because no trial had ended when the run was killed, or has \
+             ended yet; run the scenario again",
             layout::RUN
         )
     } else {
@@ -83,23 +91,55 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// The numbers of the trials that are there, in order: as many as the run counts, each with the digests of its files. A
-/// trial that could not begin leaves a gap, so the numbers need not follow each other. In a run that is going on or was
-/// killed, more may lie beside them.
-fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
+/// Reads a run that is to be resumed, all its trials together: also those that were replaced, and those that had ended, but
+/// that `run.json` does not count yet, if they are whole.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
+    let mut stored = read(dir)?;
+    stored.trials.append(&mut stored.replaced);
+    stored.trials.sort_by_key(|trial| trial.spec.index);
+    if may_have_more(dir, &stored.run) {
+        let uncounted =
+            numbers_in(dir)?.into_iter().filter(|number| undigested(dir, &stored.run, *number).is_some());
+        stored.trials.extend(uncounted.filter_map(|number| read_trial(dir, number).ok()).collect::<Vec<_>>());
+        stored.trials.sort_by_key(|trial| trial.spec.index);
+    }
+    Ok(stored)
+}
+
+/// Whether trials may lie in a directory that its run does not count: it is going on, was killed, or a full disk ended it.
+fn may_have_more(dir: &Path, run: &RunFile) -> bool {
+    layout::is_partial(dir) || run.outcome.ending != RunEnding::Complete
+}
+
+/// The numbers of all trials in a directory, in order.
+fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
     let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
     numbers.sort_unstable();
-    let undigested = |number: &usize| {
-        let files = [layout::trial_json(dir, *number), layout::trial_hlog(dir, *number)];
-        files.into_iter().find(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            !run.files.contains_key(&format!("{}/{name}", layout::TRIALS))
-        })
-    };
-    if layout::is_partial(dir) {
+    Ok(numbers)
+}
+
+/// A file of that trial of which the run has no digest.
+fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
+    let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
+    files.into_iter().find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !run.files.contains_key(&format!("{}/{name}", layout::TRIALS))
+    })
+}
+
+/// The numbers of the trials that are there, in order: as many as the run counts, each with the digests of its files. A
+/// trial that could not begin leaves a gap, so the numbers need not follow each other. In a run that has not come to its
+/// end, more may lie beside them.
+fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
+    let mut numbers = numbers_in(dir)?;
+    let undigested = |number: &usize| undigested(dir, run, *number);
+    if may_have_more(dir, run) {
         numbers.retain(|number| undigested(number).is_none());
     }
     let trials = || counted(run.trials, "trial", "trials");

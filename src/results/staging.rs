@@ -9,14 +9,17 @@
 //! panics or is killed (`kill -9`, out of memory, power), it stays under that name, too; the next run removes it, unless a
 //! trial had ended: that can be read, and is deleted by hand.
 //!
-//! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner.
+//! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner. A run that is
+//! resumed goes back under the hidden name ([`Claim`]), with all that it has.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::layout;
 use super::layout::cannot;
@@ -110,6 +113,93 @@ impl Staging {
     }
 }
 
+/// Where the directory of a run lies that is named by its final name or by its hidden one.
+pub fn left_at(dir: &Path) -> PathBuf {
+    let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let other = match named.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")) {
+        Some(name) => dir.with_file_name(name),
+        None => layout::partial(dir.parent().unwrap_or(Path::new("")), &named),
+    };
+    if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
+}
+
+/// A directory that a run left, published or not, in which nobody else writes from now on. Dropped, it stays as it is.
+#[derive(Debug)]
+pub struct Claim {
+    parent: PathBuf,
+    name: String,
+    dir: PathBuf,
+    lock: File,
+}
+
+impl Claim {
+    /// Claims what a run left, by its final name or by its hidden one, whichever is there.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when there is no such directory, or somebody writes there; [`Error::Environment`] when that cannot be
+    /// told.
+    pub fn of(dir: &Path) -> Result<Self, Error> {
+        let found = left_at(dir);
+        let dir = found.canonicalize().map_err(|error| {
+            Error::usage(format!("{}: {error}; name the directory that a run left", dir.display()))
+        })?;
+        let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
+        let last = last.to_string_lossy();
+        let name = last.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")).unwrap_or(&last);
+        layout::check_name(name)?;
+        let (parent, name) = (parent.to_owned(), name.to_owned());
+        let in_the_way =
+            if layout::is_partial(&dir) { parent.join(&name) } else { layout::partial(&parent, &name) };
+        if in_the_way.symlink_metadata().is_ok() {
+            return Err(Error::usage(format!(
+                "{} cannot be resumed while {} is there: move one of them away",
+                dir.display(),
+                in_the_way.display()
+            )));
+        }
+        let lock = File::open(&dir).map_err(|error| cannot("open", &dir, &error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            // Not one that somebody else has renamed meanwhile.
+            Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
+            Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
+                "{} is in use: its run is still going on, or is being resumed by another process",
+                dir.display()
+            ))),
+            Err(error) => Err(Error::environment(format!(
+                "cannot tell whether a run is still writing to {}: it cannot be locked ({error}); copy it to a disk \
+                 whose file system has locks, and resume it there",
+                dir.display()
+            ))),
+        }
+    }
+
+    /// Where it lies.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether it has its final name.
+    pub fn is_published(&self) -> bool {
+        !layout::is_partial(&self.dir)
+    }
+
+    /// Takes it back under its hidden name, to be written to. It becomes visible again however that ends.
+    pub fn take_back(self) -> Result<Staging, Error> {
+        let Self { parent, name, dir, lock } = self;
+        let hidden = layout::partial(&parent, &name);
+        fs::rename(&dir, &hidden).map_err(|error| cannot("rename", &dir, &error))?;
+        Ok(Staging {
+            parent,
+            name,
+            dir: hidden,
+            published: false,
+            keeps: true,
+            tell_kept: None,
+            _lock: Some(lock),
+        })
+    }
+}
+
 impl Drop for Staging {
     fn drop(&mut self) {
         if self.published || std::thread::panicking() {
@@ -180,6 +270,12 @@ fn is_left(dir: &Path) -> bool {
 /// Whether it is there and not empty. A calibration has no trials.
 fn holds_something(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether an open directory is the one of that path.
+fn is_at(open: &File, path: &Path) -> bool {
+    let both = (open.metadata(), fs::metadata(path));
+    matches!(both, (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 fn lock(dir: &Path) -> Option<File> {

@@ -7,18 +7,22 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Read as _, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 
-use super::files::{RunFile, SCHEMA_VERSION, TrialFile};
+use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
-use super::staging::Staging;
+use super::read::{read, read_run, read_to_resume};
+use super::staging::{Claim, Staging};
 use super::{digest, faults, hlog, layout, summary, timeline};
+use crate::disk;
 use crate::error::Error;
-use crate::record::{Floor, Judged, Precision, Run, RunOutcome, Trial};
+use crate::record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 
 /// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing before its first trial has
 /// ended, and after that a partial run.
@@ -31,6 +35,22 @@ pub struct RunWriter {
     begun: Option<Run>,
     /// The digests of the trials' files.
     digests: BTreeMap<String, String>,
+    /// Whether the run had begun before.
+    is_resumed: bool,
+    /// The folder for the logs of its servers.
+    logs: PathBuf,
+    /// The numbers of the trials that it has written itself, and of those, the ones that were there and are made again.
+    written: Vec<usize>,
+    made_again: Vec<usize>,
+}
+
+/// What there is to do about a run that was to be resumed.
+#[derive(Debug)]
+pub enum Resumed {
+    /// Nothing: it has come to its end. Its directory.
+    Whole(PathBuf, StoredRun),
+    /// Its missing trials are to be made.
+    Partial(RunWriter, StoredRun),
 }
 
 impl RunWriter {
@@ -58,7 +78,42 @@ impl RunWriter {
     fn within(staging: Staging) -> Result<Self, Error> {
         let trials = staging.dir().join(layout::TRIALS);
         fs::create_dir(&trials).map_err(|e| cannot("create", &trials, &e))?;
-        Ok(Self { staging, trials: 0, floor: None, begun: None, digests: BTreeMap::new() })
+        Ok(Self::of(staging))
+    }
+
+    fn of(staging: Staging) -> Self {
+        let (written, made_again) = (Vec::new(), Vec::new());
+        let (is_resumed, digests, logs) = (false, BTreeMap::new(), PathBuf::from(layout::SERVER_LOGS));
+        Self { staging, trials: 0, floor: None, begun: None, digests, is_resumed, logs, written, made_again }
+    }
+
+    /// Goes on with a run that was killed, interrupted or aborted, by its directory or by the name that it would have had.
+    /// Nothing in it changes before [`RunWriter::begins`].
+    ///
+    /// # Errors
+    /// As [`super::read()`]; [`Error::Usage`] when somebody writes there.
+    pub fn resume(dir: &Path) -> Result<Resumed, Error> {
+        let claim = Claim::of(dir)?;
+        if claim.is_published() {
+            let stored = read(claim.dir())?;
+            if stored.run.outcome.ending == RunEnding::Complete {
+                return Ok(Resumed::Whole(claim.dir().to_owned(), stored));
+            }
+        }
+        let stored = read_to_resume(claim.dir())?;
+        for folder in [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS].map(|name| claim.dir().join(name))
+        {
+            if folder.is_symlink() {
+                let folder = folder.display();
+                return Err(Error::usage(format!("{folder} is a link, which a run is not resumed through")));
+            }
+        }
+        let mut writer = Self::of(claim.take_back()?);
+        (writer.is_resumed, writer.trials) = (true, stored.trials.len());
+        let parts = (2_u32..).map(|part| Path::new(layout::SERVER_LOGS).join(part.to_string()));
+        writer.logs = parts.into_iter().find(|part| !disk::has(writer.dir(), part)).unwrap_or_default();
+        writer.digests = stored.run.files.clone();
+        Ok(Resumed::Partial(writer, stored))
     }
 
     /// With what handoffs and uncontended acquires of the trials to come are compared.
@@ -66,9 +121,53 @@ impl RunWriter {
         self.floor = Some(floor);
     }
 
-    /// What is true of the run before its first trial. With that the directory can be read after each trial.
-    pub fn begins(&mut self, run: Run) {
+    /// What is true of the run before its first trial, or before the first after these, of a run that is resumed. With that
+    /// the directory can be read at any time.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written or read.
+    pub fn begins(&mut self, run: Run, there: &[Trial], judged: Judged) -> Result<(), Error> {
+        self.forget_all_but(there)?;
+        let (planned, precision) = (run.planned_trials, run.precision.clone());
         self.begun = Some(run);
+        self.so_far(planned, precision, judged)?;
+        if self.is_resumed { self.anew(there) } else { Ok(()) }
+    }
+
+    /// Removes what belongs to none of these trials: a killed run leaves half of one.
+    fn forget_all_but(&mut self, there: &[Trial]) -> Result<(), Error> {
+        let counts = |number: usize| there.iter().any(|trial| trial.spec.index == number);
+        for (name, number) in self.files_of_trials()? {
+            let path = self.dir().join(&name);
+            if !counts(number) {
+                fs::remove_file(&path).map_err(|error| cannot("delete", &path, &error))?;
+            }
+        }
+        let is_of_a_trial =
+            |name: &str| name.strip_prefix(layout::TRIALS).is_some_and(|rest| rest.starts_with('/'));
+        self.digests.retain(|name, _| is_of_a_trial(name));
+        Ok(())
+    }
+
+    /// Removes what was concluded from fewer trials, and writes the tables again: a killed run leaves half a row, and a full
+    /// disk none.
+    fn anew(&self, there: &[Trial]) -> Result<(), Error> {
+        const CONCLUDED: [&str; 3] = [layout::REPORT, "summary.json", "summary.md"];
+        const TABLES: [&str; 3] = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
+        for path in CONCLUDED.into_iter().chain(TABLES).map(|name| self.dir().join(name)) {
+            remove(&path)?;
+        }
+        let charts = fs::read_dir(self.dir().join(layout::CHARTS)).into_iter().flatten().flatten();
+        for path in charts.map(|entry| entry.path()) {
+            if path.extension().is_some_and(|kind| kind == "svg" || kind == "png") {
+                remove(&path)?;
+            }
+        }
+        let run = self.begun.as_ref();
+        there.iter().enumerate().try_for_each(|(place, trial)| {
+            let floor = run.and_then(|run| run.floor_of(trial.spec.index));
+            self.add_rows(trial, &TrialFile::from(trial), floor, place == 0)
+        })
     }
 
     /// Names who hears where the directory is when the run is broken off and its trials are kept.
@@ -81,9 +180,10 @@ impl RunWriter {
         self.staging.dir()
     }
 
-    /// Where the logs of servers belong. The folder is not created before somebody has logs.
+    /// Where the logs of servers belong: of a run that is resumed, beside those that are there. The folder is not created
+    /// before somebody has logs.
     pub fn server_logs(&self) -> PathBuf {
-        self.dir().join(layout::SERVER_LOGS)
+        self.dir().join(&self.logs)
     }
 
     /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it. Leaves nothing of it
@@ -100,19 +200,29 @@ impl RunWriter {
             return Err(error);
         }
         self.trials += 1;
+        self.written.push(index);
         self.staging.keep();
         Ok(())
     }
 
     fn write_trial(&self, dir: &Path, trial: &Trial) -> Result<(), Error> {
-        let (index, header) = (trial.spec.index, self.trials == 0);
-        let file = TrialFile::from(trial);
+        let (index, file) = (trial.spec.index, TrialFile::from(trial));
         write_json(&layout::trial_json(dir, index), &file)?;
         write_file(&layout::trial_hlog(dir, index), |out| {
             hlog::write(out, hlog::Span::measured(trial), &trial.histograms)
         })?;
-        let row = summary::Row { file: &file, floor: self.floor.as_ref() };
-        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &row, header))?;
+        self.add_rows(trial, &file, self.floor.as_ref(), self.trials == 0)
+    }
+
+    fn add_rows(
+        &self,
+        trial: &Trial,
+        file: &TrialFile<'_>,
+        floor: Option<&Floor>,
+        header: bool,
+    ) -> Result<(), Error> {
+        let dir = self.dir();
+        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &summary::Row { file, floor }, header))?;
         append(&dir.join(layout::TIMELINE), |out| timeline::write(out, trial, header))?;
         if !trial.faults.is_empty() {
             let path = dir.join(layout::FAULTS);
@@ -122,8 +232,34 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what the run comes to so far, as a run that was interrupted: what whoever reads the directory finds if it goes
-    /// no further.
+    /// Forgets a trial that was cut short and is written again next, so that the directory can be read at any time between.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] naming the file that could not be written.
+    pub fn forget(
+        &mut self,
+        number: usize,
+        planned: usize,
+        precision: Option<Precision>,
+        judged: Judged,
+    ) -> Result<(), Error> {
+        let files: Vec<String> = self
+            .files_of_trials()?
+            .into_iter()
+            .filter(|(_, of)| *of == number)
+            .map(|(name, _)| name)
+            .collect();
+        files.iter().for_each(|name| drop(self.digests.remove(name)));
+        self.trials -= 1;
+        self.made_again.push(number);
+        self.note_so_far(planned, precision, judged)?;
+        files.iter().try_for_each(|name| remove(&self.dir().join(name)))?;
+        let tables = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS].map(|name| self.dir().join(name));
+        tables.iter().filter(|path| path.exists()).try_for_each(|path| without_rows_of(number, path))
+    }
+
+    /// Writes what the run comes to so far, as a run whose end nobody has noted: what whoever reads the directory finds if it
+    /// goes no further.
     ///
     /// # Errors
     /// [`Error::Environment`] naming the file that could not be written or read.
@@ -134,24 +270,27 @@ impl RunWriter {
         judged: Judged,
     ) -> Result<(), Error> {
         self.digest_trials()?;
+        self.note_so_far(planned, precision, judged)
+    }
+
+    fn note_so_far(&self, planned: usize, precision: Option<Precision>, judged: Judged) -> Result<(), Error> {
         let Some(run) = self.begun.clone() else { return Ok(()) };
         let run = Run {
             planned_trials: planned,
             precision,
             ended_at: now(),
-            outcome: RunOutcome::INTERRUPTED,
+            outcome: RunOutcome::not_noted(),
             ..run
         };
-        write_run(self.dir(), &self.file(run, judged))
+        write_run(self.dir(), &self.file(run, judged))?;
+        reserve(self.dir());
+        Ok(())
     }
 
     /// Those of its files that a reader can't do without; what else there is may still grow.
     fn digest_trials(&mut self) -> Result<(), Error> {
-        let folder = self.dir().join(layout::TRIALS);
-        for entry in fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))? {
-            let path = entry.map_err(|error| cannot("read", &folder, &error))?.path();
-            let name =
-                format!("{}/{}", layout::TRIALS, path.file_name().unwrap_or_default().to_string_lossy());
+        for (name, _) in self.files_of_trials()? {
+            let path = self.dir().join(&name);
             if let Entry::Vacant(new) = self.digests.entry(name) {
                 new.insert(digest::of_file(&path).map_err(|error| cannot("read", &path, &error))?);
             }
@@ -159,7 +298,25 @@ impl RunWriter {
         Ok(())
     }
 
-    fn file(&self, run: Run, judged: Judged) -> RunFile {
+    /// The files of trials by their names in the directory, each with its trial.
+    fn files_of_trials(&self) -> Result<Vec<(String, usize)>, Error> {
+        let folder = self.dir().join(layout::TRIALS);
+        let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names
+            .filter_map(|name| Some((format!("{}/{name}", layout::TRIALS), layout::trial_of(&name)?)))
+            .collect())
+    }
+
+    fn file(&self, mut run: Run, judged: Judged) -> RunFile {
+        // A run that only lacked its end has no new segment.
+        if let [earlier @ .., last] = run.segments.as_mut_slice()
+            && !self.written.is_empty()
+        {
+            earlier.iter_mut().for_each(|one| one.trials.retain(|number| !self.written.contains(number)));
+            (last.trials, last.made_again) = (self.written.clone(), self.made_again.clone());
+            (last.ended_at, last.outcome) = (run.ended_at, run.outcome.clone());
+        }
         let (files, digest) = (self.digests.clone(), digest::BLANK.to_owned());
         RunFile { schema_version: SCHEMA_VERSION, run, judged, trials: self.trials, files, digest }
     }
@@ -176,6 +333,7 @@ impl RunWriter {
             Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
             _ => {}
         }
+        let _ = fs::remove_file(fresh(&self.dir().join(layout::RUN)));
         Ok(SealedRun { staging: self.staging, run, is_finished: false })
     }
 }
@@ -241,7 +399,7 @@ fn now() -> SystemTime {
 fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
     let path = dir.join(layout::RUN);
     let mut text = serde_json::to_string_pretty(run)
-        .map_err(|error| cannot("write", &path, &std::io::Error::other(error)))?;
+        .map_err(|error| cannot("write", &path, &io::Error::other(error)))?;
     text.push('\n');
     let own = digest::of(text.as_bytes());
     // Its place is the last one: a scenario's text may hold as many zeros.
@@ -254,12 +412,17 @@ fn taken(parent: &Path, name: &str) -> Error {
     let (end, partial) = (parent.join(name), layout::partial(parent, name));
     if partial.is_dir() {
         return Error::usage(format!(
-            "a run named `{name}` is in progress or was killed ({}); choose another name, or delete that \
-             directory if nothing writes to it",
-            partial.display()
+            "a run named `{name}` is going on or was killed ({}); if it was killed, resume it with `zklockbench run \
+             --resume {}`, or choose another name",
+            partial.display(),
+            end.display()
         ));
     }
-    Error::usage(format!("{} already exists; choose another name, or move it away", end.display()))
+    let is_cut_short = read_run(&end).is_ok_and(|run| run.outcome.ending != RunEnding::Complete);
+    let resume =
+        is_cut_short.then(|| format!("resume it with `zklockbench run --resume {}`, ", end.display()));
+    let resume = resume.unwrap_or_default();
+    Error::usage(format!("{} already exists; {resume}choose another name, or move it away", end.display()))
 }
 
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
@@ -274,12 +437,62 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
 /// # Errors
 /// [`Error::Environment`] naming the file.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.new"));
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+    let new = fresh(path);
+    // What was reserved there is used before more is asked of the disk.
+    let written = open_fresh(&new).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)
+    });
+    written.and_then(|()| fs::rename(&new, path)).map_err(|error| {
         let _ = fs::remove_file(&new);
         cannot("write", path, &error)
     })
+}
+
+/// Where a file is written that is to take the place of another.
+fn fresh(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// Opens that, through no link: the directory may come from elsewhere.
+fn open_fresh(path: &Path) -> io::Result<File> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
+    File::options().create(true).write(true).truncate(false).custom_flags(no_link).open(path)
+}
+
+/// Keeps room on the disk for the next `run.json`, with a trial more: a disk that fills up then still takes what makes that
+/// trial readable.
+fn reserve(dir: &Path) {
+    const A_TRIAL_MORE: u64 = 8 << 10;
+    let path = dir.join(layout::RUN);
+    let room = path.metadata().map_or(0, |found| found.len()) + A_TRIAL_MORE;
+    // Without it a full disk costs the last trial, until the run is resumed.
+    let _ =
+        open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
+}
+
+/// Removes a file that may be gone.
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("delete", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a table again without the rows of a trial, whose number is the first cell of each.
+fn without_rows_of(number: usize, path: &Path) -> Result<(), Error> {
+    let number = number.to_string();
+    let kept = csv::ReaderBuilder::new().has_headers(false).from_path(path).and_then(|mut rows| {
+        let mut out = csv::Writer::from_writer(Vec::new());
+        for row in rows.records() {
+            let row = row?;
+            if row.get(0) != Some(&number) {
+                out.write_record(&row)?;
+            }
+        }
+        out.into_inner().map_err(|error| error.into_error().into())
+    });
+    replace(path, &kept.map_err(|error| cannot("read", path, &error.into()))?)
 }
 
 /// The same with a value as JSON.
@@ -307,10 +520,7 @@ fn append(path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> csv::Result<()
 }
 
 /// Writes a file that is not there yet, whole or not at all.
-fn write_file(
-    path: &Path,
-    fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
-) -> Result<(), Error> {
+fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Error> {
     let written = File::create_new(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         let written = fill(&mut out).and_then(|()| out.flush());

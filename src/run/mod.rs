@@ -10,16 +10,19 @@ use crate::error::Error;
 use crate::load::{self, Environment, run_trial};
 use crate::lock;
 use crate::record::history::LockKind;
-use crate::record::{Cause, Judged, Precision, RunOutcome, Trial};
+use crate::record::{Cause, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, TrialSpec};
 use again::Again;
+use crate::verdict::Verdict;
 use precision::Figures;
 
 /// Something that whoever waits for a run may want to see.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// A trial is there already, as the run is resumed.
+    AlreadyThere(&'a TrialSpec),
     /// A trial begins.
     TrialBegins(&'a TrialSpec),
     /// Something happened within it.
@@ -63,18 +66,50 @@ impl Ran {
     }
 }
 
+/// Whether a trial takes place anew where its run is resumed: the end of the run cut it short. One that found a violation stays,
+/// because that is found.
+pub fn is_unfinished(trial: &Trial) -> bool {
+    let ended = |cut: &CutShort| matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost);
+    trial.cut_short.as_ref().is_some_and(ended) && !matches!(trial.judged.verdict, Verdict::Violated(_))
+}
+
+/// What these trials come to if they are all that the plan asks for, with its precision; `None` where some are missing.
+pub fn whole(plan: &Plan, there: &[Trial]) -> Option<(usize, Option<Precision>)> {
+    let mut figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
+    let mut round = 0;
+    let wants_more = |figures: &Option<Figures>, rounds| {
+        figures.as_ref().is_some_and(|figures| figures.wants_more(&figures.precision(rounds)))
+    };
+    while round < plan.scenario.repetitions || wants_more(&figures, round) {
+        round += 1;
+        for spec in plan.round(round) {
+            let found = there.iter().find(|trial| trial.spec.index == spec.index && !is_unfinished(trial))?;
+            figures.iter_mut().for_each(|figures| figures.note(found));
+        }
+    }
+    let planned = slots(there);
+    let is_over = !there.iter().any(is_unfinished) && Again::of(planned).next(there).is_empty();
+    is_over.then(|| (planned, figures.map(|figures| figures.precision(round))))
+}
+
+/// How many trials there are, those in place of others not counted.
+fn slots(trials: &[Trial]) -> usize {
+    trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
+}
+
 /// Runs the trials of a plan one after the other, and hands each to the writer, until all ran and their figures are as
 /// precise as the scenario asks, or something ends the run early. That is its outcome, and no error: what ran till then is
-/// kept.
-pub async fn run(plan: &Plan, writer: &mut RunWriter, course: &Course<'_>) -> Ran {
+/// kept. Trials that are there already do not run.
+pub async fn run(plan: &Plan, there: Vec<Trial>, writer: &mut RunWriter, course: &Course<'_>) -> Ran {
     let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
-    let mut under_way = UnderWay { writer, course, figures, trials: Vec::new(), planned: 0, rounds: 0 };
+    let mut under_way = UnderWay { writer, course, figures, trials: there, planned: 0, rounds: 0 };
     let outcome = match under_way.run_all(plan).await {
         Err(outcome) => outcome,
         Ok(()) if course.stop.is_cancelled() => RunOutcome::INTERRUPTED,
         Ok(()) => RunOutcome::COMPLETE,
     };
     let UnderWay { figures, trials, planned, rounds, .. } = under_way;
+    let planned = planned.max(slots(&trials));
     Ran { trials, planned, precision: figures.map(|figures| figures.precision(rounds)), outcome }
 }
 
@@ -83,6 +118,7 @@ struct UnderWay<'a> {
     course: &'a Course<'a>,
     /// Their figures, where it depends on them whether more follow.
     figures: Option<Figures>,
+    /// Those that are recorded, in the order of their numbers.
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
@@ -110,6 +146,9 @@ impl UnderWay<'_> {
     /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
     async fn make_again(&mut self) -> Result<(), RunOutcome> {
         let mut again = Again::of(self.planned);
+        let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
+        let earlier: Vec<TrialSpec> = earlier.map(|trial| trial.spec.clone()).collect();
+        self.run_trials(&earlier).await?;
         loop {
             let trials = again.next(&self.trials);
             if trials.is_empty() {
@@ -134,12 +173,27 @@ impl UnderWay<'_> {
 
     async fn run_trials(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
         for spec in trials {
+            if self.is_there(spec) {
+                (self.course.tell)(Event::AlreadyThere(spec));
+                continue;
+            }
             if self.course.stop.is_cancelled() {
                 return Err(RunOutcome::INTERRUPTED);
             }
             self.run_one(spec).await?;
         }
         Ok(())
+    }
+
+    /// Whether a trial need not run; its figures are then noted as if it just had.
+    fn is_there(&mut self, spec: &TrialSpec) -> bool {
+        let mut there = self.trials.iter_mut();
+        let Some(trial) = there.find(|trial| trial.spec.index == spec.index && !is_unfinished(trial)) else {
+            return false;
+        };
+        self.figures.iter_mut().for_each(|figures| figures.note(trial));
+        trial.histograms.clear();
+        true
     }
 
     async fn run_one(&mut self, spec: &TrialSpec) -> Result<(), RunOutcome> {
@@ -170,6 +224,7 @@ impl UnderWay<'_> {
 
     /// Writes a trial down, with what the run comes to so far, and keeps it without what would fill the memory.
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
+        self.forget_earlier(trial.spec.index)?;
         self.writer.trial(&trial)?;
         let mut written = Ok(());
         if self.course.environment.keeps_history {
@@ -177,10 +232,26 @@ impl UnderWay<'_> {
             trial.history = None;
         }
         trial.histograms.clear();
-        self.trials.push(trial);
+        let place = self.trials.partition_point(|other| other.spec.index < trial.spec.index);
+        self.trials.insert(place, trial);
+        let (precision, judged) = self.so_far();
+        written.and(self.writer.so_far(self.planned, precision, judged))
+    }
+
+    /// Gives up what there is of a trial that has been made again.
+    fn forget_earlier(&mut self, index: usize) -> Result<(), Error> {
+        let before = self.trials.len();
+        self.trials.retain(|trial| trial.spec.index != index);
+        if self.trials.len() == before {
+            return Ok(());
+        }
+        let (precision, judged) = self.so_far();
+        self.writer.forget(index, self.planned, precision, judged)
+    }
+
+    fn so_far(&self) -> (Option<Precision>, Judged) {
         let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
-        let so_far = self.writer.so_far(self.planned, precision, check::of_run(&self.trials, self.planned));
-        written.and(so_far)
+        (precision, check::of_run(&self.trials, self.planned))
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {

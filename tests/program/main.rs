@@ -25,6 +25,7 @@ mod install_script;
 mod killed_suite;
 mod plan;
 mod report_page;
+mod resumed_runs;
 mod rootless;
 mod run_endings;
 mod session_expiry;

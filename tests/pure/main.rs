@@ -35,6 +35,7 @@ mod report_table;
 mod report_view;
 mod results_damage;
 mod results_golden;
+mod results_resumed;
 mod results_roundtrip;
 mod results_tables;
 mod scenario_errors;

@@ -142,7 +142,7 @@ fn nothing_is_visible_under_the_final_name_before_the_run_is_published() {
 fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_ended() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
-    writer.begins(records::run(0));
+    writer.begins(records::run(0), &[], records::held()).unwrap();
     writer.trial(&records::trial(0)).unwrap();
     writer.so_far(3, None, records::held()).unwrap();
     // What a kill -9 leaves now can be read, and what it leaves in the middle of the next trial's files, too
@@ -161,7 +161,7 @@ fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_e
 fn a_run_that_is_broken_off_before_its_first_trial_leaves_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
-    writer.begins(records::run(0));
+    writer.begins(records::run(0), &[], records::held()).unwrap();
     drop(writer);
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }

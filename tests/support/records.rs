@@ -77,6 +77,8 @@ pub fn run(planned_trials: usize) -> Run {
             config: vec![("tickTime".into(), "2000".into()), ("syncLimit".into(), "5".into())],
         },
         floor: Some(floor()),
+        history: false,
+        segments: Vec::new(),
         started_at: began(),
         ended_at: began() + Duration::from_secs(60),
         outcome: RunOutcome::COMPLETE,

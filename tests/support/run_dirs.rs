@@ -1,5 +1,6 @@
 //! Run directories written for a test.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use zklockbench::check;
@@ -19,4 +20,17 @@ pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
     let judged = check::of_run(trials, run.planned_trials);
     writer.seal(run, judged).unwrap().publish().unwrap()
+}
+
+/// Copies a directory with all that is below it.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (path, end) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &end);
+        } else {
+            fs::copy(&path, &end).unwrap();
+        }
+    }
 }

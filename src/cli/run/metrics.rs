@@ -117,7 +117,7 @@ impl Endpoint {
             }
             Event::Within(load::Event::Phase { name, .. }) => live.phase(name),
             Event::Within(load::Event::Tick { acquired, .. }) => live.acquired(*acquired),
-            Event::Within(load::Event::Note(_) | load::Event::Warning(_)) => {}
+            Event::Within(load::Event::Note(_) | load::Event::Warning(_)) | Event::AlreadyThere(_) => {}
             Event::TrialEnded(trial) => live.trial_ended(trial),
             Event::RoundAdded(trials, _) | Event::MadeAgain(trials) => live.more_planned(trials.len()),
         }

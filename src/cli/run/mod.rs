@@ -6,10 +6,11 @@ mod gates;
 pub mod host;
 pub mod metrics;
 pub mod progress;
+mod resume;
 pub mod warm_up;
 pub mod world;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::json;
@@ -23,11 +24,11 @@ use crate::compare::{Comparison, Loaded, Side};
 use crate::ensemble::namespace_of;
 use crate::error::{Error, Exit};
 use crate::load::{Environment, TOP, Workspace, make_chroot};
-use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome};
+use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{Document, Live};
 use crate::report::page::{Source, document};
 use crate::report::{self, Summary, View};
-use crate::results::{self, RunWriter, StoredRun, TrialFile, layout, tidy};
+use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Course, Ran};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::units::counted;
@@ -41,41 +42,63 @@ use progress::Progress;
 use world::World;
 
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
-pub async fn execute(args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
+pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
-    let title = args.scenario.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
-        Ok(file) => file,
-        Err(unusable) => {
-            let nothing = Error::usage(format!("{} cannot be run as it is", args.scenario.display()));
-            outputs.broke_off(&title, began, &nothing);
-            return if args.json {
-                unusable.answer(NAME, &args.scenario)
-            } else {
-                Err(unusable.report(&args.scenario))
-            };
+    let named = args.scenario.clone().or(args.resume.clone()).unwrap_or_default();
+    let title = named.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let broke_off = |error| {
+        outputs.broke_off(&title, began, &error);
+        error
+    };
+    let (file, there) = if let Some(dir) = args.resume.take() {
+        match resume::take_over(&dir, &mut args).map_err(broke_off)? {
+            (file, Resumed::Whole(path, stored)) => {
+                return nothing_to_do(&args, &file, path, stored, &outputs);
+            }
+            (file, Resumed::Partial(writer, stored)) => (file, Some((writer, stored))),
+        }
+    } else {
+        match ScenarioFile::read(&named, &args.overrides) {
+            Ok(file) => (file, None),
+            Err(unusable) => {
+                broke_off(Error::usage(format!("{} cannot be run as it is", named.display())));
+                return if args.json { unusable.answer(NAME, &named) } else { Err(unusable.report(&named)) };
+            }
         }
     };
-    match measure(args, file, port, stop).await {
-        Ok((session, measured)) => session.conclude(measured, &outputs),
-        Err(error) => {
-            outputs.broke_off(&title, began, &error);
-            Err(error)
-        }
-    }
+    measure(args, file, there, port, stop).await.map_err(broke_off)?.conclude(&outputs)
 }
 
 /// As answers for programs call it.
 const NAME: &str = "run";
 
-/// Measures what the scenario asks, one trial at least.
+/// Says of a run that was to be resumed what it came to.
+fn nothing_to_do(
+    args: &RunArgs,
+    file: &ScenarioFile,
+    path: PathBuf,
+    stored: StoredRun,
+    outputs: &Prepared,
+) -> Result<Exit, Error> {
+    output::note("nothing to do: the run is complete");
+    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
+    Finding::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.strict).tell(
+        args,
+        &file.parsed.scenario,
+        outputs,
+        None,
+    )
+}
+
+/// Measures what the scenario asks, one trial at least; of a run that is resumed, what is missing.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 async fn measure(
     args: RunArgs,
     file: ScenarioFile,
+    there: Option<(RunWriter, StoredRun)>,
     port: Option<Port>,
     stop: &CancellationToken,
-) -> Result<(Session, Measured), Error> {
+) -> Result<Measured, Error> {
     let needs = Needs::of(&file.parsed.scenario);
     needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     // Found right or wrong before anything is started.
@@ -85,36 +108,57 @@ async fn measure(
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
-    for left in tidy(&args.out) {
+    let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
+    for left in tidy(own) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed, and can be read; delete it when you no longer \
-             need it"
+            "note: {left} holds the trials of a run that was killed, and can be read; go on with it by `zklockbench run \
+             --resume {left}`, or delete it"
         ));
     }
     let started_at = SystemTime::now();
     let scenario = &file.parsed.scenario.name;
-    let mut writer = match &args.run_id {
-        Some(name) => RunWriter::create(&args.out, name),
-        None => RunWriter::create_dated(&args.out, scenario, started_at),
-    }?;
+    let (mut writer, stored) = match (there, &args.run_id) {
+        (Some((writer, stored)), _) => (writer, Some(stored)),
+        (None, Some(name)) => (RunWriter::create(&args.out, name)?, None),
+        (None, None) => (RunWriter::create_dated(&args.out, scenario, started_at)?, None),
+    };
     writer.tell_if_kept(|path| {
-        output::note(&format!("what was measured is kept, as a partial run: {}", path.display()))
+        let path = path.display();
+        output::note(&format!("what was measured is kept, as a partial run: {path}"));
+        output::note(&format!("resume with: {}{path}", RESUME));
     });
     let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let plan = Plan::of(&file.parsed.scenario);
-    let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     let trials = counted(plan.trials.len(), "trial", "trials");
-    progress.note(&format!("{trials}, about {}", progress.expected()));
+    let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
+    match &stored {
+        None => progress.note(&format!("{trials}, about {}", progress.expected())),
+        Some(stored) => {
+            resume::same_trials(&plan, &stored.trials)?;
+            if let Some((planned, precision)) = run::whole(&plan, &stored.trials) {
+                progress.note("all trials are there; only the results are to be finished");
+                let (trials, outcome) = (stored.trials.clone(), RunOutcome::COMPLETE);
+                let ran = Ran { trials, planned, precision, outcome };
+                let (planned_trials, precision, outcome) =
+                    (planned, ran.precision.clone(), ran.outcome.clone());
+                let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
+                writer.begins(run.clone(), &ran.trials, ran.judge())?;
+                return Ok(Measured { args, baseline, file, writer, run, ran });
+            }
+            progress.note(&resume::announcement(stored));
+        }
+    }
     let logs = writer.server_logs();
     let opening = World::open(&file.parsed.scenario, &args.opening, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let live = Live::new(scenario, started_at, plan.trials.len());
+    let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
+    let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
     let metrics = port.map(|port| port.serve(live)).transpose()?;
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
     }
-    let mut session = Session {
+    let session = Session {
         args,
         access,
         baseline,
@@ -126,13 +170,19 @@ async fn measure(
         world,
         writer,
         started_at,
+        earlier: stored.as_ref().map_or_else(Vec::new, segments),
         run_id,
     };
-    let measured = session.measure(stop).await?;
-    if measured.ran.trials.is_empty() {
-        return Err(nothing(measured.ran.outcome));
-    }
-    Ok((session, measured))
+    session.measure(stored, stop).await
+}
+
+/// What resumes a run, before its directory.
+const RESUME: &str = "zklockbench run --resume ";
+
+/// The segments of a run that ran before.
+fn segments(stored: &StoredRun) -> Vec<Segment> {
+    let trials: Vec<usize> = stored.trials.iter().map(|trial| trial.spec.index).collect();
+    stored.run.in_segments(&trials)
 }
 
 /// Two runs of one scenario may start within a second, from two machines.
@@ -153,19 +203,19 @@ struct Session {
     world: World,
     writer: RunWriter,
     started_at: SystemTime,
+    /// What ran before, of a run that is resumed.
+    earlier: Vec<Segment>,
     /// The name of its node on the ensemble.
     run_id: String,
 }
 
-/// What measuring came to.
-struct Measured {
-    ran: Ran,
-    ensemble: EnsembleInfo,
-    floor: Floor,
-}
-
 impl Session {
-    async fn measure(&mut self, stop: &CancellationToken) -> Result<Measured, Error> {
+    #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
+    async fn measure(
+        mut self,
+        stored: Option<StoredRun>,
+        stop: &CancellationToken,
+    ) -> Result<Measured, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
         let target = Target { connect: self.world.connect(), access: self.access.clone() };
@@ -175,6 +225,11 @@ impl Session {
             make_chroot(&target).await?;
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
+        // Servers of the run's own go with it, and nobody else uses them.
+        let _alive = match self.world.is_fresh() {
+            true => None,
+            false => Some(workspace.show_life().await?),
+        };
         let environment = Environment {
             target,
             workspace,
@@ -187,31 +242,60 @@ impl Session {
             scratch: self.writer.dir().to_owned(),
             proxy: self.needs.proxy(&self.world.addresses())?,
         };
+        let measured = self.trials(&environment, ensemble, stored, stop).await;
+        self.progress.finish();
+        let outcome = measured.as_ref().map_or(&RunOutcome::INTERRUPTED, |(_, ran)| &ran.outcome);
+        self.tidy(&environment, outcome).await;
+        let (begun, ran) = measured?;
+        let mut run = Run {
+            planned_trials: ran.planned,
+            precision: ran.precision.clone(),
+            ended_at: SystemTime::now(),
+            outcome: ran.outcome.clone(),
+            ..begun
+        };
+        if let Some(last) = run.segments.last_mut() {
+            (last.ended_at, last.outcome) = (run.ended_at, run.outcome.clone());
+        }
+        if ran.trials.is_empty() {
+            return Err(nothing(ran.outcome));
+        }
+        let Self { args, baseline, file, world, writer, .. } = self;
+        world.close(&writer.server_logs());
+        Ok(Measured { args, baseline, file, writer, run, ran })
+    }
+
+    /// Warms up, measures the floor and runs the trials; gives what was true of the run before them, and what they came to.
+    async fn trials(
+        &mut self,
+        environment: &Environment,
+        ensemble: EnsembleInfo,
+        stored: Option<StoredRun>,
+        stop: &CancellationToken,
+    ) -> Result<(Run, Ran), Error> {
         let is_own = !self.world.is_external();
         if is_own && !self.args.opening.cold && !stop.is_cancelled() {
             self.progress.note(warm_up::NOTE);
-            warm_up::warm_up(&environment, stop).await?;
+            warm_up::warm_up(environment, stop).await?;
         }
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => floor::measure(&environment, self.args.opening.cold, stop).await,
+            false => floor::measure(environment, self.args.opening.cold, stop).await,
         };
         self.writer.compare_with(floor.clone());
-        let nothing = Ran {
-            trials: Vec::new(),
-            planned: self.plan.trials.len(),
-            precision: None,
-            outcome: RunOutcome::INTERRUPTED,
-        };
-        let mut measured = Measured { ran: nothing, ensemble, floor };
-        let begun = self.record(&measured);
-        self.writer.begins(begun);
+        if let Some(stored) = &stored {
+            resume::same_ground(&stored.run, &Run { ensemble: ensemble.clone(), ..stored.run.run.clone() })?;
+        }
+        let earlier = stored.as_ref().map_or(0, |stored| stored.run.planned_trials);
+        let begun = self.begun(ensemble, floor, self.plan.trials.len().max(earlier));
+        let there = stored.map_or_else(Vec::new, |stored| stored.trials);
+        self.writer.begins(begun.clone(), &there, check::of_run(&there, begun.planned_trials))?;
         if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
         let course = Course {
-            environment: &environment,
+            environment,
             stop,
             tell: &move |event| {
                 progress.event(&event);
@@ -219,10 +303,8 @@ impl Session {
             },
             server_ended: &|| self.world.ended(),
         };
-        measured.ran = run::run(&self.plan, &mut self.writer, &course).await;
-        self.progress.finish();
-        self.tidy(&environment, &measured.ran.outcome).await;
-        Ok(measured)
+        let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
+        Ok((begun, ran))
     }
 
     fn threads(&self) -> usize {
@@ -247,72 +329,13 @@ impl Session {
         }
     }
 
-    /// Ends the ensemble, if it is ours, and turns what was measured into results.
-    fn conclude(self, measured: Measured, outputs: &Prepared) -> Result<Exit, Error> {
-        let (run, judged) = (self.record(&measured), measured.ran.judge());
-        let strict = if self.args.strict { check::zombies(&measured.ran.trials) } else { Verdict::Held };
-        let Self { args, baseline, file, world, writer, .. } = self;
-        world.close(&writer.server_logs());
-        let outcome = measured.ran.outcome;
-        let verdict = judged.verdict.clone().and(strict);
-        let mut sealed = writer.seal(run, judged)?;
-        let loaded = Loaded { path: sealed.dir().to_owned(), stored: results::read(sealed.dir())? };
-        let new = Side { path: loaded.path.clone(), runs: vec![loaded] };
-        let Gated { outcomes: gates, comparison, baseline } =
-            gates::judge(&file.parsed.scenario, &new, baseline.as_ref(), &verdict);
-        let exit = exit(outcome.ending, &gate::overall(&gates));
-        let stored = &new.runs[0].stored;
-        let view = View::of(stored);
-        let summary = Summary { gates, baseline, ..Summary::of(stored, &view) };
-        // What follows can be made again from what is there.
-        if let Err(error) = sealed.summary(report::summary::FILE, &summary) {
-            output::note(&format!("warning: {error}"));
-        }
-        if !args.no_charts {
-            draw(&view, sealed.dir());
-            let name = sealed.name();
-            let gated = summary.gated();
-            let source = Source { name: &name, stored, view: &view, gated: &gated };
-            // A page that can't be written costs no results, and what there is of it takes their place.
-            let page = sealed.dir().join(layout::REPORT);
-            if let Err(error) = super::report::write(&[document(&source)], None, &page) {
-                let _ = std::fs::remove_file(&page);
-                output::note(&format!("warning: {error}"));
-            }
-        }
-        write_markdown(&view, &summary, sealed.dir());
-        let unfinished = sealed.finish().err();
-        let path = sealed.publish()?;
-        let mut document = Document::of_run(stored, &view).with_gates(&summary.gates);
-        // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
-        // comparison says is for people, in the table.
-        let is_gated = file.parsed.scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
-        if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
-            document = document.with_comparison(comparison);
-        }
-        let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
-        let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
-            Error::environment(format!(
-                "{}; what was measured until then is in {}",
-                outcome.why.unwrap_or_default(),
-                path.display()
-            ))
-        });
-        let error = aborted.or(unfinished).or(written.err());
-        print(
-            &args,
-            &Outcome { stored, view: &view, summary: &summary, comparison, path: &path, exit },
-            error,
-        )
-    }
-
     fn scenario(&self) -> &Scenario {
         &self.file.parsed.scenario
     }
 
-    #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
-    fn record(&self, measured: &Measured) -> Run {
-        Run {
+    /// What is true of the run before its first trial, or before the first that was missing.
+    fn begun(&self, ensemble: EnsembleInfo, floor: Floor, planned: usize) -> Run {
+        let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             tool_commit: tool_commit(),
             scenario: self.scenario().name.clone(),
@@ -321,16 +344,76 @@ impl Session {
             scenario_text: self.file.text.clone(),
             overrides: self.file.overrides.clone(),
             seed: self.scenario().seed,
-            planned_trials: measured.ran.planned,
-            precision: measured.ran.precision.clone(),
+            planned_trials: planned,
+            precision: None,
             generator_threads: self.threads(),
+            history: self.args.history,
             host: host::describe(),
-            ensemble: measured.ensemble.clone(),
-            floor: Some(measured.floor.clone()),
+            ensemble,
+            floor: Some(floor),
+            segments: Vec::new(),
             started_at: self.started_at,
-            ended_at: SystemTime::now(),
-            outcome: measured.ran.outcome.clone(),
+            ended_at: self.started_at,
+            outcome: RunOutcome::not_noted(),
+        };
+        match self.earlier.first() {
+            None => run,
+            Some(first) => {
+                let segments = [self.earlier.clone(), run.in_segments(&[])].concat();
+                let floor = Segment::common_floor(&segments);
+                Run { started_at: first.started_at, ensemble: first.ensemble.clone(), floor, segments, ..run }
+            }
         }
+    }
+}
+
+/// What measuring came to.
+struct Measured {
+    args: RunArgs,
+    baseline: Option<Baseline>,
+    file: ScenarioFile,
+    writer: RunWriter,
+    run: Run,
+    ran: Ran,
+}
+
+impl Measured {
+    /// Turns it into results.
+    fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
+        let Self { args, baseline, file, writer, run, ran } = self;
+        let scenario = &file.parsed.scenario;
+        let outcome = ran.outcome.clone();
+        let mut sealed = writer.seal(run, ran.judge())?;
+        let stored = results::read(sealed.dir())?;
+        let found = Finding::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), args.strict);
+        let Finding { view, summary, .. } = &found;
+        // What follows can be made again from what is there.
+        if let Err(error) = sealed.summary(report::summary::FILE, summary) {
+            output::note(&format!("warning: {error}"));
+        }
+        if !args.no_charts {
+            draw(view, sealed.dir());
+            let name = sealed.name();
+            let gated = summary.gated();
+            let source = Source { name: &name, stored: found.stored(), view, gated: &gated };
+            // A page that can't be written costs no results, and what there is of it takes their place.
+            let page = sealed.dir().join(layout::REPORT);
+            if let Err(error) = super::report::write(&[document(&source)], None, &page) {
+                let _ = std::fs::remove_file(&page);
+                output::note(&format!("warning: {error}"));
+            }
+        }
+        write_markdown(view, summary, sealed.dir());
+        let unfinished = sealed.finish().err();
+        let path = sealed.publish()?;
+        let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
+            Error::environment(format!(
+                "{}; what was measured until then is in {}",
+                outcome.why.unwrap_or_default(),
+                path.display()
+            ))
+        });
+        Finding { path, ..found }.tell(&args, scenario, outputs, aborted.or(unfinished))
     }
 }
 
@@ -382,38 +465,86 @@ fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
     }
 }
 
-struct Outcome<'a> {
-    stored: &'a StoredRun,
-    view: &'a View,
-    summary: &'a Summary,
+/// What a run comes to.
+struct Finding {
+    path: PathBuf,
+    /// The run alone, as gates and comparisons take it.
+    side: Side,
+    view: View,
+    summary: Summary,
     comparison: Option<Comparison>,
-    path: &'a Path,
     exit: Exit,
 }
 
-/// Prints it, and the error that ends the run after all, if there is one.
-fn print(args: &RunArgs, outcome: &Outcome<'_>, error: Option<Error>) -> Result<Exit, Error> {
-    let Outcome { stored, view, summary, ref comparison, path, exit } = *outcome;
-    if args.json {
-        let found = json!({
-            "results": path,
-            "run": stored.run,
-            "summary": summary,
-            "comparison": comparison,
-            "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
-        });
-        return output::conclude(NAME, exit, error, &found);
+impl Finding {
+    fn of(
+        scenario: &Scenario,
+        path: PathBuf,
+        stored: StoredRun,
+        baseline: Option<&Baseline>,
+        is_strict: bool,
+    ) -> Self {
+        let strict = if is_strict { check::zombies(&stored.trials) } else { Verdict::Held };
+        let verdict = stored.run.judged.verdict.clone().and(strict);
+        let (ending, view, summary) =
+            (stored.run.outcome.ending, View::of(&stored), Summary::of(&stored, &View::of(&stored)));
+        let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
+        let Gated { outcomes: gates, comparison, baseline } =
+            gates::judge(scenario, &side, baseline, &verdict);
+        let exit = exit(ending, &gate::overall(&gates));
+        Self { path, side, view, summary: Summary { gates, baseline, ..summary }, comparison, exit }
     }
-    let style = output::style();
-    let table = report::terminal(view, style);
-    let compared =
-        comparison.as_ref().map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)));
-    let compared = compared.unwrap_or_default();
-    // First what a build hangs on: nobody looks for it below the tables.
-    let gates = report::gates(&summary.gates, style).map(|gates| format!("\n{gates}")).unwrap_or_default();
-    let (lead, said) = report::said(&summary.conclusions, style);
-    output::text(&format!("{lead}{gates}\n{table}{compared}\n{said}{}", places(path)))?;
-    error.map_or(Ok(exit), Err)
+
+    fn stored(&self) -> &StoredRun {
+        &self.side.runs[0].stored
+    }
+
+    /// Writes what CI reads and prints it, with the error that ends the run after all, if there is one.
+    fn tell(
+        &self,
+        args: &RunArgs,
+        scenario: &Scenario,
+        outputs: &Prepared,
+        error: Option<Error>,
+    ) -> Result<Exit, Error> {
+        let Self { path, view, summary, comparison, exit, .. } = self;
+        let stored = self.stored();
+        let mut document = Document::of_run(stored, view).with_gates(&summary.gates);
+        // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
+        // comparison says is for people, in the table.
+        let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
+        if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
+            document = document.with_comparison(comparison);
+        }
+        let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
+        let error = error.or(written.err());
+        let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
+        let resume = is_cut_short.then(|| format!("{RESUME}{}", path.display()));
+        if args.json {
+            let found = json!({
+                "results": path,
+                "resume": resume,
+                "run": stored.run,
+                "summary": summary,
+                "comparison": comparison,
+                "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
+            });
+            return output::conclude(NAME, *exit, error, &found);
+        }
+        let style = output::style();
+        let table = report::terminal(view, style);
+        let compared = comparison
+            .as_ref()
+            .map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)))
+            .unwrap_or_default();
+        // First what a build hangs on: nobody looks for it below the tables.
+        let gates =
+            report::gates(&summary.gates, style).map(|gates| format!("{gates}\n")).unwrap_or_default();
+        let (lead, said) = report::said(&summary.conclusions, style);
+        let resume = resume.map_or_else(String::new, |resume| format!("\nresume with: {resume}"));
+        output::text(&format!("{gates}{lead}\n{table}{compared}\n{said}{}{resume}", places(path)))?;
+        error.map_or(Ok(*exit), Err)
+    }
 }
 
 /// Where results are, and charts where there are any: a trial that was interrupted early has none.

@@ -72,6 +72,7 @@ impl Progress {
     /// Something happened in the run.
     pub fn event(&self, event: &Event<'_>) {
         match event {
+            Event::AlreadyThere(spec) => self.already_there(spec),
             Event::TrialBegins(spec) => self.trial_begins(spec),
             Event::Within(event) => self.within(event),
             Event::TrialEnded(trial) => self.trial_ended(trial),
@@ -82,6 +83,15 @@ impl Progress {
                 let count = counted(trials.len(), "invalid trial", "invalid trials");
                 self.added(trials, &format!("running {count} again"));
             }
+        }
+    }
+
+    fn already_there(&self, spec: &TrialSpec) {
+        let mut now = self.now();
+        now.number += 1;
+        now.expected = now.expected.saturating_sub(spec.estimated_duration());
+        if let Some(bar) = &self.bar {
+            bar.set_length(u64::try_from(now.expected.as_millis()).unwrap_or(u64::MAX));
         }
     }
 

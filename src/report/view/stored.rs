@@ -7,7 +7,7 @@ use crate::results::record::{
     Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
 };
 use crate::results::{RunFile, StoredRun};
-use crate::units::{contenders, counted, format_micros, shown};
+use crate::units::{contenders, counted, format_micros, listed, shown};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -118,7 +118,12 @@ fn per_acquisition(counts: &Counts, amount: u64) -> Option<f64> {
 fn remarks(stored: &StoredRun) -> Vec<String> {
     let run = &stored.run;
     let precision = run.precision.as_ref().map(precision);
-    ending(stored).into_iter().chain(precision).chain(run.floor.as_ref().and_then(no_floor)).collect()
+    ending(stored)
+        .into_iter()
+        .chain(resumed(run))
+        .chain(precision)
+        .chain(run.floor.as_ref().and_then(no_floor))
+        .collect()
 }
 
 fn precision(precision: &Precision) -> String {
@@ -148,12 +153,49 @@ fn ending(stored: &StoredRun) -> Option<String> {
     let ran = format!("{} of {} ran", stored.trials.len(), counted(run.planned_trials, "trial", "trials"));
     match run.outcome.ending {
         RunEnding::Complete => None,
-        RunEnding::Interrupted => Some(format!("The run was interrupted: {ran}")),
+        RunEnding::Interrupted => {
+            let why = run.outcome.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            Some(format!("The run was interrupted: {ran}{why}"))
+        }
         RunEnding::Aborted => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
             Some(format!("The run ended early: {why}; {ran}"))
         }
     }
+}
+
+/// Of a run that was resumed, which trials ran when, and how each part ended.
+fn resumed(run: &RunFile) -> Option<String> {
+    let parts = run.segments.iter().map(|part| {
+        let from = humantime::format_rfc3339_seconds(part.started_at);
+        let trials = match part.trials.as_slice() {
+            [] => "no trial".to_owned(),
+            [one] => format!("trial {one}"),
+            [first, .., last] if part.trials.windows(2).all(|two| two[0] + 1 == two[1]) => {
+                format!("trials {first} to {last}")
+            }
+            some => format!("trials {}", listed(&some.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        };
+        let again = match part.made_again.len() {
+            0 => String::new(),
+            count => format!(", {count} of them again from the beginning"),
+        };
+        let why = part.outcome.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let how = match part.outcome.ending {
+            RunEnding::Complete => "to the end".to_owned(),
+            RunEnding::Interrupted => format!("interrupted{why}"),
+            RunEnding::Aborted => format!("ended early{why}"),
+        };
+        let floor = part.floor.as_ref().and_then(|floor| floor.handoff);
+        let floor = floor.map_or_else(String::new, |floor| {
+            format!(", floor of a handoff {}", format_micros(floor.p50_us))
+        });
+        format!("from {from} {trials}{again} ({how}{floor})")
+    });
+    let parts: Vec<String> = parts.collect();
+    let resumed = parts.len().checked_sub(1)?;
+    let times = if resumed == 1 { "once".to_owned() } else { format!("{resumed} times") };
+    Some(format!("The run was resumed {times}, each time on an ensemble opened anew: {}", parts.join("; ")))
 }
 
 /// What was broken in a trial; `None` when nothing was.

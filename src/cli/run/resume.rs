@@ -1,0 +1,177 @@
+//! `run --resume`: what is taken from the record of the run, what must be said again, and what must be as it was.
+
+use std::path::Path;
+
+use super::host;
+use super::tool_commit;
+use crate::cli::args::RunArgs;
+use crate::cli::output;
+use crate::cli::scenario_file::{Overrides, ScenarioFile};
+use crate::cli::shared_args::PlaceArgs;
+use crate::compare::{Difference, between_parts};
+use crate::error::Error;
+use crate::record::{Run, Trial};
+use crate::results::{Resumed, RunFile, RunWriter, StoredRun};
+use crate::run::is_unfinished;
+use crate::scenario::{EnsembleChoice, Plan, TrialSpec};
+use crate::units::counted;
+
+/// Takes over the run that left this directory, with its scenario. The options are then those with which it was started.
+pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
+    let place = PlaceArgs { connect: None, compose: None, ..args.overrides.place.clone() };
+    if (Overrides { place, ..args.overrides.clone() }).change_anything()? {
+        return Err(Error::usage(
+            "a run is resumed as it was started: leave out the options that change its scenario",
+        ));
+    }
+    let resumed = RunWriter::resume(dir)?;
+    let (Resumed::Whole(_, stored) | Resumed::Partial(_, stored)) = &resumed;
+    let run = &stored.run;
+    let file = ScenarioFile::recorded(run)?;
+    if matches!(resumed, Resumed::Partial(..)) {
+        same_place(&file.parsed.scenario.ensemble, &run.ensemble.connect, args)?;
+        args.threads = u16::try_from(run.generator_threads).ok();
+        args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
+        starts_alike(run, args)?;
+        // What only shows once servers run is looked at then.
+        same_ground(
+            run,
+            &Run {
+                tool_version: version(),
+                tool_commit: tool_commit(),
+                host: host::describe(),
+                ..run.run.clone()
+            },
+        )?;
+    }
+    Ok((file, resumed))
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").into()
+}
+
+/// Where a run takes place is in its record, but a directory may come from anywhere: what could do harm is named by whoever
+/// resumes it.
+fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
+    let place = &args.overrides.place;
+    let refused = |why: String| Err(Error::usage(why));
+    match recorded {
+        EnsembleChoice::Connect(recorded) => match &place.connect {
+            Some(named) if named == recorded => Ok(()),
+            Some(named) => refused(format!("the run was on {recorded}, not on {named}: leave --connect out")),
+            None if args.opening.access.is_any() => refused(format!(
+                "a password or key goes only to an ensemble that you name: add --connect {recorded}"
+            )),
+            None => Ok(()),
+        },
+        EnsembleChoice::Compose(file) if place.compose.as_ref() == Some(file) => Ok(()),
+        EnsembleChoice::Compose(file) => refused(format!(
+            "the run's servers are those of a Compose file, which can do anything to this host: look at it and name it \
+             again with --compose {}",
+            file.display()
+        )),
+        EnsembleChoice::Local { .. } if place.connect.is_some() || place.compose.is_some() => {
+            refused(format!("the run was on local servers ({connect}): leave --connect and --compose out"))
+        }
+        EnsembleChoice::Local { .. } => Ok(()),
+    }
+}
+
+/// Servers of the run's own are started as they were: fresh or kept, warm or cold.
+fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
+    let was_cold = run.ensemble.starts_cold;
+    if run.ensemble.kind == "external" {
+        return Ok(());
+    }
+    if args.opening.cold && !was_cold {
+        return Err(Error::usage("the run's servers were warmed up: leave out --cold (or ZKLOCKBENCH_COLD)"));
+    }
+    args.opening.cold = was_cold;
+    args.opening.fresh |= run.ensemble.kind == "local";
+    Ok(())
+}
+
+/// What is there and what is to be done, in a line.
+pub fn announcement(stored: &StoredRun) -> String {
+    let run = &stored.run;
+    let planned = counted(run.planned_trials, "trial", "trials");
+    let again: Vec<String> = stored
+        .trials
+        .iter()
+        .filter(|trial| is_unfinished(trial))
+        .map(|trial| format!("; {} was cut short and is made again", trial.name()))
+        .collect();
+    format!(
+        "resuming the run of {}: {} of {planned} are there{}",
+        when(run),
+        stored.trials.len(),
+        again.concat()
+    )
+}
+
+fn when(run: &Run) -> String {
+    humantime::format_rfc3339_seconds(run.started_at).to_string()
+}
+
+/// Facts that must be the same in all parts of a run, in the words of a comparison: figures of both are put together.
+const SAME: [&str; 8] = [
+    "processors",
+    "data",
+    "ensemble",
+    "ensemble on the generator's host",
+    "servers",
+    "ZooKeeper",
+    "servers started cold",
+    "version of the program",
+];
+
+/// Refuses to go on elsewhere, or with another program. Other differences are told.
+pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
+    let (refused, told): (Vec<Difference>, Vec<Difference>) = between_parts(earlier, now)
+        .into_iter()
+        .partition(|difference| SAME.contains(&difference.what.as_str()));
+    if let Some(first) = refused.first() {
+        return Err(Error::usage(format!(
+            "the run can't be resumed here, because its figures would not belong together: {}; resume it where and with \
+             what it was started, or run the scenario again",
+            first.describe()
+        )));
+    }
+    told.iter().for_each(|one| output::note(&format!("note: not as before: {}", one.describe())));
+    Ok(())
+}
+
+/// Refuses trials that are not those of the scenario.
+pub fn same_trials(plan: &Plan, there: &[Trial]) -> Result<(), Error> {
+    let each = plan.round(1).len().max(1);
+    // One that was made in place of another is the same as that.
+    let planned = |trial: &Trial| {
+        let mut index = trial.spec.index;
+        while let Some(of) = there
+            .iter()
+            .find(|trial| trial.spec.index == index)
+            .and_then(|trial| trial.spec.makes_up_for.filter(|of| *of < index))
+        {
+            index = of;
+        }
+        index
+    };
+    let stranger = there.iter().find(|trial| {
+        let index = planned(trial);
+        let round = u32::try_from(index / each + 1).unwrap_or(u32::MAX);
+        plan.round(round).get(index % each).is_none_or(|asked| {
+            let identity =
+                |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
+            identity(asked) != identity(&trial.spec)
+        })
+    });
+    match stranger {
+        None => Ok(()),
+        Some(trial) => Err(Error::usage(format!(
+            "{} is not what the scenario of the run asks for under this number: the directory was modified, or written \
+             by another version of the program",
+            trial.name()
+        ))),
+    }
+}

@@ -1,0 +1,356 @@
+//! A run that is cut short at any point, in any way, keeps the trials that had ended, and `run --resume` completes it to the
+//! trials of a run that nothing disturbed.
+//!
+//! The points are drawn; a failure prints the seed, and `ZKLOCKBENCH_SEED` draws them again. The short version has a point or
+//! two of each kind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::process::Signal;
+use zklockbench::load::leftovers;
+use zklockbench::record::{RunEnding, Trial};
+use zklockbench::results;
+use zklockbench::run::is_unfinished;
+use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::zk::{Access, Target};
+use zklockbench::{fault, lock};
+
+use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
+use crate::support::skip::skipped;
+use crate::support::{depth, ensemble};
+
+const SCENARIO: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\", \"parent-watch\"]\ncontenders = [3]\n\
+                        hold = \"5ms\"\nduration = \"300ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 4\n\
+                        session_timeout = \"4s\"\n[ensemble]\nservers = 1\n";
+const NAME: &str = "cut";
+/// A host that others load may be slow.
+const LONG: Duration = Duration::from_secs(120);
+
+/// What makes a trial the one that it is: label, contenders, repetition, seed.
+type Identity = (String, usize, u32, u64);
+
+fn identity(spec: &TrialSpec) -> (usize, Identity) {
+    (spec.index, (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed))
+}
+
+/// The trials of a run that nothing disturbs.
+fn undisturbed() -> BTreeMap<usize, Identity> {
+    let parsed = parse("short", SCENARIO, &lock::cards(), &fault::cards()).unwrap();
+    Plan::of(&parsed.scenario).trials.iter().map(identity).collect()
+}
+
+fn random() -> ChaCha8Rng {
+    let given = std::env::var("ZKLOCKBENCH_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(rand::random::<u64>);
+    println!("the points are drawn from ZKLOCKBENCH_SEED={seed}");
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// How many points of each kind are tried.
+fn points() -> usize {
+    depth::of(1, 20)
+}
+
+/// The directory that a run has, whether it goes on, was killed or has ended.
+fn directory(parent: &Path) -> Option<PathBuf> {
+    [format!(".{NAME}.partial"), NAME.to_owned()]
+        .map(|name| parent.join(name))
+        .into_iter()
+        .find(|path| path.is_dir())
+}
+
+/// The trials that the run has recorded and that ran to their end, each with the digest of its file.
+fn recorded(parent: &Path) -> BTreeMap<String, String> {
+    let Some(dir) = directory(parent) else { return BTreeMap::new() };
+    let json = |name: &str| -> serde_json::Value {
+        let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    };
+    let run = json("run.json");
+    let files = run["files"].as_object().into_iter().flatten();
+    files
+        .filter(|(name, _)| name.starts_with("trials/") && name.ends_with(".json"))
+        .filter(|(name, _)| json(name).get("cut_short").is_some_and(serde_json::Value::is_null))
+        .map(|(name, digest)| (name.clone(), digest.as_str().unwrap().to_owned()))
+        .collect()
+}
+
+/// Waits for so long after that trial was begun, or until the program has ended.
+fn until(child: &Watched, parent: &Path, trials: usize, beyond: Duration) {
+    let deadline = Instant::now() + LONG;
+    let is_over = || !Path::new(&format!("/proc/{}/fd/0", child.pid())).exists();
+    while recorded(parent).len() < trials && !is_over() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(beyond);
+}
+
+/// That every trial which had been recorded is there, as it was, and judged; gives the trials that need not be made again.
+fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &str) -> Vec<Trial> {
+    let Some(dir) = directory(parent) else {
+        assert!(before.is_empty(), "{before:?} are gone: {said}");
+        return Vec::new();
+    };
+    if !dir.join("run.json").is_file() {
+        assert!(before.is_empty(), "{said}");
+        return Vec::new();
+    }
+    let now = recorded(parent);
+    for (name, digest) in before {
+        assert_eq!(now.get(name), Some(digest), "{name} has changed or is gone: {said}");
+    }
+    let stored = results::read(&dir).unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let checked = bench.output(&["check", dir.to_str().unwrap()]);
+    assert!(matches!(checked.status.code(), Some(0 | 4)), "{}\n{said}", stderr(&checked));
+    stored.trials.into_iter().filter(|trial| !is_unfinished(trial)).collect()
+}
+
+/// Resumes what is there until it is whole, and sees that it then is what a run comes to that nothing disturbed.
+fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
+    let Some(dir) = directory(parent) else { return };
+    // By the name that it should have, wherever it lies
+    let name = parent.join(NAME);
+    let words = [&["run", "--resume", name.to_str().unwrap()], more].concat();
+    let output = bench.output(&words);
+    if !dir.join("run.json").is_file() && there.is_empty() && output.status.code() == Some(2) {
+        assert!(stderr(&output).contains("run the scenario again"), "{}", stderr(&output));
+        return;
+    }
+    went_through(&output);
+    let stored = results::read(&name).unwrap();
+    assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
+    let all: BTreeMap<usize, Identity> = stored.trials.iter().map(|trial| identity(&trial.spec)).collect();
+    assert_eq!(all, undisturbed());
+    assert!(stored.trials.iter().all(|trial| trial.cut_short.is_none()));
+    for trial in there {
+        let now = stored.trials.iter().find(|one| one.spec.index == trial.spec.index).unwrap();
+        assert_eq!(now.started_at, trial.started_at, "trial {} was made again", trial.spec.index);
+    }
+    // Each trial belongs to one segment, and has one row
+    if !stored.run.segments.is_empty() {
+        let mut of_segments: Vec<usize> =
+            stored.run.segments.iter().flat_map(|one| one.trials.iter().copied()).collect();
+        of_segments.sort_unstable();
+        assert_eq!(of_segments, all.keys().copied().collect::<Vec<_>>());
+    }
+    let table = fs::read_to_string(name.join("summary.csv")).unwrap();
+    let mut rows: Vec<usize> =
+        table.lines().skip(1).map(|row| row.split(',').next().unwrap().parse().unwrap()).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, all.keys().copied().collect::<Vec<_>>());
+    let checked = bench.output(&["check", name.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), output.status.code(), "{}", stderr(&checked));
+    // And then there is nothing more to do
+    let again = bench.output(&words);
+    assert_eq!(again.status.code(), output.status.code(), "{}", stderr(&again));
+    assert!(stderr(&again).contains("nothing to do"), "{}", stderr(&again));
+    assert!(
+        directory(parent) == Some(name),
+        "{:?}",
+        fs::read_dir(parent).unwrap().flatten().collect::<Vec<_>>()
+    );
+}
+
+/// Cuts a run short at drawn points, sometimes also when it is resumed, in that way; then completes it.
+fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng)) {
+    let (connect, mut random) = (ensemble::place_on_shared(), random());
+    let trials = undisturbed().len();
+    for _ in 0..points() {
+        let bench = Bench::new();
+        let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));
+        let more = ["--connect", connect.as_str(), "--no-floor"];
+        let first = ["run", scenario.to_str().unwrap(), "--run-id", NAME];
+        let name = parent.join(NAME);
+        let again = ["run", "--resume", name.to_str().unwrap()];
+        let mut there = Vec::new();
+        for time in 0..random.random_range(1..=2) {
+            if time > 0 && directory(&parent).is_none() {
+                break;
+            }
+            let start: &[&str] = if time == 0 { &first } else { &again };
+            let child = bench.watch(&[start, &more].concat());
+            let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
+            until(&child, &parent, after, Duration::from_millis(beyond));
+            let before = recorded(&parent);
+            // It may have ended meanwhile, which is a point, too.
+            cut_short(child.pid(), &mut random);
+            let (_, said) = child.end();
+            there = kept(&bench, &parent, &before, &said);
+        }
+        let mut of_connect = vec!["--no-floor"];
+        // Where it is, is in the record
+        if random.random() {
+            of_connect.extend(["--connect", &connect]);
+        }
+        completed(&bench, &parent, &there, &of_connect);
+    }
+}
+
+fn send(pid: u32, what: Signal) {
+    if Path::new(&format!("/proc/{pid}")).exists() {
+        signal(pid, what);
+    }
+}
+
+#[test]
+fn kill_9_costs_no_trial_that_had_ended() {
+    cut(|pid, _| send(pid, Signal::KILL));
+}
+
+#[test]
+fn two_signals_at_once_cost_no_trial_that_had_ended() {
+    cut(|pid, random| {
+        send(pid, Signal::TERM);
+        std::thread::sleep(Duration::from_millis(random.random_range(0..4)));
+        send(pid, Signal::HUP);
+    });
+}
+
+#[test]
+fn a_closed_terminal_costs_no_trial_that_had_ended() {
+    cut(|pid, _| send(pid, Signal::HUP));
+}
+
+#[test]
+fn a_full_disk_costs_no_trial_that_had_ended() {
+    let (connect, mut random) = (ensemble::place_on_shared(), random());
+    for _ in 0..points() {
+        let bench = Bench::new();
+        let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("small"));
+        fs::create_dir(&parent).unwrap();
+        let mount = |options: &str| {
+            let arguments = ["-t", "tmpfs", "-o", options, "tmpfs", parent.to_str().unwrap()];
+            Command::new("mount").args(arguments).status().is_ok_and(|status| status.success())
+        };
+        if !mount(&format!("size={}k", random.random_range(60..500))) {
+            return skipped("a small file system cannot be mounted here");
+        }
+        let _mounted = Mounted(&parent);
+        let more = ["--connect", connect.as_str(), "--no-floor"];
+        let first = ["run", scenario.to_str().unwrap(), "--run-id", NAME, "--out", "small"];
+        let child = bench.watch(&[&first[..], &more].concat());
+        let (mut before, is_over) = (BTreeMap::new(), format!("/proc/{}/fd/0", child.pid()));
+        while Path::new(&is_over).exists() {
+            before.extend(recorded(&parent));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (_, said) = child.end();
+        let there = kept(&bench, &parent, &before, &said);
+        // When there is room again
+        assert!(mount("remount,size=64m"));
+        completed(&bench, &parent, &there, &more);
+    }
+}
+
+/// A file system that goes with its test.
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_server_that_dies_costs_no_trial_that_had_ended() {
+    let mut random = random();
+    let trials = undisturbed().len();
+    for _ in 0..points() {
+        let bench = Bench::new();
+        let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));
+        let words = ["run", scenario.to_str().unwrap(), "--run-id", NAME, "--data-dir", "data"];
+        let child = bench.watch(&words);
+        let (after, beyond) = (random.random_range(0..trials), random.random_range(0..400));
+        until(&child, &parent, after, Duration::from_millis(beyond));
+        let before = recorded(&parent);
+        bench.servers().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        let (code, said) = child.end();
+        assert!(matches!(code, Some(0 | 3 | 4)), "{said}");
+        let there = kept(&bench, &parent, &before, &said);
+        completed(&bench, &parent, &there, &[]);
+    }
+}
+
+#[test]
+fn a_run_is_resumed_by_one_only_as_it_was_started_and_states_that_it_was() {
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));
+    let name = parent.join(NAME);
+    let (name, at) = (name.to_str().unwrap(), ["--connect", connect.as_str()]);
+    let first = ["run", scenario.to_str().unwrap(), "--run-id", NAME, "--history"];
+    let child = bench.watch(&[&first[..], &at].concat());
+    eventually("two trials have ended", LONG, || recorded(&parent).len() > 1);
+    let refused = |words: &[&str], why: &str| {
+        let output = bench.output(&[&["run", "--resume", name], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{words:?}: {}", stderr(&output));
+    };
+    // While it goes on, and with what would change what is measured
+    refused(&[], "is in use");
+    signal(child.pid(), Signal::KILL);
+    child.end();
+    refused(&["--seed", "7"], "leave out the options that change its scenario");
+    refused(&["--set", "hold=9ms"], "leave out the options that change its scenario");
+    refused(&["--threads", "3"], "cannot be used with");
+    refused(&["--connect", "127.0.0.1:1"], "the run was on");
+    refused(&["--compose", "x.yaml", "--connect", &connect], "cannot be used with");
+    refused(&["--tls"], "add --connect");
+    // And its name leads to the way on
+    let taken = bench.output(&[&first[..], &at].concat());
+    assert!(stderr(&taken).contains("zklockbench run --resume"), "{}", stderr(&taken));
+
+    let resumed = bench.watch(&["run", "--resume", name]);
+    eventually("another trial has ended", LONG, || resumed.has_said("[3/8]") || resumed.has_said("[4/8]"));
+    refused(&[], "is being resumed by another process");
+    let (code, said) = resumed.end();
+    assert!(matches!(code, Some(0 | 4)), "{said}");
+    assert!(said.contains("of 8 trials are there"), "{said}");
+    // Its record, its summary and its page say so, and all trials have a history
+    let stored = results::read(Path::new(name)).unwrap();
+    assert_eq!(stored.run.segments.len(), 2);
+    assert!(stored.run.segments[0].outcome.why.as_ref().unwrap().contains("killed"));
+    assert_eq!(stored.run.segments[1].outcome.ending, RunEnding::Complete);
+    assert!((0..8).all(|index| Path::new(name).join(format!("trials/{index:03}.history.jsonl")).is_file()));
+    for file in ["summary.json", "summary.md", "report.html"] {
+        let text = fs::read_to_string(Path::new(name).join(file)).unwrap_or_default();
+        assert!(
+            text.contains("The run was resumed once") || (file == "report.html" && text.is_empty()),
+            "{file}"
+        );
+    }
+    let shown = bench.output(&["report", name]);
+    assert!(shown.status.success(), "{}{}", stdout(&shown), stderr(&shown));
+}
+
+#[test]
+fn of_a_run_that_was_killed_clean_sees_that_its_sessions_are_gone() {
+    let connect = ensemble::place_on_shared();
+    let bench = Bench::new();
+    let scenario = bench.scenario(SCENARIO);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--run-id", NAME, "--connect", &connect]);
+    let left = || {
+        let target = Target { connect: connect.clone(), access: Access::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(leftovers(&target)).unwrap()
+    };
+    eventually("it shows that it is alive", LONG, || {
+        left().iter().any(|run| run.shows_life && run.ephemeral > 0)
+    });
+    // While it is alive it is spared
+    let cleaned = bench.output(&["clean", "--connect", &connect, "--all"]);
+    assert!(stdout(&cleaned).contains("may be in progress"), "{}", stdout(&cleaned));
+    signal(child.pid(), Signal::KILL);
+    child.end();
+    // And removed as soon as its sessions have ended, not ten minutes later
+    eventually("clean removes it", Duration::from_secs(40), || {
+        bench.output(&["clean", "--connect", &connect, "--all"]);
+        left().is_empty()
+    });
+}

@@ -1,0 +1,195 @@
+//! Taking a run up again: what is there stays, what is half written goes, and the directory can be read at every step.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::support::{records, run_dirs};
+use zklockbench::record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
+use zklockbench::results::{self, Resumed, RunWriter, StoredRun};
+use zklockbench::run::is_unfinished;
+use zklockbench::verdict::Verdict;
+
+const PLANNED: usize = 4;
+
+/// What `kill -9` leaves of a run in which these trials had ended.
+fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
+    let mut writer = RunWriter::create(parent, "mine").unwrap();
+    writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
+    for trial in trials {
+        writer.trial(trial).unwrap();
+        writer.so_far(PLANNED, None, records::held()).unwrap();
+    }
+    let dir = writer.dir().to_owned();
+    // Gone without a word, and its lock with it
+    let kept = parent.join("kept");
+    run_dirs::copy(&dir, &kept);
+    drop(writer);
+    let _ = fs::remove_dir_all(parent.join("mine"));
+    fs::rename(kept, &dir).unwrap();
+    dir
+}
+
+fn cut_short(index: usize) -> Trial {
+    Trial { cut_short: records::interrupted(), ..records::trial(index) }
+}
+
+fn resumed(dir: &Path) -> (RunWriter, StoredRun) {
+    match RunWriter::resume(dir).unwrap() {
+        Resumed::Partial(writer, stored) => (writer, stored),
+        Resumed::Whole(path, _) => panic!("{} is whole", path.display()),
+    }
+}
+
+fn indices(trials: &[Trial]) -> Vec<usize> {
+    trials.iter().map(|trial| trial.spec.index).collect()
+}
+
+/// The first cell of each row of a table.
+fn rows(dir: &Path, table: &str) -> Vec<String> {
+    let text = fs::read_to_string(dir.join(table)).unwrap();
+    text.lines().map(|line| line.split(',').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_half_of_one_is_not() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = killed(parent.path(), &[records::trial(0)]);
+    // Given one that was written when the kill came, and one of which only a part was, with half a row
+    let other = tempfile::tempdir().unwrap();
+    let whole = run_dirs::publish(other.path(), &[records::trial(1)]);
+    for name in ["trials/001.json", "trials/001.hlog"] {
+        fs::copy(whole.join(name), dir.join(name)).unwrap();
+    }
+    fs::write(dir.join("trials/002.json"), "{").unwrap();
+    let table = fs::read_to_string(dir.join("summary.csv")).unwrap();
+    fs::write(dir.join("summary.csv"), table + "2,predec").unwrap();
+    // When the run is taken up again, by the name that it would have had
+    let (mut writer, stored) = resumed(&parent.path().join("mine"));
+    assert_eq!(indices(&stored.trials), [0, 1]);
+    writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
+    // Then both are there, and nothing of the third
+    let there = results::read(writer.dir()).unwrap();
+    assert_eq!(indices(&there.trials), [0, 1]);
+    assert!(!writer.dir().join("trials/002.json").exists());
+    assert_eq!(rows(writer.dir(), "summary.csv"), ["trial", "0", "1"]);
+    // And it goes on
+    writer.trial(&records::trial(2)).unwrap();
+    let dir = writer.seal(records::run(3), records::held()).unwrap().publish().unwrap();
+    assert_eq!(indices(&results::read(&dir).unwrap().trials), [0, 1, 2]);
+    assert_eq!(rows(&dir, "summary.csv"), ["trial", "0", "1", "2"]);
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = killed(parent.path(), &[records::trial(0), cut_short(1)]);
+    let (mut writer, stored) = resumed(&dir);
+    writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
+    assert_eq!(indices(&results::read(writer.dir()).unwrap().trials), [0, 1]);
+    writer.forget(1, PLANNED, None, records::held()).unwrap();
+    assert_eq!(indices(&results::read(writer.dir()).unwrap().trials), [0]);
+    writer.trial(&records::trial(1)).unwrap();
+    writer.so_far(PLANNED, None, records::held()).unwrap();
+    let there = results::read(writer.dir()).unwrap();
+    assert_eq!(indices(&there.trials), [0, 1]);
+    assert!(there.trials[1].cut_short.is_none());
+    assert_eq!(rows(writer.dir(), "summary.csv"), ["trial", "0", "1"]);
+}
+
+#[test]
+fn the_end_of_a_run_has_a_trial_made_again_unless_it_found_a_violation_or_the_lock_cut_it_short() {
+    assert!(!is_unfinished(&records::trial(0)));
+    let mut trial = cut_short(0);
+    assert!(is_unfinished(&trial));
+    trial.cut_short = Some(CutShort { cause: Cause::NoProgress, why: "nobody acquired".into() });
+    assert!(!is_unfinished(&trial));
+    let mut found = cut_short(0);
+    found.judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
+    assert!(!is_unfinished(&found));
+}
+
+#[test]
+fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwhile() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    let going = RunWriter::resume(writer.dir()).unwrap_err().to_string();
+    assert!(going.contains("is in use"), "{going}");
+    writer.trial(&records::trial(0)).unwrap();
+    let mut run = records::run(PLANNED);
+    run.outcome = RunOutcome::INTERRUPTED;
+    let end = writer.seal(run, records::held()).unwrap().publish().unwrap();
+    let before = results::read(&end).unwrap();
+
+    let (first, _) = resumed(&end);
+    for name in [&end, &first.dir().to_owned()] {
+        let second = RunWriter::resume(name).unwrap_err().to_string();
+        assert!(second.contains("is being resumed by another process"), "{second}");
+    }
+    let taken = RunWriter::create(parent.path(), "mine").unwrap_err().to_string();
+    assert!(taken.contains("zklockbench run --resume"), "{taken}");
+    drop(first);
+
+    assert_eq!(results::read(&end).unwrap(), before);
+    let taken = RunWriter::create(parent.path(), "mine").unwrap_err().to_string();
+    assert!(taken.contains("already exists") && taken.contains("--resume"), "{taken}");
+}
+
+#[test]
+fn a_complete_run_is_whole_and_one_of_which_nothing_is_recorded_says_what_to_do() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    assert!(
+        matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
+    );
+    let half = parent.path().join(".half.partial");
+    fs::create_dir_all(half.join("trials")).unwrap();
+    let told = RunWriter::resume(&half).unwrap_err().to_string();
+    assert!(told.contains("is only half a run") && told.contains("run the scenario again"), "{told}");
+    let told = RunWriter::resume(&parent.path().join("absent")).unwrap_err().to_string();
+    assert!(told.contains("absent") && told.contains("name the directory that a run left"), "{told}");
+}
+
+#[test]
+fn nothing_is_written_through_a_link_that_lies_in_the_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let precious = parent.path().join("precious");
+    fs::write(&precious, "mine").unwrap();
+    let dir = killed(parent.path(), &[records::trial(0)]);
+    for name in ["summary.csv", "timeline.csv", "report.html", "summary.json"] {
+        let _ = fs::remove_file(dir.join(name));
+        symlink(&precious, dir.join(name)).unwrap();
+    }
+    let (mut writer, stored) = resumed(&dir);
+    writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
+    writer.trial(&records::trial(1)).unwrap();
+    drop(writer.seal(records::run(2), records::held()).unwrap());
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+    // And not through that in whose place the record is written
+    let again = killed(&parent.path().join("again"), &[records::trial(0)]);
+    let _ = fs::remove_file(again.join(".run.json.new"));
+    symlink(&precious, again.join(".run.json.new")).unwrap();
+    let (mut writer, stored) = resumed(&again);
+    assert!(writer.begins(records::run(PLANNED), &stored.trials, records::held()).is_err());
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+}
+
+#[test]
+fn a_full_disk_can_still_take_the_record_of_the_last_trial() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
+    let room = || {
+        let new = writer.dir().join(".run.json.new").metadata().unwrap().len();
+        new.saturating_sub(writer.dir().join("run.json").metadata().unwrap().len())
+    };
+    assert!(room() >= 4096, "{}", room());
+    // And of that nothing stays in what is published
+    writer.trial(&records::trial(0)).unwrap();
+    let mut run = records::run(PLANNED);
+    run.outcome.ending = RunEnding::Interrupted;
+    let dir = writer.seal(run, records::held()).unwrap().publish().unwrap();
+    assert!(!dir.join(".run.json.new").exists());
+    assert!(results::read(&dir).is_ok());
+}
