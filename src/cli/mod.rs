@@ -103,6 +103,8 @@ fn move_to_own_network(command: &Command) {
     leave_for_own_network(|| match command {
         Command::Run(args) => needs_links(&args.scenario, &args.overrides),
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
+        // Its rounds are processes that are where this one is.
+        Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
 }
