@@ -185,3 +185,18 @@ pub fn requests(word: &str) -> &'static [RequestKind] {
         _ => &[RequestKind::Create],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_delay_is_proved_by_how_long_messages_were_kept_back_and_by_nothing_else() {
+        let measured = |times, lasted| waited(Waits { times, lasted }, 5 * MS, "passed on");
+        assert_eq!(measured(0, Duration::ZERO), None, "nothing passed");
+        assert_eq!(measured(4, 20 * MS), Some(Ok("4 messages were passed on 5.0ms late on average".into())));
+        assert_eq!(measured(1, 4 * MS), Some(Err("1 message was passed on 4.0ms late on average".into())));
+    }
+}

@@ -73,4 +73,24 @@ mod tests {
         assert_eq!(super::apply(&[format!("127.0.0.1:{port}")]), 1);
         assert!(stream.nodelay().unwrap());
     }
+
+    #[tokio::test]
+    async fn a_connection_that_is_made_later_is_set_once_it_is_told_of() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let servers = [listener.local_addr().unwrap().to_string()];
+        let connections = tokio::sync::Notify::new();
+        let connecting = async {
+            for _ in 0..2 {
+                let stream = std::net::TcpStream::connect(&servers[0]).unwrap();
+                connections.notify_one();
+                while !stream.nodelay().unwrap() {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = connecting => {}
+            never = super::keep(&servers, &connections) => match never {},
+        }
+    }
 }

@@ -31,6 +31,13 @@ const NO_VALUES: [(&str, &str, &str, &str); 2] = [
     ("kazoo", "blocking", "false", "contenders that never wait do not show whether they are kept out"),
     ("curator-multi", "order", "rotated", "contenders deadlock, as its description says"),
 ];
+/// The key of a scenario that gives acquires a deadline.
+const TIMEOUT: &str = "acquire_timeout";
+/// Locks that are not given a deadline, and why.
+const NO_TIMEOUT: [(&str, &str); 1] = [(
+    "apache-write-lock",
+    "who gives up after an unanswered create leaves its node, as its description says",
+)];
 /// What a scenario can say beside locks and faults and is not drawn.
 const NO_KEYS: [(&str, &str); 4] = [
     ("arrivals = { replay = … }", "it needs a file"),
@@ -131,6 +138,8 @@ impl Rounds {
         };
         let left_out = others.iter().map(no_promise).chain(faults.left_out);
         let left_out = left_out.chain(NO_VALUES.iter().map(of_value));
+        let of_timeout = |(lock, why): &(&str, &str)| LeftOut::new(format!("{TIMEOUT} with {lock}"), *why);
+        let left_out = left_out.chain(NO_TIMEOUT.iter().map(of_timeout));
         let left_out = left_out.chain(NO_KEYS.iter().map(|(key, why)| LeftOut::new(*key, *why))).collect();
         Self {
             seed,
@@ -151,13 +160,16 @@ impl Iterator for Rounds {
     fn next(&mut self) -> Option<Round> {
         self.drawn += 1;
         let draw = &mut self.draw;
-        let (lock, load) = (self.locks.next(draw)?, self.loads.next(draw)?);
+        let (mut lock, load) = (self.locks.next(draw)?, self.loads.next(draw)?);
         let (of_servers, of_contenders) = match load {
             Load::Batch => (Vec::new(), Vec::new()),
             Load::Closed | Load::Open => {
                 (self.of_servers.take(OF_SERVERS, draw), self.of_contenders.take(OF_CONTENDERS, draw))
             }
         };
+        if !may_time_out(&lock) && of_contenders.iter().any(needs_timeout) {
+            lock = self.locks.next(draw)?;
+        }
         let sketch = Sketch::of(lock, load, of_servers, of_contenders, draw);
         Some(Round { number: self.drawn, text: sketch.text(self.seed, self.drawn, draw) })
     }
@@ -248,10 +260,10 @@ impl Sketch {
         if self.lock.guarantees.reentrant && draw.random_bool(0.3) {
             let _ = writeln!(text, "depth = {}", draw.random_range(2..=3));
         }
-        let asked_for = self.of_contenders.iter().any(|card| card.needs_key == Some("acquire_timeout"));
+        let asked_for = self.of_contenders.iter().any(needs_timeout);
         // Who waits with some of its leases in hand may do so for ever.
         let may_block = matches!(self.params.get("permits"), Some(ParamValue::Count(2..)));
-        if asked_for || may_block || draw.random_bool(0.4) {
+        if asked_for || may_block || draw.random_bool(0.4) && may_time_out(&self.lock) {
             let turns = draw.random_range(2..=4 * self.contenders);
             let _ = writeln!(text, "acquire_timeout = \"{}ms\"", 300 + turns * (hold_ms + 10));
         }
@@ -334,6 +346,14 @@ struct Firing {
     jitter_ms: u64,
     times: u32,
     every_ms: u64,
+}
+
+fn may_time_out(lock: &LockCard) -> bool {
+    !NO_TIMEOUT.iter().any(|(name, _)| *name == lock.name)
+}
+
+fn needs_timeout(card: &FaultCard) -> bool {
+    card.needs_key == Some(TIMEOUT)
 }
 
 /// One that takes the longer the more servers there are.

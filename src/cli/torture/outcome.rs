@@ -243,7 +243,7 @@ mod tests {
                 .line();
         assert_eq!(
             line,
-            "round 3: unknown (31s): baton, closed load, 5 contenders, 1 lock; 120 acquisitions; faults: 2 x kill, \
+            "round 3: unknown (31 s): baton, closed load, 5 contenders, 1 lock; 120 acquisitions; faults: 2 x kill, \
              delay\n  fault 3 (kill leader): it was still there"
         );
     }
