@@ -130,14 +130,8 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
         format!("{}: {}", line.what.name(), counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     });
     let mut apart: Vec<String> = apart.collect();
-    if !apart.is_empty() && !trial.errors.is_empty() {
-        let errors = trial
-            .errors
-            .iter()
-            .map(|(kind, times)| format!("{times} x {kind}"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        apart.push(format!("the likely cause: {errors}"));
+    if !apart.is_empty() {
+        apart.extend(trial.told_errors().map(|errors| format!("the likely cause: {errors}")));
     }
     Some(Verdict::unknown_if(apart))
 }

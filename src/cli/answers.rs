@@ -69,6 +69,16 @@ impl Types {
                 ]),
             ),
             ("ab", having([("results", path()), ("ab", self.of::<AbFile>())])),
+            (
+                "torture",
+                having([
+                    ("results", path()),
+                    ("seed", amount()),
+                    ("rounds", objects()),
+                    ("left_out", objects()),
+                    ("faults", json!({ "type": "object" })),
+                ]),
+            ),
             ("compare", having([("comparison", self.of::<Comparison>())])),
             ("calibrate", having([("results", path()), ("calibration", self.of::<CalibrationFile>())])),
             ("export", having([("run", path()), ("written", self.of::<Vec<PathBuf>>())])),

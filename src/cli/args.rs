@@ -62,7 +62,7 @@ pub enum Command {
     Plan(Box<PlanArgs>),
     /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
-    /// Run random locks under random load and random faults, all from one seed
+    /// Run rounds of random locks under random load and random faults, all from one seed
     Torture(TortureArgs),
     /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema(SchemaArgs),
@@ -304,16 +304,16 @@ pub struct FaultsArgs {
 /// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// How long, at one trial a minute, not counting start and recovery
+    /// For how long to begin new rounds, each of about half a minute
     #[arg(long, value_name = "M", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
     /// The seed [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
-    /// Print the scenario without running it
+    /// Print the scenarios of about as many rounds without running them
     #[arg(long)]
     pub show: bool,
-    /// Where to put the run's directory
+    /// Where to put the directory of the rounds
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Where the servers keep their data

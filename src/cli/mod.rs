@@ -110,6 +110,8 @@ fn move_to_own_network(command: &Command) {
             (None, None) => false,
         },
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
+        // Its rounds are processes that are where this one is.
+        Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
 }

@@ -1,5 +1,6 @@
 //! What a local server is told: `zoo.cfg`, `myid`, log configuration, and the arguments of its JVM.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
@@ -78,9 +79,19 @@ pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<Stri
         format!("-D{}={}", CONTAINER_CHECK.0, CONTAINER_CHECK.1),
         "-cp".into(),
         installation.class_path.clone(),
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain".into(),
+        MAIN.into(),
         cfg,
     ]
+}
+
+/// The servers' main class.
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Whether a process with that command line is a server of the ensemble in that directory.
+pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
+    let [.., main, cfg] = command else { return false };
+    let (cfg, directory) = (Path::new(cfg), Some(directory));
+    main == MAIN && cfg.ends_with("zoo.cfg") && cfg.parent().and_then(Path::parent) == directory
 }
 
 /// Name and text of a log configuration.

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
+use super::config::is_server_of;
 use super::directory::check_left;
 use super::install::Installation;
 use super::local::{Local, LocalSpec};
@@ -115,12 +116,9 @@ impl Kept {
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
         let what = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always);
         system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
-        let directory = self.directory.to_string_lossy();
         let is_ours = |server: &&KeptServer| {
             let process = system.process(sysinfo::Pid::from_u32(server.pid));
-            process.is_some_and(|process| {
-                process.cmd().iter().any(|argument| argument.to_string_lossy().contains(&*directory))
-            })
+            process.is_some_and(|process| is_server_of(process.cmd(), &self.directory))
         };
         self.servers.iter().filter(is_ours).collect()
     }
@@ -221,6 +219,18 @@ mod tests {
     #[test]
     fn a_process_id_that_now_belongs_to_somebody_else_is_not_taken_for_a_server() {
         assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
+        // Nor is a process that looks at one of its files.
+        let place = tempfile::tempdir().unwrap();
+        let cfg = place.path().join("server-1").join("zoo.cfg");
+        std::fs::create_dir(cfg.parent().unwrap()).unwrap();
+        std::fs::write(&cfg, "").unwrap();
+        let mut looking = std::process::Command::new("tail").arg("-f").arg(&cfg).spawn().unwrap();
+        let mut kept = of(place.path().to_owned());
+        kept.servers[0].pid = looking.id();
+        let alive = kept.alive().len();
+        looking.kill().unwrap();
+        looking.wait().unwrap();
+        assert_eq!(alive, 0);
     }
 
     #[test]

@@ -42,7 +42,7 @@ const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
 pub struct Role {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `standalone`; or why it could not be asked.
+    /// `leader`, `follower`, `observer`, `standalone`; or why it could not be asked.
     pub state: Result<String, String>,
     /// The version that it reports.
     pub version: Option<String>,
@@ -94,11 +94,12 @@ pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
         return alone.is("standalone");
     }
-    let followers = roles.iter().filter(|role| role.is("follower")).count();
+    let [followers, observers] =
+        ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
     let mut leaders = roles.iter().filter(|role| role.is("leader"));
     let (leader, second) = (leaders.next(), leaders.next());
     let in_step = leader.and_then(|leader| leader.synced_followers);
-    second.is_none() && followers + 1 == roles.len() && in_step == i64::try_from(followers).ok()
+    second.is_none() && followers + observers + 1 == roles.len() && in_step == i64::try_from(followers).ok()
 }
 
 /// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
@@ -141,7 +142,7 @@ pub struct Numbered {
 pub async fn serves(number: usize, address: &str) -> Fact {
     let answer = admin::mntr(address).await.map_err(|error| format!("server {number}: {error}"))?;
     match answer.state() {
-        Some(state @ ("leader" | "follower" | "standalone")) => {
+        Some(state @ ("leader" | "follower" | "observer" | "standalone")) => {
             Ok(format!("server {number} serves ({state})"))
         }
         other => Err(format!("server {number} is {}", other.unwrap_or("in no known state"))),
@@ -246,6 +247,15 @@ mod tests {
         assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), leader.clone(), leader]));
         assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower]));
+    }
+
+    #[test]
+    fn observers_belong_to_a_whole_ensemble_and_are_no_followers() {
+        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
+        let observer = role("observer", None);
+        assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[role("leader", Some(2)), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[follower.clone(), follower, observer]));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::{Active, Entry, Firing, wire};
 use crate::catalog::fault::FaultCard;
 use crate::catalog::{Param, ParamKind, ParamValue};
+use crate::units::counted;
+use std::time::Duration;
 
 pub const CARD: FaultCard = FaultCard {
     name: "bandwidth",
@@ -10,7 +12,7 @@ pub const CARD: FaultCard = FaultCard {
     source: "Toxiproxy's bandwidth toxic",
     details: "\
 Inject: the proxy passes on at most `bytes_per_second` in each direction of each connection.
-Proof: the contender has connections, and they pass through the proxy, which counts what it lets through.
+Proof: what has passed since is no more than that; looked at again before it is healed.
 Heal: the limit is lifted, and what waits goes at once.
 
 A correct lock: nothing but time is lost. A strategy that lists a long queue moves many bytes for each
@@ -35,5 +37,22 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
         Some(ParamValue::Count(rate)) => *rate,
         _ => 1,
     };
-    Ok(wire::set(hit, "the proxy passes on no more than that", |proxy, who| proxy.bandwidth(who, rate)).await)
+    let measure = move |since: &wire::Since<'_>| measured(since, rate);
+    Ok(wire::set(hit, move |proxy, who| proxy.bandwidth(who, rate), measure).await)
+}
+
+/// What a connection may have saved up, and what its timers are late by.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// How much has passed, and whether that is no more than may.
+fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
+    let (bytes, lasted, connections) = (since.bytes(), since.lasts(), since.connections().max(1));
+    if bytes == 0 {
+        return None;
+    }
+    let both_ways = 2.0 * connections as f64;
+    let most = both_ways * (1.0 + rate as f64 * (lasted + SLACK).as_secs_f64());
+    let on = counted(connections, "connection", "connections");
+    let told = format!("{bytes} bytes passed in {lasted:.1?} on {on}, of {most:.0} that may");
+    Some(if bytes as f64 <= most { Ok(told) } else { Err(told) })
 }

@@ -14,8 +14,8 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: the proxy holds everything back, in both directions, by `latency` plus a random time of up to `extra`. The
 order is kept, as in a TCP connection.
-Proof: the contender has connections, and they pass through the proxy that delays them. The results show how much
-longer round trips become, as `request_*`.
+Proof: what has passed since was kept back for `latency` at least, on average; looked at again before it is healed. The
+results show how much longer round trips become, as `request_*`.
 Heal: nothing is held back any more; what waits goes at once.
 
 A correct lock: everything takes longer and nothing else changes. How much longer shows how many round trips a
@@ -46,5 +46,6 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
     let hit = wire::aim_at(choice, site, &mut draw).await?;
     let seed = draw.random();
     let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
-    Ok(wire::set(hit, "the proxy keeps back what passes", |proxy, who| proxy.delay(who, delay)).await)
+    let measure = move |since: &wire::Since<'_>| wire::waited(since.kept(), delay.latency, "passed on");
+    Ok(wire::set(hit, move |proxy, who| proxy.delay(who, delay), measure).await)
 }

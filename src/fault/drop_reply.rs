@@ -23,6 +23,7 @@ A correct lock: after a `create` it must find out whether its node is there, or 
 that nobody knows about blocks the queue for as long as the session lives (an orphan). After a `delete` it must not
 believe that it still holds, nor leave the node behind. After a `multi` either all of it has happened or nothing.
 After a `list` or a `watch` it looks again.",
+    refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,
     params: &[Param { doc: "Which request loses its reply.", ..REQUEST }],

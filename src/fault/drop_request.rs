@@ -20,6 +20,7 @@ Ends by itself, with that one request. If the contender sends none within 30 s, 
 A correct lock: after a `delete` or a release's `multi` it must send it again or end its session; otherwise its node
 stays and blocks the queue for as long as the session lives. After a `create` it must not believe that it has a
 node. After a `list` or a `watch` it looks again.",
+    refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,
     params: &[Param { default: "delete", doc: "Which request is lost.", ..REQUEST }],

@@ -48,6 +48,7 @@ pub use in_effect::InEffect;
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use site::{Contenders, Site};
+pub use wire::{REQUEST, requests};
 
 /// A fault that is being done; the error says why it could not be.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;

@@ -10,7 +10,7 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper Programmer's Guide, Java binding: callbacks that hold up the event thread",
     details: "\
 Inject: the proxy reads what a server sends to the contender `lag` late, 16 KiB at a time.
-Proof: the contender has connections, and they pass through the proxy.
+Proof: what has come since was read `lag` late at least, on average; looked at again before it is healed.
 Heal: nothing is held back any more.
 
 A correct lock: the contender's own handoffs get longer by `lag` for each look it takes; those of the others stay as
@@ -30,5 +30,6 @@ pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(fi
 async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, site, &mut draw).await?;
     let lag = wire::time(choice, "lag");
-    Ok(wire::set(hit, "the proxy reads late", |proxy, who| proxy.slow_reader(who, lag)).await)
+    let measure = move |since: &wire::Since<'_>| wire::waited(since.unread(), lag, "read");
+    Ok(wire::set(hit, move |proxy, who| proxy.slow_reader(who, lag), measure).await)
 }

@@ -23,7 +23,7 @@ use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::record::Doubt;
 use crate::scenario::{InDoubt, Load, Stop};
 use crate::zk::gate::TaskScope;
-use crate::zk::{Failure, Session, reactor};
+use crate::zk::{Failure, Session, SessionState, StateWatcher, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -91,6 +91,7 @@ impl Contender {
         if self.shared.keeps_evidence() {
             self.connection.follow(&session, self.recorder.of_session(session.id()));
         }
+        reactor::spawn_local(tell_connections(session.states(), Arc::clone(&self.shared))).detach();
         self.control.set_session(Some(session.key()));
         self.session = Some(session);
     }
@@ -525,4 +526,16 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     // The session's own task writes to the socket; it has been woken and runs now.
     reactor::yield_now().await;
     None
+}
+
+/// Tells whenever a session has another connection, the first one included.
+async fn tell_connections(mut states: StateWatcher, shared: Arc<Shared>) {
+    shared.board.connections.notify_one();
+    loop {
+        match states.changed().await {
+            SessionState::SyncConnected => shared.board.connections.notify_one(),
+            state if state.is_terminated() => return,
+            _ => {}
+        }
+    }
 }

@@ -91,6 +91,8 @@ pub struct Board {
     pub looked: AtomicU64,
     /// Such looks that have begun and not ended: how many of their reads the servers have counted is not known.
     pub looking: AtomicU64,
+    /// Notified when a session has another connection.
+    pub connections: tokio::sync::Notify,
 }
 
 impl Board {

@@ -96,6 +96,8 @@ struct Conductor<'a> {
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
+    /// Connections without TCP_NODELAY.
+    delayed: u64,
 }
 
 struct Loaded {
@@ -149,6 +151,7 @@ impl<'a> Conductor<'a> {
             elections: Elections::default(),
             faults,
             stuck,
+            delayed: 0,
         })
     }
 
@@ -158,9 +161,17 @@ impl<'a> Conductor<'a> {
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections) = join(before, Elections::from_now_on(servers)).await;
         self.elections = elections;
-        let loaded = self.load().await;
-        let given_up = clock::now();
-        self.drain().await;
+        let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
+        let loading = async {
+            let loaded = self.load().await;
+            let given_up = clock::now();
+            self.drain().await;
+            (loaded, given_up)
+        };
+        let (loaded, given_up) = tokio::select! {
+            loaded = loading => loaded,
+            never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
+        };
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
@@ -337,9 +348,15 @@ impl<'a> Conductor<'a> {
             (self.sink)(Event::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
         }
-        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses()).unwrap_or_default();
-        let _ = nodelay::apply(&[&self.environment.servers[..], &proxies].concat());
+        let reached = nodelay::apply(&self.connected_to());
+        self.delayed = Board::read(&shared.board.connected).saturating_sub(reached) as u64;
         Ok(took)
+    }
+
+    /// Where the contenders' connections lead.
+    fn connected_to(&self) -> Vec<String> {
+        let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses());
+        proxies.unwrap_or_else(|| self.environment.servers.clone())
     }
 
     /// Lets the contenders run until the measured phase is over.
@@ -705,6 +722,7 @@ impl<'a> Conductor<'a> {
                 .saturating_mul(1000),
             expired: log.expired,
             rejoined: log.rejoined,
+            delayed: Some(self.delayed),
         }
     }
 

@@ -62,8 +62,12 @@ impl<'a> Conversation<'a> {
         marks: &[Mark],
         write: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let traffic = Arc::clone(&self.locked().traffic);
-        traffic.write(direction, from, marks, write)
+        self.traffic().write(direction, from, marks, write)
+    }
+
+    /// Where it is counted what passes.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.locked().traffic)
     }
 
     /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.

@@ -29,6 +29,7 @@ use tokio::sync::watch;
 pub use loss::Struck;
 pub use protocol::Request;
 pub use setting::{Delay, Settings, Who};
+pub use traffic::{Passed, Waits};
 
 use crate::error::Error;
 use crate::measure::RequestKind;
@@ -146,6 +147,11 @@ impl Proxy {
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
         (passed.to_server, passed.to_client)
+    }
+
+    /// All that has been counted of what passed so far.
+    pub fn counted(&self, who: Who) -> Passed {
+        self.table.passed(who)
     }
 
     /// How many connections are open. One whose end could not be noticed in a stall counts until it is healed.

@@ -5,6 +5,7 @@
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use socket2::SockRef;
@@ -39,6 +40,8 @@ pub struct Pump<'a> {
     queue: Queue,
     /// When a slow reader gets to what has come.
     reads_at: Option<Instant>,
+    /// When that came.
+    came_at: Option<Instant>,
     /// Nothing more comes.
     ended: bool,
     /// Nothing more comes because the connection broke.
@@ -66,6 +69,7 @@ impl<'a> Pump<'a> {
             buffer: vec![0; BUFFER],
             queue: Queue::new(number, Instant::now()),
             reads_at: None,
+            came_at: None,
             ended: false,
             broken: false,
             lost: None,
@@ -148,20 +152,27 @@ impl<'a> Pump<'a> {
 
     fn read(&mut self) -> Result<bool, Ending> {
         if let Some(lag) = self.lag().filter(|_| self.reads_at.is_none()) {
-            self.reads_at = Some(Instant::now() + lag);
+            let now = Instant::now();
+            (self.came_at, self.reads_at) = (Some(now), Some(now + lag));
             return Ok(true);
         }
         self.reads_at = None;
+        let came_at = self.came_at.take();
         match self.from.try_read(&mut self.buffer) {
             Ok(0) => self.ended = true,
-            Ok(count) => return self.arrived(count),
+            Ok(count) => {
+                if let Some(came_at) = came_at {
+                    self.conversation.traffic().unread(came_at.elapsed());
+                }
+                return self.arrived(count);
+            }
             Err(error) if is_for_later(&error) => {}
             Err(_) => (self.ended, self.broken) = (true, true),
         }
         Ok(true)
     }
 
-    fn lag(&self) -> Option<std::time::Duration> {
+    fn lag(&self) -> Option<Duration> {
         self.settings.lag.filter(|_| self.direction == Direction::ToClient)
     }
 
@@ -177,6 +188,9 @@ impl<'a> Pump<'a> {
         if self.queue.is_direct() && !self.settings.stalled {
             let Some(written) = self.pass(&self.buffer[..passes], 0, &found.marks) else { return Ok(false) };
             gone = written;
+            if gone == passes {
+                self.conversation.traffic().kept(Duration::ZERO);
+            }
             self.has_passed |= gone > 0;
         }
         let rest = found.marks.into_iter().filter(|mark| mark.end > gone);
@@ -197,7 +211,9 @@ impl<'a> Pump<'a> {
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part.bytes, part.from, part.marks) else { return false };
-        self.queue.gone(written, Instant::now());
+        if let Some(lasted) = self.queue.gone(written, Instant::now()) {
+            self.conversation.traffic().kept(lasted);
+        }
         self.has_passed |= written > 0;
         true
     }

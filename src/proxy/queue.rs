@@ -116,17 +116,20 @@ impl Queue {
         Some(Part { bytes: &rest[..most.clamp(1, rest.len())], from: piece.sent, marks: &piece.marks })
     }
 
-    /// Strikes off so many bytes of the next part, which have gone.
-    pub fn gone(&mut self, bytes: usize, now: Instant) {
+    /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as
+    /// a whole.
+    pub fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         if let Some(carried) = self.carried(bytes) {
             self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
         }
-        let Some(piece) = self.pieces.front_mut() else { return };
+        let piece = self.pieces.front_mut()?;
         piece.sent += bytes;
         self.bytes -= bytes;
-        if piece.sent == piece.bytes.len() {
-            self.pieces.pop_front();
-        }
+        let has_gone = piece.sent == piece.bytes.len();
+        has_gone
+            .then(|| self.pieces.pop_front())
+            .flatten()
+            .map(|piece| now.saturating_duration_since(piece.came))
     }
 
     /// When a limited bandwidth has carried so many bytes of the first piece.
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(queue.due(), Some(now + 1000 * MS));
         queue.set(&Settings::default(), now + MS);
         assert_eq!(queue.due(), Some(now + MS));
-        queue.gone(1, now + MS);
+        assert_eq!(queue.gone(1, now + MS), Some(MS), "so long it was kept back");
         assert_eq!(queue.part().unwrap().bytes, b"b");
     }
 

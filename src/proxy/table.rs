@@ -1,6 +1,7 @@
 //! Everything that is known of the connections: whose they are, what is set for them, what has passed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,9 +30,12 @@ struct OfSession {
 struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
-    /// Those of sessions stay, because a session may connect again.
+    /// Those of sessions stay, because a session may connect again. Of a client with listeners of its own that is the latest
+    /// one alone.
     sessions: HashMap<i64, OfSession>,
-    /// Of connections that are gone and whose session was never known, by client.
+    /// The latest session of each such client.
+    latest: HashMap<usize, i64>,
+    /// Of connections that are gone and whose session was never known or is over, by client.
     nameless: HashMap<Option<usize>, Traffic>,
     losses: Losses,
     numbers: u64,
@@ -116,14 +120,8 @@ impl Table {
         let gone = inner.nameless.iter().filter_map(|(client, traffic)| {
             who.covers(Owner { client: *client, session: None }).then_some(traffic)
         });
-        sessions.chain(nameless).chain(gone).fold(Passed::default(), |all, traffic| {
-            let Passed { to_server, to_client, zxid } = traffic.passed();
-            Passed {
-                to_server: all.to_server + to_server,
-                to_client: all.to_client + to_client,
-                zxid: all.zxid.max(zxid),
-            }
-        })
+        let each = sessions.chain(nameless).chain(gone).map(Traffic::passed);
+        each.fold(Passed::default(), Passed::add)
     }
 
     /// Takes a new connection in, of that client if it is one's own.
@@ -188,7 +186,20 @@ impl Inner {
         connection.owner.session = session;
         connection.traffic = Arc::clone(&traffic);
         self.give(&self.connections[&number]);
+        if let Some((client, session)) = client.zip(session) {
+            self.is_latest(client, session);
+        }
         Some(traffic)
+    }
+
+    /// Forgets the session that the client had before, and keeps what passed for it.
+    fn is_latest(&mut self, client: usize, session: i64) {
+        let Some(before) = self.latest.insert(client, session).filter(|before| *before != session) else {
+            return;
+        };
+        if let Some(over) = self.sessions.remove(&before) {
+            self.nameless.entry(Some(client)).or_default().take_over(&over.traffic);
+        }
     }
 }
 
@@ -246,7 +257,7 @@ impl Drop for Seat {
         inner.losses.gone(self.number);
         let Some(connection) = inner.connections.remove(&self.number) else { return };
         let Owner { client, session } = connection.owner;
-        if session.is_none() {
+        if session.is_none_or(|session| !inner.sessions.contains_key(&session)) {
             inner.nameless.entry(client).or_default().take_over(&connection.traffic);
         }
     }
@@ -306,6 +317,27 @@ mod tests {
         table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
         assert_eq!(table.passed(Who::Client(7)).to_server, 21);
         assert_eq!(table.passed(Who::All).to_server, 121);
+    }
+
+    #[test]
+    fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
+        let table = Arc::new(Table::default());
+        let send = |seat: &Seat, session, bytes| {
+            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+        };
+        for session in 1..=1_000 {
+            send(&table.join(Some(7)), session, 10);
+        }
+        // Given one whose connection is not gone yet
+        let late = table.join(Some(7));
+        send(&late, 1_001, 10);
+        let next = table.join(Some(7));
+        send(&next, 1_002, 10);
+        late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        drop(late);
+        assert_eq!(table.locked().sessions.len(), 1);
+        assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
+        assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What has passed: bytes in both directions, and how far the client has seen the ensemble's order.
 
 use std::io;
+use std::ops::{Add, Sub};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The way data go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +23,71 @@ pub struct Mark {
     pub zxid: i64,
 }
 
+/// How often something was kept waiting, and for how long in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How often.
+    pub times: u32,
+    /// For how long in all.
+    pub lasted: Duration,
+}
+
+impl Waits {
+    fn count(&mut self, lasted: Duration) {
+        *self = *self + Self { times: 1, lasted };
+    }
+
+    /// How long each lasted on average; `None` where there was none.
+    pub fn mean(&self) -> Option<Duration> {
+        self.lasted.checked_div(self.times)
+    }
+}
+
+impl Add for Waits {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let times = self.times.saturating_add(other.times);
+        Self { times, lasted: self.lasted.saturating_add(other.lasted) }
+    }
+}
+
+impl Sub for Waits {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        let times = self.times.saturating_sub(earlier.times);
+        Self { times, lasted: self.lasted.saturating_sub(earlier.lasted) }
+    }
+}
+
 /// What has passed on the connections of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
+    /// Bytes of requests.
     pub to_server: u64,
+    /// Bytes of replies and notifications.
     pub to_client: u64,
     /// The highest zxid in a reply's header; 0 before the first.
     pub zxid: i64,
+    /// What had been read and was kept back until all of it had gone.
+    pub kept: Waits,
+    /// What had come for a slow reader until it was read.
+    pub unread: Waits,
+}
+
+impl Add for Passed {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            to_server: self.to_server + other.to_server,
+            to_client: self.to_client + other.to_client,
+            zxid: self.zxid.max(other.zxid),
+            kept: self.kept + other.kept,
+            unread: self.unread + other.unread,
+        }
+    }
 }
 
 impl Passed {
@@ -67,13 +127,21 @@ impl Traffic {
         Ok(written)
     }
 
+    /// Counts a piece of data that was kept back for so long, and has gone.
+    pub fn kept(&self, lasted: Duration) {
+        self.locked().kept.count(lasted);
+    }
+
+    /// Counts a piece of data that was read so long after it had come.
+    pub fn unread(&self, lasted: Duration) {
+        self.locked().unread.count(lasted);
+    }
+
     /// Takes over what another has counted.
     pub fn take_over(&self, other: &Self) {
         let other = std::mem::take(&mut *other.locked());
         let mut own = self.locked();
-        own.to_server += other.to_server;
-        own.to_client += other.to_client;
-        own.zxid = own.zxid.max(other.zxid);
+        *own = *own + other;
     }
 
     fn locked(&self) -> MutexGuard<'_, Passed> {
@@ -114,6 +182,6 @@ mod tests {
         other.write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
         one.take_over(&other);
         one.take_over(&other);
-        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, zxid: 9 });
+        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, zxid: 9, ..Passed::default() });
     }
 }

@@ -54,8 +54,7 @@ pub struct Overlaps {
     pub count: u64,
     /// Holds with a doubt, and when they ended.
     pub doubts: HashMap<Hold, (Doubt, Stamp)>,
-    /// Holds whose session was being closed by somebody else when they ended: the session, and when that was. Doubtful
-    /// only if the servers did close it.
+    /// Holds whose session was being closed by somebody else when they ended: the session, and when that was.
     pub closing: HashMap<Hold, (i64, Stamp)>,
 }
 
@@ -80,11 +79,14 @@ impl Overlaps {
     }
 
     /// Takes the holds for lost whose sessions have been closed in them, as that function knows of a contender and a
-    /// session. What was to be closed and was not excuses nobody.
+    /// session. Where no server has answered, the session may be over or not: such a hold excuses nothing, and proves
+    /// nothing either.
     pub fn settle(&mut self, was_closed: impl Fn(usize, i64) -> bool) {
         for (hold, (session, left)) in self.closing.drain() {
             if was_closed(hold.0, session) {
                 self.doubts.insert(hold, (Doubt::Expired, left));
+            } else {
+                self.doubts.entry(hold).or_insert((Doubt::Unknown, left));
             }
         }
     }
@@ -95,15 +97,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_was_to_be_closed_and_was_not_excuses_no_hold() {
+    fn a_session_that_was_to_be_closed_excuses_a_hold_only_once_a_server_has_said_so() {
         let mut overlaps = Overlaps::default();
         // Given two holds that ended while somebody else was closing their sessions
         overlaps.closing.insert((1, 100), (0xa, 150));
         overlaps.closing.insert((2, 200), (0xb, 250));
         // When the servers have closed one of the two
         overlaps.settle(|_, session| session == 0xb);
-        // Then that one is in doubt from its end on, and the other is a hold like any
-        assert_eq!(overlaps.doubts, HashMap::from([((2, 200), (Doubt::Expired, 250))]));
+        // Then that one was lost, and of the other it is not known
+        let doubts = [((2, 200), (Doubt::Expired, 250)), ((1, 100), (Doubt::Unknown, 150))];
+        assert_eq!(overlaps.doubts, HashMap::from(doubts));
         assert!(overlaps.closing.is_empty());
     }
 }

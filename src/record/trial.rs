@@ -12,7 +12,7 @@ use super::{
 };
 use crate::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
 use crate::scenario::TrialSpec;
-use crate::units::{as_utc, contenders};
+use crate::units::{as_utc, contenders, counted};
 use crate::verdict::Verdict;
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
@@ -48,6 +48,22 @@ pub struct Sessions {
     pub expired: u64,
     /// Sessions opened anew by contenders that had lost theirs.
     pub rejoined: u64,
+    /// Connections on which TCP_NODELAY could not be set before the clock started: a request may wait there for the
+    /// acknowledgement of the one before (Nagle's algorithm). `None` in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed: Option<u64>,
+}
+
+impl Sessions {
+    /// What has to be said of connections without TCP_NODELAY; `None` where all have it, or it is not known.
+    pub fn told_delayed(&self) -> Option<String> {
+        let delayed = self.delayed.filter(|delayed| *delayed > 0)?;
+        let connections = counted(delayed, "connection", "connections");
+        Some(format!(
+            "TCP_NODELAY could not be set on {connections}: there, a request may wait up to 40 ms for the acknowledgement \
+             of the one before"
+        ))
+    }
 }
 
 /// One line of the three-way check: client, cost model, servers.
@@ -315,6 +331,12 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The errors in words: `2 x create: connection loss`; `None` where there was none.
+    pub fn told_errors(&self) -> Option<String> {
+        let told: Vec<String> = self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+
     /// How many violations are kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
 

@@ -2,12 +2,32 @@
 //!
 //! The library does not set it and gives no access to its sockets; Java clients and the servers do set it.
 //! Without it a second small request waits for the first one's acknowledgement. On Linux the process can
-//! duplicate its own descriptors and set the option on the duplicates, which share the socket.
+//! duplicate its own descriptors and set the option on the duplicates, which share the socket. A session that has lost its
+//! connection gets a new socket, so it is done again then.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// Connections that are made within so short a time are set together: all sessions may come back at once.
+const TOGETHER: Duration = Duration::from_millis(10);
+
+/// Sets the option, as [`apply`] does, whenever there are new connections, for as long as it is polled.
+pub async fn keep(servers: &[String], connections: &Notify) -> Infallible {
+    loop {
+        connections.notified().await;
+        let servers = servers.to_vec();
+        // With thousands of sockets it takes some milliseconds.
+        let _ = tokio::task::spawn_blocking(move || apply(&servers)).await;
+        tokio::time::sleep(TOGETHER).await;
+    }
+}
 
 /// Sets the option on every TCP socket of this process that is connected to the port of one of these servers,
 /// each given as `host:port`.
 ///
-/// Returns how many sockets were set; 0 where the system offers no way.
+/// Returns how many sockets have it now; 0 where the system offers no way.
 #[cfg(target_os = "linux")]
 pub fn apply(servers: &[String]) -> usize {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -52,5 +72,25 @@ mod tests {
         assert!(!stream.nodelay().unwrap());
         assert_eq!(super::apply(&[format!("127.0.0.1:{port}")]), 1);
         assert!(stream.nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_made_later_is_set_once_it_is_told_of() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let servers = [listener.local_addr().unwrap().to_string()];
+        let connections = tokio::sync::Notify::new();
+        let connecting = async {
+            for _ in 0..2 {
+                let stream = std::net::TcpStream::connect(&servers[0]).unwrap();
+                connections.notify_one();
+                while !stream.nodelay().unwrap() {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = connecting => {}
+            never = super::keep(&servers, &connections) => match never {},
+        }
     }
 }

@@ -89,12 +89,17 @@ fn under_the_whole_catalogue_of_faults_every_lock_keeps_its_promise() {
 }
 
 #[test]
-#[ignore = "long: about 8 minutes"]
+#[ignore = "long: about 14 minutes"]
 fn storms_of_faults_drawn_from_several_seeds_break_no_lock() {
     for seed in ["1", "2", "3"] {
         let bench = Bench::new();
         let output =
-            bench.output(&["torture", "--minutes", "2", "--seed", seed, "--data-dir", &data_dir(&bench)]);
-        assert_eq!(output.status.code(), Some(0), "seed {seed}: {}\n{}", stdout(&output), stderr(&output));
+            bench.output(&["torture", "--minutes", "4", "--seed", seed, "--data-dir", &data_dir(&bench)]);
+        let unless_unknown = [Exit::Held, Exit::Unknown].map(|exit| Some(i32::from(exit as u8)));
+        assert!(unless_unknown.contains(&output.status.code()), "seed {seed}: {}", stderr(&output));
+        // Enough rounds that each kind of fault has been drawn, and most of them hold.
+        let shown = stdout(&output);
+        assert!(!shown.contains("Not drawn"), "{shown}");
+        assert!(shown.contains("Stuck contenders: 0. Nodes that nobody owns: 0."), "{shown}");
     }
 }

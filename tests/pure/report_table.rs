@@ -271,16 +271,37 @@ fn counters_that_could_not_be_read_are_said_to_be_missing() {
     let mut view = known();
     view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, None, None)];
     let shown = terminal(&view, PLAIN);
-    assert!(shown.contains("The client's counts could not be checked against the servers'"), "{shown}");
+    assert!(shown.contains("The client's counts could not be checked: the servers told none."), "{shown}");
 }
 
 #[test]
-fn counts_that_disagree_without_the_servers_are_said_to_be_compared_with_the_model_alone() {
+fn without_the_servers_counts_those_of_the_client_agree_with_the_cost_model_or_disagree_and_only_that_is_said()
+ {
+    let shown = |expected| {
+        let mut view = known();
+        view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(expected), None)];
+        terminal(&view, PLAIN)
+    };
+    let (agree, disagree) = ("the client's agree with the cost model", "! counts disagree: ");
+    let both = |shown: &str| {
+        (shown.contains(agree), shown.contains(disagree), shown.contains("could not be checked"))
+    };
+    assert_eq!(both(&shown(100)), (true, false, false), "{}", shown(100));
+    assert_eq!(both(&shown(101)), (false, true, false), "{}", shown(101));
+}
+
+#[test]
+fn requests_that_failed_and_connections_without_nodelay_are_told() {
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
+    view.cells[0].repetitions[0].errors = Some("2 x create: connection loss".into());
+    view.cells[0].repetitions[0].delayed = Some("TCP_NODELAY could not be set on 3 connections".into());
     let shown = terminal(&view, PLAIN);
-    let alone = "could not be checked against the servers'; they are compared with the cost model alone.";
-    assert!(shown.contains(alone) && shown.contains("! counts disagree: "), "{shown}");
+    for told in ["errors", "delayed"] {
+        assert!(
+            shown.contains(&format!("! {told}: predecessor-watch, 4 contenders, repetition 1: ")),
+            "{shown}"
+        );
+    }
 }
 
 #[test]

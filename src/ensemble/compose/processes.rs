@@ -136,8 +136,8 @@ impl Compose {
             .await
         };
         let ended = ended.await;
-        if ended.is_err() && self.is_running(server).await {
-            // It goes on: if it ends later, nobody meant that.
+        // It goes on, as far as Docker tells: if it ends later, nobody meant that.
+        if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
             member.mean_down(false);
         }
         ended

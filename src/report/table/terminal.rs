@@ -75,10 +75,14 @@ pub(super) fn fitted_above(
 fn cross_check(view: &View, style: Style) -> String {
     let grid = Table::cross_check(view);
     if grid.rows.is_empty() {
-        // What the cost model says is compared all the same, and may disagree.
-        let is_compared = view.accounting().iter().any(|row| row.agrees.is_some());
-        let by_model = if is_compared { "; they are compared with the cost model alone" } else { "" };
-        return format!("The client's counts could not be checked against the servers'{by_model}.\n");
+        let rows = view.accounting();
+        let agree = rows.iter().filter_map(|row| row.agrees).reduce(|all, one| all && one);
+        return match agree {
+            // Which counts disagree is told below.
+            Some(false) => String::new(),
+            Some(true) => "The servers told no counts; the client's agree with the cost model.\n".to_owned(),
+            None => "The client's counts could not be checked: the servers told none.\n".to_owned(),
+        };
     }
     fitted(grid, style).0 + "\n"
 }

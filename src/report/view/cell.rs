@@ -279,6 +279,10 @@ pub struct Repetition {
     pub judged: Judged,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
+    /// Requests that failed, where nothing was broken on purpose.
+    pub errors: Option<String>,
+    /// What has to be said of connections without TCP_NODELAY.
+    pub delayed: Option<String>,
     /// What was broken on purpose, and what followed; `None` when nothing was.
     pub broken: Option<Broken>,
 }
@@ -322,6 +326,8 @@ impl Repetition {
             violations: 0,
             judged: Judged::none_yet(),
             accounting: Vec::new(),
+            errors: None,
+            delayed: None,
             broken: None,
         }
     }

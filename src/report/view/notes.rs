@@ -69,8 +69,19 @@ impl View {
         let elections = repetition.elections.iter().map(|one| {
             format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))
         });
+        let said = [("errors", &repetition.errors), ("delayed", &repetition.delayed)];
+        let said = said.into_iter().filter_map(|(what, text)| {
+            Some(format!("{what}: {name}, repetition {number}: {}", text.as_ref()?))
+        });
         let open = of_open_load(&name, repetition);
-        invalid.chain(partial).chain(stood).chain(elections).chain(saturated).chain(open).collect()
+        invalid
+            .chain(partial)
+            .chain(stood)
+            .chain(elections)
+            .chain(saturated)
+            .chain(said)
+            .chain(open)
+            .collect()
     }
 
     fn disagreements(&self) -> Vec<String> {

@@ -93,6 +93,8 @@ fn repetition(trial: &Trial) -> Repetition {
         violations: trial.violation_count,
         judged: trial.judged.clone(),
         accounting: trial.accounting.clone(),
+        errors: trial.told_errors().filter(|_| trial.faults.is_empty()),
+        delayed: trial.sessions.told_delayed(),
         broken: broken(trial),
         ..Repetition::unmeasured(trial.spec.index, trial.spec.repetition)
     }

@@ -1,0 +1,202 @@
+//! `torture`: rounds of random locks, random load and random faults, for as long as one likes; all of it follows from a
+//! seed.
+//!
+//! Each round is a run of a scenario of its own, on servers of its own, in a process of its own: whatever becomes of one,
+//! the next one begins, and each can be run again alone.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "when it began is a label, and how long it lasts is no measurement"
+)]
+
+mod draw;
+mod outcome;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::TortureArgs;
+use super::output;
+use super::runs::child;
+use crate::catalog::fault::{Capability, FaultCard};
+use crate::ensemble::links_capability;
+use crate::error::{Error, Exit};
+use crate::units::as_a_word;
+use crate::{fault, lock, results};
+use draw::{Faults, LeftOut, Round, Rounds};
+use outcome::{Outcome, Tally};
+
+/// About how long a round takes, for `--show`.
+const ROUND: Duration = Duration::from_secs(30);
+/// The directory of the rounds.
+const ROUNDS: &str = "rounds";
+
+/// Runs rounds drawn by the seed until the time is over.
+pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let faults = Faults::without(fault::cards(), why_not(&args));
+    let mut rounds = Rounds::new(seed, lock::cards(), faults);
+    if args.show {
+        let about = (60 * args.minutes).div_ceil(ROUND.as_secs());
+        let texts: Vec<String> =
+            rounds.take(usize::try_from(about).unwrap_or(usize::MAX)).map(|round| round.text).collect();
+        output::data(&texts.join("\n\n"))?;
+        return Ok(Exit::Held);
+    }
+    let directory = results::create_dated(&args.out, "torture", SystemTime::now())?;
+    let place = directory.join(ROUNDS);
+    fs::create_dir(&place).map_err(Error::cannot("create", &place))?;
+    output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
+    let left_out = std::mem::take(&mut rounds.left_out);
+    tell_left_out(&left_out);
+    let mut session = Session { args, seed, directory, left_out, outcomes: Vec::new() };
+    let ended = session.run(rounds, stop).await;
+    session.conclude(ended.err())
+}
+
+/// The line by which the same rounds are drawn again, on servers of the same kind.
+fn again(seed: u64, args: &TortureArgs) -> String {
+    format!("zklockbench torture --minutes {} --seed {seed}{}", args.minutes, servers(args))
+}
+
+/// The options that say on which servers.
+fn servers(args: &TortureArgs) -> String {
+    let mut options = String::new();
+    for (option, path) in [("--data-dir", &args.data_dir), ("--compose", &args.compose)] {
+        if let Some(path) = path {
+            let _ = write!(options, " {option} {}", as_a_word(&path.display().to_string()));
+        }
+    }
+    options
+}
+
+/// Which faults cannot be done here, and why.
+fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
+    let links = match &args.compose {
+        Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
+        None => links_capability(),
+    };
+    let is_contained = args.compose.is_some();
+    move |card| match card.needs {
+        Capability::Links => links.clone().err(),
+        Capability::Isolation if !is_contained => links.clone().err(),
+        _ => None,
+    }
+}
+
+fn tell_left_out(left_out: &[LeftOut]) {
+    output::note("left out:");
+    for LeftOut { what, why } in left_out {
+        output::note(&format!("  {what}: {why}"));
+    }
+}
+
+struct Session {
+    args: TortureArgs,
+    seed: u64,
+    directory: PathBuf,
+    left_out: Vec<LeftOut>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Session {
+    async fn run(&mut self, rounds: Rounds, stop: &CancellationToken) -> Result<(), Error> {
+        let began = Instant::now();
+        let lasts = Duration::from_secs(60 * self.args.minutes);
+        for round in rounds {
+            if began.elapsed() >= lasts {
+                break;
+            }
+            let outcome = self.round(&round, stop).await?;
+            output::note(&outcome.line());
+            if outcome.is_red() {
+                output::note(&format!("  to run this round again: {}", self.run_again(&outcome.scenario)));
+            }
+            self.outcomes.push(outcome);
+        }
+        Ok(())
+    }
+
+    async fn round(&self, round: &Round, stop: &CancellationToken) -> Result<Outcome, Error> {
+        let name = format!("{:03}", round.number);
+        let place = self.directory.join(ROUNDS);
+        let (scenario, said) = (place.join(format!("{name}.toml")), place.join(format!("{name}.txt")));
+        output::file(&scenario, &round.text)?;
+        let mut command = child::of_this_program()?;
+        command.arg("run").arg(&scenario).args(["--run-id", &name, "--no-progress", "--no-charts"]);
+        command.arg("--out").arg(&place).args(RUN_OPTIONS);
+        for (option, path) in [("--data-dir", &self.args.data_dir), ("--compose", &self.args.compose)] {
+            command.args(path.iter().flat_map(|path| [option.as_ref(), path.as_os_str()]));
+        }
+        let ended = child::run(command, &said, stop).await?;
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        Outcome::of(round.number, scenario, place.join(&name), &ended, &said)
+    }
+
+    fn run_again(&self, scenario: &Path) -> String {
+        let scenario = as_a_word(&scenario.display().to_string());
+        format!("zklockbench run {scenario} {}{}", RUN_OPTIONS.join(" "), servers(&self.args))
+    }
+
+    /// Prints what came out of it.
+    fn conclude(self, error: Option<Error>) -> Result<Exit, Error> {
+        let tally = Tally::of(&self.outcomes);
+        let exit = tally.exit(error.as_ref());
+        if self.args.json {
+            let found = json!({
+                "results": self.directory,
+                "seed": self.seed,
+                "rounds": self.outcomes,
+                "left_out": self.left_out,
+                "faults": tally.faults,
+            });
+            return output::conclude("torture", exit, error, &found);
+        }
+        let scenario = self.directory.join(ROUNDS).join("NNN.toml");
+        output::text(&format!(
+            "\n{}\nto run round NNN again: {}\nresults: {}",
+            tally.text(self.seed),
+            self.run_again(&scenario),
+            self.directory.display()
+        ))?;
+        error.map_or(Ok(exit), Err)
+    }
+}
+
+/// How a round is run: figures are not what it is about.
+const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    #[test]
+    fn the_line_by_which_it_is_done_again_draws_the_same_on_the_same_kind_of_servers() {
+        let of = |words: &[&str]| {
+            let words = [&["zklockbench", "torture", "--minutes", "7"], words].concat();
+            let Ok(Command::Torture(args)) = Cli::try_parse_from(words).map(|cli| cli.command) else {
+                panic!("no torture");
+            };
+            again(3, &args)
+        };
+        assert_eq!(of(&[]), "zklockbench torture --minutes 7 --seed 3");
+        assert_eq!(
+            of(&["--data-dir", "/dev/shm"]),
+            "zklockbench torture --minutes 7 --seed 3 --data-dir /dev/shm"
+        );
+        assert_eq!(
+            of(&["--compose", "my own/it's.yaml"]),
+            r"zklockbench torture --minutes 7 --seed 3 --compose 'my own/it'\''s.yaml'"
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! What became of the rounds of `torture`, each by itself and all together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cli::runs::child::{self, Ended};
+use crate::cli::runs::whole_seconds;
+use crate::clock::micros;
+use crate::error::{Error, Exit};
+use crate::fault;
+use crate::record::Trial;
+use crate::results;
+use crate::units::{counted, grouped, listed};
+use crate::verdict::Verdict;
+
+/// What became of a round.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    pub number: u64,
+    pub scenario: PathBuf,
+    /// The run's directory; `None` where it left none.
+    pub results: Option<PathBuf>,
+    /// What was run: the lock and its load.
+    pub what: String,
+    pub verdict: Verdict,
+    pub acquired: u64,
+    /// Contenders that were not served although all faults were over.
+    pub stuck: usize,
+    /// Nodes below the lock that belonged to nobody at the end.
+    pub orphans: u64,
+    /// The faults that were to fire: their kind, and whether their effect was seen.
+    pub faults: Vec<(String, bool)>,
+    pub took_us: u64,
+}
+
+impl Outcome {
+    /// Of a run that has ended: by its results; without them, it was never begun, or the program failed.
+    ///
+    /// # Errors
+    /// When the run could not begin: the next one could not either. Or when its results cannot be read.
+    pub fn of(
+        number: u64,
+        scenario: PathBuf,
+        directory: PathBuf,
+        ended: &Ended,
+        said: &Path,
+    ) -> Result<Self, Error> {
+        let mut outcome = Self {
+            number,
+            scenario,
+            results: None,
+            what: String::new(),
+            verdict: Verdict::Held,
+            acquired: 0,
+            stuck: 0,
+            orphans: 0,
+            faults: Vec::new(),
+            took_us: micros(ended.took),
+        };
+        let code = ended.code.and_then(|code| u8::try_from(code).ok());
+        if !directory.is_dir() {
+            if [Exit::Usage, Exit::Environment].iter().any(|exit| code == Some(*exit as u8)) {
+                return Err(ended.without_results(&format!("round {number}"), None, said));
+            }
+            outcome.fails(ended, said);
+            return Ok(outcome);
+        }
+        let known = Exit::ALL.iter().any(|(exit, _)| code == Some(*exit as u8));
+        for trial in &results::read(&directory)?.trials {
+            outcome.add(trial);
+        }
+        outcome.results = Some(directory);
+        if !known {
+            outcome.fails(ended, said);
+        }
+        Ok(outcome)
+    }
+
+    /// The program itself failed.
+    fn fails(&mut self, ended: &Ended, said: &Path) {
+        let why = format!("the program failed ({}): {}", ended.how(), child::last_words(said));
+        self.and(Verdict::Violated(vec![why]));
+    }
+
+    fn add(&mut self, trial: &Trial) {
+        let spec = &trial.spec;
+        let locks = counted(spec.locks, "lock", "locks");
+        let contenders = crate::units::contenders(spec.contenders);
+        self.what = format!("{}, {} load, {contenders}, {locks}", spec.strategy.label, spec.load.name());
+        self.acquired += trial.whole.acquired();
+        self.stuck += trial.stuck.len();
+        self.orphans += trial.orphans.unwrap_or(0);
+        self.faults.extend(trial.faults.iter().map(|fault| (fault.kind.clone(), fault.proved)));
+        self.and(trial.judged.verdict.clone());
+        if let Some(accounting) = &trial.judged.accounting {
+            self.and(accounting.clone().with_reasons(|row| format!("counts disagree: {row}")));
+        }
+        let left = trial
+            .orphans
+            .filter(|orphans| *orphans > 0)
+            .map(|orphans| format!("{} left that nobody owns", counted(orphans, "node was", "nodes were")));
+        self.and(Verdict::violated_if(left.into_iter().collect()));
+    }
+
+    fn and(&mut self, verdict: Verdict) {
+        let so_far = std::mem::replace(&mut self.verdict, Verdict::Held);
+        self.verdict = so_far.and(verdict);
+    }
+
+    /// Whether something is wrong with the lock or with the program.
+    pub fn is_red(&self) -> bool {
+        matches!(self.verdict, Verdict::Violated(_))
+    }
+
+    /// One line on it, with the reasons below where it did not simply hold.
+    pub fn line(&self) -> String {
+        let took = whole_seconds(Duration::from_micros(self.took_us));
+        let mut line = format!(
+            "round {}: {} ({took}): {}; {}; {}",
+            self.number,
+            self.verdict.word(),
+            self.what,
+            counted(self.acquired, "acquisition", "acquisitions"),
+            kinds(&self.faults)
+        );
+        for reason in self.verdict.reasons() {
+            line += &format!("\n  {reason}");
+        }
+        line
+    }
+}
+
+/// The kinds of faults, each with how often it fired.
+fn kinds(faults: &[(String, bool)]) -> String {
+    if faults.is_empty() {
+        return "no faults".to_owned();
+    }
+    let times = grouped(faults.iter().map(|(kind, _)| (kind, ())));
+    let shown = |(kind, times): &(&String, Vec<()>)| match times.len() {
+        1 => (*kind).clone(),
+        many => format!("{many} x {kind}"),
+    };
+    format!("faults: {}", times.iter().map(shown).collect::<Vec<_>>().join(", "))
+}
+
+/// What all rounds come to.
+pub struct Tally<'a> {
+    outcomes: &'a [Outcome],
+    /// Of each kind of fault, how often it was to fire and how often its effect was seen.
+    pub faults: BTreeMap<&'static str, (usize, usize)>,
+}
+
+impl<'a> Tally<'a> {
+    pub fn of(outcomes: &'a [Outcome]) -> Self {
+        let all = || outcomes.iter().flat_map(|outcome| &outcome.faults);
+        let times = |name: &str| {
+            let fired = all().filter(|(kind, _)| kind == name).count();
+            (fired, all().filter(|(kind, seen)| kind == name && *seen).count())
+        };
+        let faults = fault::cards().iter().map(|card| (card.name, times(card.name))).collect();
+        Self { outcomes, faults }
+    }
+
+    /// What it means as an exit code.
+    pub fn exit(&self, error: Option<&Error>) -> Exit {
+        let verdict =
+            self.outcomes.iter().map(|outcome| outcome.verdict.clone()).fold(Verdict::Held, Verdict::and);
+        match (verdict, error) {
+            (Verdict::Violated(_), _) => Exit::Violated,
+            (_, Some(error)) => error.exit(),
+            (Verdict::Unknown(_), None) => Exit::Unknown,
+            (Verdict::Held, None) => Exit::Held,
+        }
+    }
+
+    pub fn text(&self, seed: u64) -> String {
+        let of = |word: &str| self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word).count();
+        let [held, unknown, violated] = ["held", "unknown", "violated"].map(of);
+        let rounds = counted(self.outcomes.len(), "round", "rounds");
+        let mut text =
+            format!("Seed {seed}: {rounds}: {held} held, {unknown} unknown, {violated} violated.\n");
+        let numbers = |word: &str| {
+            let those = self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word);
+            those.map(|outcome| outcome.number.to_string()).collect::<Vec<_>>()
+        };
+        for word in ["violated", "unknown"] {
+            let numbers = numbers(word);
+            if !numbers.is_empty() {
+                text += &format!("{word}: round {}\n", listed(&numbers));
+            }
+        }
+        let stuck: usize = self.outcomes.iter().map(|outcome| outcome.stuck).sum();
+        let orphans: u64 = self.outcomes.iter().map(|outcome| outcome.orphans).sum();
+        text += &format!("Stuck contenders: {stuck}. Nodes that nobody owns: {orphans}.\n");
+        let shown = |(kind, (fired, seen)): (&&str, &(usize, usize))| {
+            if fired == seen {
+                format!("{kind} {fired}")
+            } else {
+                format!("{kind} {fired} (seen to take effect: {seen})")
+            }
+        };
+        let (drawn, not_drawn): (Vec<_>, Vec<_>) = self.faults.iter().partition(|(_, (fired, _))| *fired > 0);
+        text += &format!("Faults: {}.", drawn.into_iter().map(shown).collect::<Vec<_>>().join(", "));
+        if !not_drawn.is_empty() {
+            let names: Vec<&str> = not_drawn.into_iter().map(|(kind, _)| *kind).collect();
+            text += &format!("\nNot drawn in these rounds: {}.", names.join(", "));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(number: u64, verdict: Verdict, faults: &[(&str, bool)]) -> Outcome {
+        Outcome {
+            number,
+            scenario: format!("rounds/{number:03}.toml").into(),
+            results: None,
+            what: "baton, closed load, 5 contenders, 1 lock".into(),
+            verdict,
+            acquired: 120,
+            stuck: 0,
+            orphans: 0,
+            faults: faults.iter().map(|(kind, seen)| ((*kind).to_owned(), *seen)).collect(),
+            took_us: 31_000_000,
+        }
+    }
+
+    fn because(why: &str) -> Vec<String> {
+        vec![why.to_owned()]
+    }
+
+    #[test]
+    fn a_round_is_told_in_a_line_with_the_reasons_why_it_did_not_hold() {
+        let faults = [("kill", true), ("delay", true), ("kill", false)];
+        let line =
+            outcome(3, Verdict::Unknown(because("fault 3 (kill leader): it was still there")), &faults)
+                .line();
+        assert_eq!(
+            line,
+            "round 3: unknown (31 s): baton, closed load, 5 contenders, 1 lock; 120 acquisitions; faults: 2 x kill, \
+             delay\n  fault 3 (kill leader): it was still there"
+        );
+    }
+
+    #[test]
+    fn one_red_round_makes_all_red_and_one_unknown_leaves_them_unknown() {
+        let exit = |verdicts: &[Verdict], error: Option<&Error>| {
+            let outcomes: Vec<_> = verdicts.iter().map(|verdict| outcome(1, verdict.clone(), &[])).collect();
+            Tally::of(&outcomes).exit(error)
+        };
+        let (unknown, violated) = (Verdict::Unknown(because("why")), Verdict::Violated(because("why")));
+        assert_eq!(exit(&[Verdict::Held], None), Exit::Held);
+        assert_eq!(exit(&[unknown.clone(), Verdict::Held], None), Exit::Unknown);
+        assert_eq!(exit(&[unknown, violated.clone()], None), Exit::Violated);
+        assert_eq!(exit(&[Verdict::Held], Some(&Error::Interrupted)), Exit::Interrupted);
+        assert_eq!(exit(&[violated], Some(&Error::Interrupted)), Exit::Violated);
+    }
+
+    #[test]
+    fn at_the_end_every_kind_of_fault_is_listed_and_rounds_that_did_not_hold_are_named() {
+        let violated = Verdict::Violated(because("two inside"));
+        let outcomes = [
+            outcome(1, Verdict::Held, &[("kill", true), ("delay", true)]),
+            outcome(2, violated, &[("kill", true), ("delay", false)]),
+        ];
+        let text = Tally::of(&outcomes).text(7);
+        assert!(
+            text.starts_with("Seed 7: 2 rounds: 1 held, 0 unknown, 1 violated.\nviolated: round 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("delay 2 (seen to take effect: 1)") && text.contains("kill 2"), "{text}");
+        let (_, not_drawn) = text.split_once("Not drawn in these rounds: ").unwrap();
+        let others = fault::cards().len() - 2;
+        assert_eq!(not_drawn.split(", ").count(), others, "{text}");
+    }
+}
