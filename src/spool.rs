@@ -435,12 +435,12 @@ mod tests {
         let mut sorter = Sorter::by(|(number, _): &(i64, String)| *number, directory.path());
         let count = 200_000;
         for number in (0..count).rev() {
-            sorter.push((2 * number, format!("value {number}"))).unwrap();
+            sorter.push((2 * number, format!("value {number:0100}"))).unwrap();
         }
         let table = Table::of(&sorter.finish(), directory.path()).unwrap();
         assert!(table.0.lock().unwrap().blocks.len() > 2 * BLOCKS_KEPT);
         for number in [0, 7, 100_000, 7, count - 1, 0] {
-            assert_eq!(table.get(2 * number).unwrap(), Some(format!("value {number}")));
+            assert_eq!(table.get(2 * number).unwrap(), Some(format!("value {number:0100}")));
             assert_eq!(table.get(2 * number + 1).unwrap(), None);
         }
     }
