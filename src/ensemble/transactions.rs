@@ -56,6 +56,8 @@ pub struct Asked<'a> {
     pub since: SystemTime,
     /// The nodes there of which more is to be told, by their paths.
     pub named: &'a BTreeSet<String>,
+    /// The sessions of which it is known what they did there.
+    pub own: &'a BTreeSet<i64>,
 }
 
 impl Asked<'_> {
@@ -72,7 +74,15 @@ pub struct Told {
     pub lives: Lives,
     /// Of those that were named, by their paths: in which transactions what happened to each, in order.
     pub named: BTreeMap<String, Vec<(i64, Happened)>>,
+    /// What other sessions did there, in order; the first of it.
+    pub foreign: Foreign,
 }
+
+/// What a session did that was not known: by the transaction, the session, what, and to which node.
+pub type Foreign = BTreeMap<i64, (i64, Happened, String)>;
+
+/// So much of it is told at most.
+const FOREIGN_KEPT: usize = 100;
 
 impl Told {
     /// The transaction that created the node of that path; `None` where several did, one after the other, or none.
@@ -137,15 +147,15 @@ impl Change {
 /// # Errors
 /// When a log cannot be read, or is none.
 pub fn tell(directories: &[PathBuf], asked: &Asked<'_>) -> io::Result<Told> {
-    let mut transactions = BTreeMap::new();
+    let (mut transactions, mut foreign) = (BTreeMap::new(), Foreign::new());
     for directory in directories {
         for log in logs(directory, asked.since)? {
-            read(&written(&log)?, asked, &mut transactions).map_err(|what| {
+            read(&written(&log)?, asked, &mut transactions, &mut foreign).map_err(|what| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", log.display()))
             })?;
         }
     }
-    Ok(told(&transactions, asked))
+    Ok(Told { foreign, ..told(&transactions, asked) })
 }
 
 /// The transaction logs below a server's data directory that were written to since, oldest first.
@@ -195,7 +205,7 @@ fn told(transactions: &Transactions, asked: &Asked<'_>) -> Told {
             named.entry(change.path().to_owned()).or_default().push((*zxid, change.happened()));
         }
     }
-    Told { lives: lives_of(transactions), named }
+    Told { lives: lives_of(transactions), named, ..Told::default() }
 }
 
 fn lives_of(transactions: &Transactions) -> Lives {
@@ -224,7 +234,12 @@ fn lives_of(transactions: &Transactions) -> Lives {
 
 /// Adds the transactions of one log that tell something of what was asked for. A record that was being written when its
 /// server was killed does not fit its checksum and ends the log, as it does for the server.
-fn read(log: &[u8], asked: &Asked<'_>, into: &mut Transactions) -> Result<(), &'static str> {
+fn read(
+    log: &[u8],
+    asked: &Asked<'_>,
+    into: &mut Transactions,
+    foreign: &mut Foreign,
+) -> Result<(), &'static str> {
     if log.is_empty() {
         return Ok(());
     }
@@ -233,7 +248,16 @@ fn read(log: &[u8], asked: &Asked<'_>, into: &mut Transactions) -> Result<(), &'
     }
     let mut rest = Reader(log.get(HEADER..).unwrap_or_default());
     while let Some(record) = whole_record(&mut rest) {
-        if let Some((zxid, at_ms, mut changes)) = transaction(&mut Reader(record)) {
+        if let Some((session, zxid, at_ms, mut changes)) = transaction(&mut Reader(record)) {
+            let is_foreign = session != SERVERS_OWN && !asked.own.contains(&session);
+            if let Some(first) =
+                changes.iter().find(|change| is_foreign && change.path().starts_with(asked.below))
+            {
+                foreign.insert(zxid, (session, first.happened(), first.path().to_owned()));
+                if foreign.len() > FOREIGN_KEPT {
+                    foreign.pop_last();
+                }
+            }
             changes.retain(|change| asked.wants(change));
             if !changes.is_empty() {
                 into.entry(zxid).or_insert((at_ms, changes));
@@ -251,14 +275,17 @@ fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
     (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
 }
 
-/// One transaction: its number, its time, what it changed.
-fn transaction(fields: &mut Reader<'_>) -> Option<(i64, i64, Vec<Change>)> {
-    let _session = fields.long()?;
+/// The session in whose name servers remove containers that are empty, and nodes whose time is over.
+const SERVERS_OWN: i64 = 0;
+
+/// One transaction: its session, its number, its time, what it changed.
+fn transaction(fields: &mut Reader<'_>) -> Option<(i64, i64, i64, Vec<Change>)> {
+    let session = fields.long()?;
     let _request = fields.int()?;
     let zxid = fields.long()?;
     let at_ms = fields.long()?;
     let kind = fields.int()?;
-    Some((zxid, at_ms, changes(kind, fields)))
+    Some((session, zxid, at_ms, changes(kind, fields)))
 }
 
 fn changes(kind: i32, fields: &mut Reader<'_>) -> Vec<Change> {
@@ -295,9 +322,15 @@ mod tests {
         [(text.len() as i32).to_be_bytes().as_slice(), text.as_bytes()].concat()
     }
 
+    const OWN: i64 = 7;
+
     fn record(zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
+        record_of(OWN, zxid, kind, body)
+    }
+
+    fn record_of(session: i64, zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
         let mut record = Vec::new();
-        record.extend(7_i64.to_be_bytes());
+        record.extend(session.to_be_bytes());
         record.extend(1_i32.to_be_bytes());
         record.extend(zxid.to_be_bytes());
         record.extend((1_000 + zxid).to_be_bytes());
@@ -319,10 +352,11 @@ mod tests {
 
     fn read_of(log: &[u8], named: &[&str]) -> Result<Told, &'static str> {
         let named = named.iter().map(|path| (*path).to_owned()).collect();
-        let asked = Asked { below: "/l/", since: SystemTime::UNIX_EPOCH, named: &named };
-        let mut transactions = Transactions::new();
-        read(log, &asked, &mut transactions)?;
-        Ok(told(&transactions, &asked))
+        let own = BTreeSet::from([OWN]);
+        let asked = Asked { below: "/l/", since: SystemTime::UNIX_EPOCH, named: &named, own: &own };
+        let (mut transactions, mut foreign) = (Transactions::new(), Foreign::new());
+        read(log, &asked, &mut transactions, &mut foreign)?;
+        Ok(Told { foreign, ..told(&transactions, &asked) })
     }
 
     fn read_lives(log: &[u8]) -> Lives {
@@ -389,6 +423,27 @@ mod tests {
         assert_eq!((written_after(2), written_after(4), written_after(5)), (Some(4), Some(5), None));
         assert_eq!(told.first_after(2, "/l/b", Happened::Deleted), None);
         assert_eq!(told.lives[&1].deleted, Some(4));
+    }
+
+    #[test]
+    fn what_other_sessions_did_below_is_told_and_what_servers_did_themselves_is_not() {
+        let ends = [1_i32.to_be_bytes().to_vec(), text("/l/c")].concat();
+        let written = [
+            record(1, CREATE, &text("/l/a")),
+            record_of(8, 2, CREATE, &text("/elsewhere")),
+            record_of(8, 3, DELETE, &text("/l/a")),
+            record_of(9, 4, MULTI, &multi(&[(SET_DATA, text("/other")), (SET_DATA, text("/l/b"))])),
+            record_of(10, 5, CLOSE_SESSION, &ends),
+            record_of(SERVERS_OWN, 6, DELETE_CONTAINER, &text("/l/d")),
+            record(7, DELETE, &text("/l/b")),
+        ];
+        let foreign = read_of(&log(&written), &[]).unwrap().foreign;
+        let expected = [
+            (3, (8, Happened::Deleted, "/l/a".to_owned())),
+            (4, (9, Happened::Written, "/l/b".to_owned())),
+            (5, (10, Happened::Deleted, "/l/c".to_owned())),
+        ];
+        assert_eq!(foreign, Foreign::from(expected));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::shared::{Board, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, missing, progress, standstill};
 use crate::clock::{self, Stamp, WallClock};
-use crate::ensemble::transactions::{self, Asked, Told};
+use crate::ensemble::transactions::{self, Asked, Happened, Told};
 use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
@@ -30,9 +30,9 @@ use crate::record::{
     ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::units::contenders;
+use crate::units::{contenders, shown};
 use crate::zk::keep_awake::Unread;
-use crate::zk::{Failure, nodelay};
+use crate::zk::{Failure, nodelay, own_sessions};
 
 /// How long a drain may take before everything still under way is given up.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
@@ -171,7 +171,7 @@ impl<'a> Conductor<'a> {
             Told::default()
         });
         missing::fill_in(&log.missing, &mut log.grants, &mut log.history, &told);
-        let lives = lives(told);
+        let (interference, lives) = (interference(&told), lives(told));
         let deletions = if self.shared.keeps_history { deletions(&lives) } else { BTreeMap::new() };
         self.settle_closings(&mut log);
         let grants = std::mem::take(&mut log.grants);
@@ -193,7 +193,6 @@ impl<'a> Conductor<'a> {
         };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
-        let spec = &self.shared.spec;
         let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
         let lost = log
             .errors
@@ -204,7 +203,7 @@ impl<'a> Conductor<'a> {
         let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
-            spec: spec.clone(),
+            spec: self.shared.spec.clone(),
             started_at: self.started_at,
             measured_from_us: window.start.saturating_sub(self.began),
             measured_us: window.end.saturating_sub(window.start),
@@ -233,6 +232,7 @@ impl<'a> Conductor<'a> {
             fencing: self.shared.fencing(),
             elections: self.elections.records(window.start, &self.faults),
             faults: std::mem::take(&mut self.faults),
+            interference,
             stuck: std::mem::take(&mut self.stuck),
             orphans,
             accounting,
@@ -540,7 +540,8 @@ impl<'a> Conductor<'a> {
             ));
         }
         let named = missing::asked_for(&log.missing);
-        let asked = Asked { below: self.shared.root(), since: self.started_at, named: &named };
+        let own = own_sessions();
+        let asked = Asked { below: self.shared.root(), since: self.started_at, named: &named, own: &own };
         Ok(self.environment.tell(&asked).await.unwrap_or_else(|why| {
             let missing = "so what contenders believed is not compared with what the ensemble saw";
             (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
@@ -736,6 +737,19 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
         _ => Duration::from_secs(3_600),
     };
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
+}
+
+/// What sessions of others did to the trial's nodes, a sentence each; the first of it.
+fn interference(told: &Told) -> Vec<String> {
+    let sentence = |(session, what, path): &(i64, Happened, String)| {
+        let did = match what {
+            Happened::Created => "created",
+            Happened::Written => "wrote",
+            Happened::Deleted => "deleted",
+        };
+        format!("session {session:#x}, which is none of this run's, {did} {}", shown(path, 200))
+    };
+    told.foreign.values().take(Trial::INTERFERENCE_KEPT).map(sentence).collect()
 }
 
 /// The lives of the trial's nodes.

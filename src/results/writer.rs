@@ -17,6 +17,7 @@ use super::files::{RunFile, SCHEMA_VERSION, TrialFile};
 use super::layout::cannot;
 use super::staging::Staging;
 use super::{digest, faults, hlog, layout, summary, timeline};
+use crate::disk;
 use crate::error::Error;
 use crate::record::{Floor, Judged, Precision, Run, RunOutcome, Trial};
 
@@ -276,7 +277,8 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.new"));
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+    let written = disk::create_anew(&new).and_then(|mut file| file.write_all(bytes));
+    written.and_then(|()| fs::rename(&new, path)).map_err(|error| {
         let _ = fs::remove_file(&new);
         cannot("write", path, &error)
     })

@@ -213,6 +213,7 @@ pub fn trial(index: usize) -> Trial {
         faults: Vec::new(),
         history: Vec::new(),
         deletions: BTreeMap::new(),
+        interference: Vec::new(),
         stuck: Vec::new(),
         orphans: None,
         sessions: Sessions {

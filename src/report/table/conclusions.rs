@@ -3,7 +3,7 @@
 use super::Style;
 use super::markdown::bullets;
 use crate::report::conclusions::Conclusion;
-use crate::units::harmless;
+use crate::units::one_line;
 
 /// A line for each; nothing where there is none.
 pub fn said(conclusions: &[Conclusion], style: Style) -> String {
@@ -11,10 +11,7 @@ pub fn said(conclusions: &[Conclusion], style: Style) -> String {
         return String::new();
     }
     let width = style.width.map_or(usize::MAX, usize::from).max(40);
-    let line = |one: &Conclusion| {
-        let sentence: String = one.sentence.chars().map(harmless).collect();
-        wrapped(&sentence, width)
-    };
+    let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), width);
     let lines: Vec<String> = conclusions.iter().map(line).collect();
     format!("Conclusions:\n{}\n\n", lines.join("\n"))
 }
