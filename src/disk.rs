@@ -4,6 +4,7 @@
 //! ends: it waits for no pipe, reads no device, follows no link below the directory that somebody named, and never keeps
 //! more than a bound for each kind of file.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,8 +13,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::units::harmless;
 
 /// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -157,6 +160,114 @@ pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
+/// The value of a JSON text of a directory of results, with [`tame`] strings.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(&tame(json))
+}
+
+/// The one text of several lines that results hold: the scenario as it was run.
+const OF_SEVERAL_LINES: &str = "scenario_text";
+
+/// A JSON text whose strings each stand on one line and do nothing to a terminal: what would, is escaped for people to read.
+/// Names and reasons come to sentences, tables and pages in a hundred places, and in none of them may a name begin a line of
+/// its own. Text that is no JSON is left to its parser.
+pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
+    // Most files have nothing of the kind, and some are large.
+    let is_read =
+        |c: char| (' '..'\u{7f}').contains(&c) || c.is_ascii_whitespace() || harmless(c) == c.to_string();
+    if text.chars().all(is_read)
+        && !text.split('\\').skip(1).any(|after| after.starts_with(['n', 'r', 't', 'b', 'f', 'u']))
+    {
+        return Cow::Borrowed(json);
+    }
+    let mut tame = String::with_capacity(text.len());
+    let (mut rest, mut spared) = (text, false);
+    while let Some(begin) = rest.find('"') {
+        let (before, string) = rest.split_at(begin + 1);
+        let length = length_of_string(string);
+        let (string, after) = string.split_at(length);
+        tame += before;
+        tame += &if spared { Cow::Borrowed(string) } else { tame_string(string) };
+        let Some(closed) = after.strip_prefix('"') else { return Cow::Borrowed(json) };
+        spared = string == OF_SEVERAL_LINES && closed.trim_start().starts_with(':');
+        tame.push('"');
+        rest = closed;
+    }
+    tame += rest;
+    Cow::Owned(tame.into_bytes())
+}
+
+/// How long a string is whose opening quote has been read.
+fn length_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    let ends = |byte: u8| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    };
+    text.bytes().position(ends).unwrap_or(text.len())
+}
+
+fn tame_string(string: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte != b'\\' && (b' '..0x7f).contains(&byte);
+    if string.bytes().all(is_plain) {
+        return Cow::Borrowed(string);
+    }
+    let mut tame = String::with_capacity(string.len());
+    let mut rest = string.chars();
+    while let Some(letter) = rest.next() {
+        // As it is written, and what is meant.
+        let (written, meant) = match letter {
+            '\\' => {
+                let mut written = String::from('\\');
+                let kind = rest.next();
+                written.extend(kind);
+                let meant = match kind {
+                    Some('u') => {
+                        let digits: String = rest.by_ref().take(4).collect();
+                        written += &digits;
+                        u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)
+                    }
+                    Some('n') => Some('\n'),
+                    Some('r') => Some('\r'),
+                    Some('t') => Some('\t'),
+                    Some('b') => Some('\u{8}'),
+                    Some('f') => Some('\u{c}'),
+                    // A quote, a slash, a backslash, or a mistake.
+                    _ => None,
+                };
+                (written, meant)
+            }
+            // Not allowed there, which the parser says.
+            '\0'..'\u{20}' => (letter.to_string(), None),
+            _ => (letter.to_string(), Some(letter)),
+        };
+        match meant {
+            Some(meant) if harmless(meant) != meant.to_string() => {
+                tame += &harmless(meant).replace('\\', "\\\\");
+            }
+            _ => tame += &written,
+        }
+    }
+    Cow::Owned(tame)
+}
+
+/// Creates a file anew where others may have put something: what has its name is removed, so that nothing is written through
+/// a link, into a pipe, or into another name of the same file.
+///
+/// # Errors
+/// When the disk refuses, or a directory has that name.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
+    }
+}
+
 /// Whether something of that name lies in a directory. It may be what no reader takes, which reading it then says.
 pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
     dir.join(name).symlink_metadata().is_ok()
@@ -181,7 +292,11 @@ pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -218,6 +333,58 @@ mod tests {
         File::create(place.path().join("hollow")).unwrap().set_len(1 << 40).unwrap();
         let found = open(place.path(), Path::new("hollow"), u64::MAX);
         assert!(matches!(&found, Err(Unreadable::Refused(why)) if why.contains("holes")), "{found:?}");
+    }
+
+    fn is_tame(text: &str) -> bool {
+        text.chars().all(|c| harmless(c) == c.to_string())
+    }
+
+    proptest! {
+        #[test]
+        fn strings_of_results_stand_on_one_line_and_do_nothing(name: String, text: String, plain in "[ -~é✓]*") {
+            let written = json!({ &name: [text], "plain": plain, "scenario_text": text, "n": 1.5 });
+            for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
+                let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();
+                let told = |value: &Value| value.as_str().unwrap().to_owned();
+                prop_assert_eq!(told(&read["plain"]), plain.clone());
+                prop_assert_eq!(told(&read["scenario_text"]), text.clone());
+                prop_assert!(read.keys().all(|key| is_tame(key)));
+                let shown = told(&read.values().find(|value| value.is_array()).unwrap()[0]);
+                prop_assert!(is_tame(&shown));
+                if is_tame(&text) {
+                    prop_assert_eq!(&shown, &text);
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_no_json_is_no_reason_to_panic(text: String, bytes: Vec<u8>) {
+            for text in [text.as_bytes(), &bytes] {
+                prop_assert_eq!(from_json::<Value>(text).is_ok(), serde_json::from_slice::<Value>(text).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_looks_like_the_scenarios_name_spares_nothing() {
+        let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
+        let read: Vec<String> = from_json(json).unwrap();
+        assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);
+    }
+
+    #[test]
+    fn what_is_created_anew_leaves_what_a_link_of_that_name_leads_to() {
+        let place = tempfile::tempdir().unwrap();
+        let (link, far) = (place.path().join("link"), place.path().join("far"));
+        std::fs::write(&far, "precious").unwrap();
+        symlink("far", &link).unwrap();
+        for text in ["first", "second"] {
+            create_anew(&link).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&link).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_to_string(&far).unwrap(), "precious");
+        std::fs::create_dir(place.path().join("folder")).unwrap();
+        assert!(create_anew(&place.path().join("folder")).is_err());
     }
 
     #[test]

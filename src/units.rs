@@ -47,6 +47,11 @@ pub fn shown(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
 }
 
+/// The whole of it, on one line.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(harmless).collect()
+}
+
 /// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
 /// follows, is escaped.
 pub fn harmless(c: char) -> String {

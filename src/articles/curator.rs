@@ -54,6 +54,6 @@ impl CuratorWatches {
     pub fn read(file: &Path) -> Result<Self, Error> {
         let dir = file.parent().unwrap_or(Path::new(""));
         let text = disk::read(dir, FILE, MIB).map_err(|why| why.of(file))?;
-        serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
+        disk::from_json(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
     }
 }

@@ -22,9 +22,9 @@ pub fn judge(trial: &mut Trial) {
         steady.queue = Some(steady.growth());
     }
     trial.judged = Parts {
-        exclusion: exclusion(trial),
-        progress: progress(trial),
-        order: order(trial),
+        exclusion: unless_interfered(trial, exclusion(trial)),
+        progress: progress(trial).map(|verdict| unless_interfered(trial, verdict)),
+        order: order(trial).map(|verdict| unless_interfered(trial, verdict)),
         accounting: accounting(trial),
         figures: None,
     }
@@ -41,6 +41,14 @@ fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
         trial.ensemble_order = Some(order);
     }
     Ok(())
+}
+
+/// That verdict, unless somebody else had a hand in the trial: no lock keeps others from deleting its nodes.
+fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
+    match trial.interference.first() {
+        Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
+        None => verdict,
+    }
 }
 
 /// Whether nobody was inside who should not have been, as contenders saw it.

@@ -42,7 +42,7 @@ fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
         Err(Unreadable::Missing) => return Ok(None),
         text => text.map_err(|why| why.of(file))?,
     };
-    let decisions = serde_json::from_slice(&text).map_err(|error| {
+    let decisions = disk::from_json(&text).map_err(|error| {
         Error::usage(format!(
             "{}: {error}; --keep takes a file that `articles` has written, or a new one",
             file.display()

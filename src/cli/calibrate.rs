@@ -27,7 +27,7 @@ const QUICK: Duration = Duration::from_secs(6);
 
 #[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
 pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let access = args.opening.access.access()?;
+    let access = args.opening.access.access(None)?;
     let scenario = args.place.scenario("calibration")?;
     for left in tidy(&args.out) {
         let left = left.display();

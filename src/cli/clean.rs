@@ -12,7 +12,7 @@ use super::output;
 use crate::ensemble::{External, LeftProject, left_projects, remove_left_projects};
 use crate::error::{Error, Exit};
 use crate::load::{Alive, Leftover, leftovers, remove};
-use crate::units::counted;
+use crate::units::{counted, one_line};
 use crate::zk::Target;
 
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -22,7 +22,7 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     let Some(connect) = args.connect.clone() else { return clean_docker(&args) };
     let external = External::parse(&connect)?;
-    let target = Target { connect, access: args.access.access()? };
+    let target = Target { connect, access: args.access.access(None)? };
     external.reach().await?;
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {
@@ -116,7 +116,7 @@ fn describe(run: &Leftover, removed: bool) -> String {
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
     let nodes = counted(run.nodes, "node", "nodes");
-    format!("{}  {nodes}, {} ephemeral, newest {newest}  {state}", run.run_id, run.ephemeral)
+    format!("{}  {nodes}, {} ephemeral, newest {newest}  {state}", one_line(&run.run_id), run.ephemeral)
 }
 
 #[cfg(test)]

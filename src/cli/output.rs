@@ -14,6 +14,7 @@ use crate::units;
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
 pub fn data(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
+    let text = harmless(text, may_colour(&out));
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -144,7 +145,17 @@ pub(in crate::cli) fn conclude(
 /// Writes data to stdout as JSON, as it is.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
-    data(&text)
+    data(&ascii_controls(&text))
+}
+
+/// The same JSON with what a terminal would obey as JSON escapes it: the library leaves whatever is not ASCII as it is.
+fn ascii_controls(json: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => c.to_string(),
+        c if units::harmless(c) != c.to_string() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    json.chars().map(escaped).collect()
 }
 
 /// Writes a text into a file that the user named.
@@ -160,21 +171,48 @@ pub fn note(text: &str) {
 
 /// Writes to stderr what has its own layout.
 pub fn verbatim(text: &str) {
+    let mut out = io::stderr().lock();
+    let text = harmless(text, may_colour(&out));
     // Nobody is left to tell when stderr is gone.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(out, "{text}");
 }
 
 /// Writes an error to stderr.
 pub fn complain(error: &Error) {
     let word = if may_colour(&io::stderr()) { "\u{1b}[1;31merror\u{1b}[0m" } else { "error" };
-    note(&format!("{word}: {}", harmless(&error.to_string())));
+    note(&format!("{word}: {}", harmless(&error.to_string(), false)));
 }
 
-/// The text without what would do something to a terminal: an error quotes whatever was given.
-fn harmless(text: &str) -> String {
-    let lines: Vec<String> =
-        text.split('\n').map(|line| line.chars().map(units::harmless).collect()).collect();
-    lines.join("\n")
+/// The text without what would do something to a terminal, whoever wrote what it quotes: lines, tabs and, where there may be
+/// colours, those that the program uses, are left.
+fn harmless(text: &str, coloured: bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let colour = if coloured { colour_at(rest) } else { None };
+        let (length, shown) = match colour {
+            Some(sequence) => (sequence.len(), sequence.to_owned()),
+            None if matches!(letter, '\n' | '\t') => (1, letter.to_string()),
+            None => (letter.len_utf8(), units::harmless(letter)),
+        };
+        safe += &shown;
+        rest = &rest[length..];
+    }
+    safe
+}
+
+/// The sequence at the beginning of a text that sets a colour of the foreground or its weight, or sets them back: nothing that
+/// hides text, and nothing that moves.
+fn colour_at(text: &str) -> Option<&str> {
+    let codes = text.strip_prefix("\u{1b}[")?.split_once('m')?.0;
+    let is_number =
+        |code: &str| !code.is_empty() && code.len() < 4 && code.bytes().all(|b| b.is_ascii_digit());
+    let plain = |code: &str| matches!(code.parse(), Ok(0 | 1 | 2 | 22 | 31..=36 | 39 | 91..=96));
+    let indexed = |index: &str| is_number(index);
+    let is_ours = codes
+        .strip_prefix("38;5;")
+        .map_or_else(|| codes.split(';').all(|code| is_number(code) && plain(code)), indexed);
+    is_ours.then(|| &text[..codes.len() + 3])
 }
 
 /// Whether a stream may be coloured: a terminal, and no `NO_COLOR` in the environment.
@@ -196,6 +234,8 @@ pub fn width() -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -208,6 +248,30 @@ mod tests {
 
     #[test]
     fn an_error_has_lines_but_nothing_else_that_a_terminal_would_obey() {
-        assert_eq!(harmless("a\nb\u{1b}[31mc\u{7}"), "a\nb\\u{1b}[31mc\\u{7}");
+        assert_eq!(harmless("a\nb\u{1b}[31mc\u{7}", false), "a\nb\\u{1b}[31mc\\u{7}");
+    }
+
+    #[test]
+    fn where_there_may_be_colours_they_are_left_and_nothing_else() {
+        let table = "\u{1b}[1mstrategy\u{1b}[0m \u{1b}[38;5;9mVIOLATED\u{1b}[39m \u{1b}[1;31merror\u{1b}[0m";
+        assert_eq!(harmless(table, true), table);
+        for hides in
+            ["\u{1b}[8m", "\u{1b}[2J", "\u{1b}[41m", "\u{1b}[m", "\u{1b}[38;2;0;0;0m", "\u{1b}[", "\u{9b}31m"]
+        {
+            assert_eq!(harmless(hides, true), units::one_line(hides));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_leaves_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
+            let text = before + &text;
+            let is_read = |c: char| matches!(c, '\n' | '\t') || units::harmless(c) == c.to_string();
+            prop_assert!(harmless(&text, false).chars().all(is_read));
+            let json = serde_json::to_string_pretty(&[&text]).unwrap();
+            let safe = ascii_controls(&json);
+            prop_assert!(safe.chars().all(is_read));
+            prop_assert_eq!(serde_json::from_str::<[String; 1]>(&safe).unwrap(), [text]);
+        }
     }
 }

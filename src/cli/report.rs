@@ -1,5 +1,6 @@
 //! `report`: the page of a run, of several, or of a plan, made again from what is stored.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -26,6 +27,10 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
+    // What somebody put into the directory of a run in the place of its page is replaced, whatever it is.
+    if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
+        fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
+    }
     write(&documents, between.as_ref(), &output)?;
     if args.json {
         output::answer("report", Exit::Held, &json!({ "runs": args.runs, "report": output }))?;

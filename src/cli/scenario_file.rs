@@ -67,7 +67,7 @@ impl ScenarioFile {
             }
         };
         read.replayed = replayed.into_inner();
-        read.check_containers(&name, overrides).map_err(Unusable::Other)?;
+        overrides.check_containers(&name, &read.parsed.scenario).map_err(Unusable::Other)?;
         Ok(read)
     }
 
@@ -93,21 +93,6 @@ impl ScenarioFile {
             replayed: run.replayed.clone(),
             text,
         })
-    }
-
-    /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
-    /// any privilege. So that file is named by whoever runs the scenario, not by the scenario.
-    fn check_containers(&self, file: &str, overrides: &Overrides) -> Result<(), Error> {
-        let EnsembleChoice::Compose(compose) = &self.parsed.scenario.ensemble else { return Ok(()) };
-        let is_set = |text: &String| text.trim_start().starts_with("ensemble");
-        if overrides.place.compose.is_some() || overrides.set.iter().any(is_set) {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
-            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to this host. \
-             Look at {} and, if you trust it, name it on the command line: --compose FILE",
-            compose.display()
-        )))
     }
 }
 
@@ -259,6 +244,40 @@ impl Overrides {
             Some(changed) => toml::to_string(&changed.table).map_err(Error::usage),
             None => Ok(text.to_owned()),
         }
+    }
+
+    /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
+    /// any privilege. So that file is named by whoever runs the scenario, not by the scenario.
+    pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {
+        let EnsembleChoice::Compose(compose) = &scenario.ensemble else { return Ok(()) };
+        if self.place.compose.is_some() || self.sets_ensemble("compose") {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to this host. \
+             Look at {} and, if you trust it, name it on the command line: --compose FILE",
+            compose.display()
+        )))
+    }
+
+    /// The existing ensemble of a scenario with these changes, where the scenario names it and the command line does not.
+    pub fn unnamed<'a>(&self, scenario: &'a Scenario) -> Option<&'a str> {
+        match &scenario.ensemble {
+            EnsembleChoice::Connect(connect) => {
+                let is_named = self.place.connect.is_some() || self.sets_ensemble("connect");
+                (!is_named).then_some(connect)
+            }
+            EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => None,
+        }
+    }
+
+    /// Whether `--set` says that key of the ensemble, or all of it.
+    fn sets_ensemble(&self, key: &str) -> bool {
+        let sets = |text: &String| {
+            let set = text.split_once('=').map_or(text.as_str(), |(set, _)| set).trim();
+            set == "ensemble" || set.strip_prefix("ensemble.") == Some(key)
+        };
+        self.set.iter().any(sets)
     }
 
     pub fn change_anything(&self) -> Result<bool, Error> {
@@ -420,6 +439,10 @@ mod tests {
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
         let connected = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         assert_eq!(read(connected), Ok(EnsembleChoice::Connect("zk:1".into())));
+        // Another key of the ensemble names no file
+        let set = |text: &str| Overrides { set: vec![text.into()], ..Overrides::default() };
+        assert!(read(set("ensemble.compose=mine.yaml")).is_ok());
+        assert!(read(set("ensemble.composed=1")).is_err());
     }
 
     #[test]

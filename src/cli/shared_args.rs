@@ -8,7 +8,7 @@ use clap::Args;
 use crate::compare::Limits;
 use crate::error::Error;
 use crate::measure::Figure;
-use crate::units::parse_duration;
+use crate::units::{as_a_word, parse_duration};
 use crate::zk::{Access, Secret, TlsFiles};
 
 /// What `compare` and `ab` compare, and how strictly.
@@ -119,14 +119,30 @@ impl AccessArgs {
         self.auth.is_some() || self.auth_file.is_some() || self.wants_tls()
     }
 
-    /// Reads the files.
-    pub fn access(&self) -> Result<Access, Error> {
+    /// Reads the files. `unnamed` is the address to which it would go, where only a scenario names it: an identity goes to none
+    /// but those of the command line, because a scenario may come from anywhere, and whoever listens is shown the password.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is not what it should be, and when there is an identity and its address is unnamed.
+    pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let files =
             TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
         let digest = match &self.auth_file {
             Some(file) => Some(Secret::read(file)?),
             None => self.auth.clone(),
         };
+        if let (Some(_), Some(connect)) = (&digest, unnamed) {
+            let source = match (&self.auth_file, std::env::var_os("ZKLOCKBENCH_AUTH")) {
+                (None, Some(_)) => "ZKLOCKBENCH_AUTH",
+                (None, None) => "--auth",
+                (Some(_), _) => "--auth-file",
+            };
+            return Err(Error::usage(format!(
+                "the identity of {source} goes only to an address that the command line names, and {connect} is named by \
+                 the scenario alone: if you trust it, add --connect {}",
+                as_a_word(connect)
+            )));
+        }
         Access::new(digest, self.wants_tls().then_some(&files))
     }
 }

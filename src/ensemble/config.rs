@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::install::Installation;
 use super::ports::ServerPorts;
+use crate::zk::admin;
 
 /// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
 pub const HEAP: &str = "-Xmx256m";
@@ -20,9 +21,10 @@ pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3
 
 /// The keys that every local server has, as results report them. Deviations from the defaults:
 /// short ticks and wide session bounds, so that scenarios may ask for short sessions; no limit on connections
-/// from one host; all four-letter words; no admin server; a smaller preallocation of the transaction log, so
-/// that a run does not fill a small disk; and what is older than the last three snapshots is purged every hour, so that a
-/// long one does not fill a large disk.
+/// from one host (all its users come from one address, so a limit would let them shut out the run); the four-letter words that
+/// the suite asks and no others; no admin server; a smaller preallocation of the transaction log, so that a run does not fill a
+/// small disk; and what is older than the last three snapshots is purged every hour, so that a long one does not fill a large
+/// disk.
 pub const KEYS: &[(&str, &str)] = &[
     ("tickTime", "500"),
     ("initLimit", "20"),
@@ -30,7 +32,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("minSessionTimeout", "1000"),
     ("maxSessionTimeout", "600000"),
     ("maxClientCnxns", "0"),
-    ("4lw.commands.whitelist", "*"),
+    ("4lw.commands.whitelist", admin::WORDS),
     ("admin.enableServer", "false"),
     ("preAllocSize", "8192"),
     ("autopurge.snapRetainCount", "3"),

@@ -27,9 +27,14 @@ const DELETE_CONTAINER: i32 = 20;
 const CREATE_TTL: i32 = 21;
 const CLOSE_SESSION: i32 = -11;
 
+/// The session in whose name servers remove containers that are empty, and nodes whose time is over.
+pub const SERVERS_OWN: i64 = 0;
+
 /// One transaction, as far as it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
+    /// The session that asked for it; [`SERVERS_OWN`] where the servers did it by themselves.
+    pub session: i64,
     /// Its number.
     pub zxid: i64,
     /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
@@ -149,7 +154,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let record = whole_record(&mut rest)?;
     let taken = log.len() - rest.0.len();
     let mut fields = Reader(record);
-    let _session = fields.long()?;
+    let session = fields.long()?;
     let _request = fields.int()?;
     let zxid = fields.long()?;
     let at_ms = fields.long()?;
@@ -161,7 +166,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
             found.push(Change { path, happened, with_its_session });
         }
     });
-    Some((Transaction { zxid, at_ms, changes: found }, taken))
+    Some((Transaction { session, zxid, at_ms, changes: found }, taken))
 }
 
 /// The next record, where it is there and fits its checksum.
@@ -303,8 +308,8 @@ mod tests {
         let change =
             |path: &str, happened| Change { path: path.to_owned(), happened, with_its_session: false };
         let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
-        let hand_over = Transaction { zxid: 4, at_ms: 1_004, changes };
-        assert_eq!(told, [hand_over, Transaction { zxid: 5, at_ms: 1_005, changes: Vec::new() }]);
+        let hand_over = Transaction { session: 7, zxid: 4, at_ms: 1_004, changes };
+        assert_eq!(told, [hand_over, Transaction { session: 7, zxid: 5, at_ms: 1_005, changes: Vec::new() }]);
     }
 
     #[test]

@@ -16,10 +16,12 @@ use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
 use crate::clock::{self, Stamp};
 use crate::ensemble::Logs;
 use crate::ensemble::log_follower::LogFollower;
-use crate::ensemble::transactions::{self, Living, Transaction, number_of};
+use crate::ensemble::transactions::{self, Happened, Living, Transaction, number_of};
 use crate::record::history::Noted;
-use crate::record::{Grant, Grants, Life, Lives, Moment, Moments};
+use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Trial};
 use crate::spool::{Sorted, Sorter, Table};
+use crate::units::shown;
+use crate::zk::is_own_session;
 
 /// So many notes are handed over at once.
 const AT_ONCE: usize = 512;
@@ -107,6 +109,8 @@ pub struct Kept {
     pub unread: Option<String>,
     /// Transactions that are in no log although later ones are.
     pub missing: u64,
+    /// What sessions of other programs did to the trial's nodes, a sentence each; the first of it.
+    pub interference: Vec<String>,
     pub lost: Lost,
 }
 
@@ -169,9 +173,16 @@ struct Keeping {
 struct Log {
     at_hand: Option<Logs>,
     follower: LogFollower,
+    seen: Seen,
+}
+
+/// What was read of them so far.
+struct Seen {
     living: Living,
     lives: Sorter<(i64, Life), i64>,
     changes: Sorter<Change, (u64, i64)>,
+    /// See [`Kept::interference`].
+    interference: Vec<String>,
 }
 
 impl Keeping {
@@ -179,9 +190,12 @@ impl Keeping {
         let log = |Following { logs, below, since }| Log {
             at_hand: logs,
             follower: LogFollower::new(&below, since),
-            living: Living::default(),
-            lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
-            changes: Sorter::by(Change::order, scratch),
+            seen: Seen {
+                living: Living::default(),
+                lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
+                changes: Sorter::by(Change::order, scratch),
+                interference: Vec::new(),
+            },
         };
         Self {
             scratch: scratch.to_owned(),
@@ -243,8 +257,8 @@ impl Keeping {
         let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
         let moments =
             Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
-        let (grants, missing) = (grants.finish(), told.missing);
-        Ok(Kept { grants, lives: told.lives, moments, unread, missing, lost })
+        let Told { lives, missing, interference, .. } = told;
+        Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
     }
 }
 
@@ -252,46 +266,65 @@ struct Told {
     lives: Lives,
     changes: Changes,
     missing: u64,
+    interference: Vec<String>,
 }
 
 impl Default for Told {
     fn default() -> Self {
-        Self { lives: Lives::default(), changes: Sorted::of(Change::order, Vec::new()), missing: 0 }
+        let changes = Sorted::of(Change::order, Vec::new());
+        Self { lives: Lives::default(), changes, missing: 0, interference: Vec::new() }
     }
 }
 
 impl Log {
     /// Reads what was written since the last time.
     fn follow(&mut self) -> io::Result<()> {
-        let Self { at_hand, follower, living, lives, changes } = self;
+        let Self { at_hand, follower, seen } = self;
         let Some(logs) = at_hand else { return Ok(()) };
-        follower.read(&logs.directories, &mut |transaction| note(transaction, living, lives, changes))
+        follower.read(&logs.directories, &mut |transaction| seen.note(transaction))
     }
 
     fn end(mut self, logs: Option<Logs>, scratch: &Path) -> io::Result<Told> {
         self.at_hand = self.at_hand.or(logs);
         self.follow()?;
-        let Self { follower, mut living, mut lives, mut changes, .. } = self;
-        let missing =
-            follower.end(&mut |transaction| note(transaction, &mut living, &mut lives, &mut changes))?;
+        let Self { follower, mut seen, .. } = self;
+        let missing = follower.end(&mut |transaction| seen.note(transaction))?;
+        let Seen { living, mut lives, changes, interference } = seen;
         for life in living.end() {
             lives.push(of(life))?;
         }
-        Ok(Told { lives: Table::of(&lives.finish(), scratch)?, changes: changes.finish(), missing })
+        let (lives, changes) = (Table::of(&lives.finish(), scratch)?, changes.finish());
+        Ok(Told { lives, changes, missing, interference })
     }
 }
 
-fn note(
-    transaction: &Transaction,
-    living: &mut Living,
-    lives: &mut Sorter<(i64, Life), i64>,
-    changes: &mut Sorter<Change, (u64, i64)>,
-) -> io::Result<()> {
-    for change in &transaction.changes {
-        let path = number_of(&change.path);
-        changes.push(Change { path, zxid: transaction.zxid, happened: change.happened })?;
+impl Seen {
+    fn note(&mut self, transaction: &Transaction) -> io::Result<()> {
+        let Self { living, lives, changes, interference } = self;
+        for change in &transaction.changes {
+            let path = number_of(&change.path);
+            changes.push(Change { path, zxid: transaction.zxid, happened: change.happened })?;
+        }
+        if interference.len() < Trial::INTERFERENCE_KEPT {
+            interference.extend(interfered(transaction));
+        }
+        living.go_on(transaction).into_iter().try_for_each(|life| lives.push(of(life)))
     }
-    living.go_on(transaction).into_iter().try_for_each(|life| lives.push(of(life)))
+}
+
+/// What a session of another program did to the trial's nodes, in a sentence without a full stop.
+fn interfered(transaction: &Transaction) -> Option<String> {
+    let first = transaction.changes.first()?;
+    let session = transaction.session;
+    if session == transactions::SERVERS_OWN || is_own_session(session) {
+        return None;
+    }
+    let did = match first.happened {
+        Happened::Created => "created",
+        Happened::Written => "wrote",
+        Happened::Deleted => "deleted",
+    };
+    Some(format!("session {session:#x}, which is none of this run's, {did} {}", shown(&first.path, 200)))
 }
 
 fn of(life: transactions::Life) -> (i64, Life) {

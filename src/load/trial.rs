@@ -188,9 +188,11 @@ impl<'a> Conductor<'a> {
         let wall_was_set = self.wall_was_set(wall);
         let (kept, unchecked) = self.kept(&log).await;
         self.settle_closings(&mut log);
-        let (grants, lives, history) = match kept {
-            Some(Kept { grants, lives, moments, .. }) => (grants, lives, Some(moments)),
-            None => (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None),
+        let (grants, lives, history, interference) = match kept {
+            Some(Kept { grants, lives, moments, interference, .. }) => {
+                (grants, lives, Some(moments), interference)
+            }
+            None => (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None, Vec::new()),
         };
         // What the logs tell is dated by that clock.
         let lives = if wall_was_set.is_none() { lives } else { Lives::default() };
@@ -214,7 +216,6 @@ impl<'a> Conductor<'a> {
         };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
-        let spec = &self.shared.spec;
         let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
         let lost = log
             .errors
@@ -225,7 +226,7 @@ impl<'a> Conductor<'a> {
         let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
-            spec: spec.clone(),
+            spec: self.shared.spec.clone(),
             started_at: self.started_at,
             measured_from_us: window.start.saturating_sub(self.began),
             measured_us: window.end.saturating_sub(window.start),
@@ -254,6 +255,7 @@ impl<'a> Conductor<'a> {
             fencing: self.shared.fencing(),
             elections: self.elections.records(window.start, &self.faults),
             faults: std::mem::take(&mut self.faults),
+            interference,
             stuck: std::mem::take(&mut self.stuck),
             orphans,
             accounting,

@@ -132,11 +132,11 @@ pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
     let bytes = disk::read(dir, FILE, 16 * MIB).map_err(|why| at(why.to_string()))?;
     let damaged = |error: serde_json::Error| at(format!("it is no whole {FILE}: {error}"));
-    let Version { schema_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
     if schema_version != VERSION {
         return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
     }
-    serde_json::from_slice(&bytes).map_err(damaged)
+    disk::from_json(&bytes).map_err(damaged)
 }
 
 /// The JSON Schema of `plan.json`.

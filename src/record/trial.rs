@@ -303,6 +303,10 @@ pub struct Trial {
     pub elections: Option<Vec<Election>>,
     /// What was broken on purpose, in the order of firing.
     pub faults: Vec<FaultRecord>,
+    /// What sessions of others did to the trial's nodes, as the servers' logs tell it: a sentence each, the first
+    /// [`Trial::INTERFERENCE_KEPT`]. Nothing can be concluded about the lock then. Older versions did not look.
+    #[serde(default)]
+    pub interference: Vec<String>,
     /// Contenders that did not get the lock although nothing was broken any more.
     pub stuck: Vec<Stuck>,
     /// Ephemeral nodes that were left when all had released. Asked in trials with faults only.
@@ -339,6 +343,8 @@ impl Trial {
 
     /// How many violations are kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
+    /// So many sentences on interference are kept.
+    pub const INTERFERENCE_KEPT: usize = 20;
 
     /// The numbers of its histograms.
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {

@@ -184,7 +184,7 @@ impl Summary {
             Err(Unreadable::Missing) => return Ok(Gated::default()),
             Err(why) => return Err(why.of(&path)),
         };
-        serde_json::from_slice(&bytes)
+        disk::from_json(&bytes)
             .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))
     }
 

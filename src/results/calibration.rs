@@ -86,7 +86,7 @@ pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
     let broken = |error: serde_json::Error| {
         Error::usage(format!("{}: {error}; the file was changed or damaged: calibrate again", path.display()))
     };
-    let Versioned { schema_version } = serde_json::from_slice(&bytes).map_err(broken)?;
+    let Versioned { schema_version } = disk::from_json(&bytes).map_err(broken)?;
     if schema_version != CALIBRATION_SCHEMA_VERSION {
         return Err(Error::usage(format!(
             "{}: schema version {schema_version}, but this program reads version {CALIBRATION_SCHEMA_VERSION}; calibrate \
@@ -94,7 +94,7 @@ pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
             path.display()
         )));
     }
-    serde_json::from_slice(&bytes).map_err(broken)
+    disk::from_json(&bytes).map_err(broken)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use crate::disk::{self, MIB};
 use crate::error::Error;
+use crate::units::{one_line, shown};
 
 /// The page of a run; `report` may have made it again.
 pub const REPORT: &str = "report.html";
@@ -92,14 +93,17 @@ pub(super) fn most(name: &str) -> u64 {
 /// Whether a name that somebody chose can be the name of a run directory.
 ///
 /// # Errors
-/// [`Error::Usage`] when it is empty, hidden, or more than one step of a path.
+/// [`Error::Usage`] when it is empty, hidden, more than one step of a path, or would do something to a terminal that lists it.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let one_step = Path::new(name).file_name().is_some_and(|last| last == name);
-    if one_step && !name.starts_with('.') {
+    // Other systems take a backslash for a step.
+    if one_step && !name.starts_with('.') && !name.contains('\\') && one_line(name) == name {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "`{name}` cannot name a run; give one directory name, without `/` and without a dot in front"
+        "`{}` cannot name a run; give one directory name, without `/`, `\\` and control characters, and without a dot in \
+         front",
+        shown(name, 60)
     )))
 }
 
@@ -158,7 +162,8 @@ mod tests {
     #[test]
     fn a_chosen_name_is_one_visible_step() {
         assert!(check_name("before-upgrade").is_ok());
-        for name in ["", ".", "..", ".hidden", "a/b", "/a", "a/"] {
+        for name in ["", ".", "..", ".hidden", "a/b", "/a", "a/", "a\\b", "a\nb", "a\u{1b}[2J", "a\u{202e}b"]
+        {
             assert!(matches!(check_name(name), Err(Error::Usage(_))), "{name}");
         }
     }

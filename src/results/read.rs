@@ -117,6 +117,10 @@ fn may_have_more(dir: &Path, run: &RunFile) -> bool {
 /// The numbers of all trials in a directory, in order.
 fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
+    // No link to another folder, either.
+    if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(broken(&folder, "is no directory"));
+    }
     let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
@@ -211,7 +215,8 @@ pub(super) fn of_version<T: DeserializeOwned>(version: u32, path: &Path, bytes: 
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
     // The error prints its own line and column.
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let bytes = disk::tame(bytes);
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
     let read =
         serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
             // Of the whole, or of no field that it knows.

@@ -150,11 +150,11 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     let damaged = |error: serde_json::Error| {
         at(format!("it is no whole {FILE}: {error}; start the sweep again without --resume"))
     };
-    let Version { schema_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
     if schema_version != VERSION {
         return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
     }
-    let file: SweepFile = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let file: SweepFile = disk::from_json(&bytes).map_err(damaged)?;
     contradiction(&file).map_or(Ok(()), |why| Err(at(why)))?;
     Ok(file)
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::units::harmless;
+
 /// How long a server may take to answer before it counts as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a server without a quorum says to most words.
@@ -166,15 +168,20 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
                 format!("the answer to `{word}` is longer than {} MiB (no ZooKeeper server?)", LONGEST >> 20),
             ));
         }
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        // Versions and settings come to terminals and pages: nothing in them may do more than be read.
+        let lines = String::from_utf8_lossy(&answer);
+        Ok(lines
+            .chars()
+            .map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) })
+            .collect())
     };
     tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")))
     })
 }
 
-/// All words that the suite asks, as a server's configuration allows them.
-const WHITELIST: &str = "4lw.commands.whitelist=srvr,mntr,conf,ruok,wchc";
+/// All words that the suite asks, as a server's configuration (`4lw.commands.whitelist`) allows them.
+pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
 fn refused(word: &str, answer: &str) -> io::Error {
     let is_forbidden = answer.contains(NOT_ALLOWED);
@@ -186,7 +193,7 @@ fn refused(word: &str, answer: &str) -> io::Error {
 fn refusal(word: &str, answer: &str) -> String {
     if answer.contains(NOT_ALLOWED) {
         return format!(
-            "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: {WHITELIST}"
+            "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: 4lw.commands.whitelist={WORDS}"
         );
     }
     if answer.contains(NOT_SERVING) {

@@ -1,9 +1,11 @@
 //! Opening sessions: connect string, chroot, digest authentication, TLS, and which server a session goes to.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -56,6 +58,11 @@ impl Secret {
         &self.0
     }
 
+    /// An identity that nobody else has.
+    pub fn drawn() -> Self {
+        Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
+    }
+
     /// Reads it from the first line of a file.
     ///
     /// # Errors
@@ -65,6 +72,11 @@ impl Secret {
         Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
     }
 }
+
+/// The most bytes of a server's reply that are read. The longest that a run causes is a list of children, whose names are at
+/// most about 60 bytes long: this has room for 250,000 contenders in one queue. Java's clients take 1 MiB unless
+/// `jute.maxbuffer` says more.
+const LONGEST_FRAME: usize = 16 << 20;
 
 /// How the suite identifies itself to an ensemble.
 #[derive(Debug, Clone, Default)]
@@ -232,7 +244,8 @@ impl Target {
         })
     }
 
-    async fn by(&self, mut connector: Connector) -> Result<Client, Failure> {
+    async fn by(&self, connector: Connector) -> Result<Client, Failure> {
+        let mut connector = connector.with_max_frame_length(LONGEST_FRAME);
         if let Some(digest) = &self.access.digest {
             connector = connector.with_auth("digest", digest.0.as_bytes());
         }
@@ -240,8 +253,17 @@ impl Target {
             Some(tls) => connector.with_tls(tls.options.clone()).secure_connect(&self.connect).await,
             None => connector.connect(&self.connect).await,
         };
-        client.map_err(Failure::from)
+        let client = client.map_err(Failure::from)?;
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(client.session_id().0);
+        Ok(client)
     }
+}
+
+static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
+
+/// Whether this process has ever had that session, on any ensemble: what another one did, another program did.
+pub fn is_own_session(session: i64) -> bool {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
 }
 
 /// Polls what connects with the generator of the library's shuffle set so that the server at this position

@@ -27,7 +27,7 @@ impl Session {
     pub async fn crate_lock(&self, prefix: &str, contenders: &str) -> Result<String, Failure> {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
         let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
-        let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[]));
+        let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[], self.0.owned));
         self.0.observed.sheet.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
         let waker = self.0.take_waker();
         let locked = {

@@ -20,7 +20,7 @@ mod session;
 mod wire;
 
 pub use arrival::{Arm, Arrival, EventKind, sequence_of};
-pub use connect::{Access, Secret, Target, Tls, TlsFiles};
+pub use connect::{Access, Secret, Target, Tls, TlsFiles, is_own_session};
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::Op;
 pub use outcome::Failure;

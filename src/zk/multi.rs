@@ -27,10 +27,10 @@ pub enum Op<'a> {
 }
 
 impl Op<'_> {
-    fn bytes(&self) -> u64 {
+    fn bytes(&self, owned: bool) -> u64 {
         // A request's own frame and header, 12 bytes, are those of the multi.
         match self {
-            Self::Join { path, data } => wire::create(path, data) - 12,
+            Self::Join { path, data } => wire::create(path, data, owned) - 12,
             Self::Delete(path) => wire::delete(path) - 12,
             Self::SetData(path, data) => wire::set_data(path, data) - 12,
         }
@@ -57,7 +57,8 @@ impl Session {
         &'a self,
         operations: &'a [Op<'a>],
     ) -> impl Future<Output = Result<Vec<Created>, Failure>> + 'a {
-        let bytes = wire::multi(operations.len()) + operations.iter().map(Op::bytes).sum::<u64>();
+        let bytes =
+            wire::multi(operations.len()) + operations.iter().map(|one| one.bytes(self.0.owned)).sum::<u64>();
         let named: Vec<String> = match self.0.observed.trace {
             Some(_) => operations.iter().map(ToString::to_string).collect(),
             None => Vec::new(),

@@ -23,6 +23,15 @@ pub enum Failure {
     /// The connection broke while the request was out: it may have happened.
     #[error("connection loss")]
     ConnectionLoss,
+    /// The server announced a reply of more bytes than are read, and the connection was given up for it: the request may have
+    /// happened.
+    #[error("the server announced a reply of {length} bytes, and more than {} MiB are not read", .limit >> 20)]
+    ReplyTooLong {
+        /// The bytes that it announced.
+        length: usize,
+        /// The most that are read.
+        limit: usize,
+    },
     /// No reply within the request's own deadline: it may have happened. The client library lets requests
     /// wait for a reconnect for as long as the session may live, which can be longer than anyone wants.
     #[error("no reply")]
@@ -41,7 +50,14 @@ pub enum Failure {
 impl Failure {
     /// Whether the request certainly did not happen.
     pub fn is_definite(&self) -> bool {
-        !matches!(self, Self::ConnectionLoss | Self::NoReply | Self::SessionExpired | Self::NotConnected(_))
+        !matches!(
+            self,
+            Self::ConnectionLoss
+                | Self::ReplyTooLong { .. }
+                | Self::NoReply
+                | Self::SessionExpired
+                | Self::NotConnected(_)
+        )
     }
 
     /// Whether the session can still be used after this.
@@ -58,6 +74,7 @@ impl Failure {
             Self::NoAuth => "not authorized",
             Self::Refused(_) => "refused",
             Self::ConnectionLoss => "connection loss",
+            Self::ReplyTooLong { .. } => "reply too long",
             Self::NoReply => "no reply",
             Self::SessionExpired => "session expired",
             Self::NotConnected(_) => "not connected",
@@ -77,6 +94,7 @@ impl From<ClientError> for Failure {
             ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
                 Self::NotConnected(error.to_string())
             }
+            ClientError::FrameTooLong { length, limit } => Self::ReplyTooLong { length, limit },
             // A reset or a read timeout arrives as `Custom`; anything that is no answer of the server may
             // or may not have happened, so it is treated as a lost connection.
             ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
@@ -96,6 +114,7 @@ mod tests {
         assert!(Failure::from(ClientError::NoNode).is_definite());
         assert!(Failure::from(ClientError::BadVersion).is_definite());
         assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());
+        assert!(!Failure::from(ClientError::FrameTooLong { length: 1 << 31, limit: 16 << 20 }).is_definite());
         assert!(!Failure::NoReply.is_definite());
     }
 }

@@ -64,7 +64,8 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
 
 /// What is wrong with a server that should speak plainly.
 async fn in_plain_text(address: &str) -> Option<String> {
-    const ALERT: char = '\u{15}';
+    // The first byte of a TLS alert, as answers are shown.
+    const ALERT: &str = "\\u{15}";
     let told = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());

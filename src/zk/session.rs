@@ -129,7 +129,7 @@ impl Session {
             NodeKind::Persistent => CreateMode::Persistent,
             NodeKind::Container => CreateMode::Container,
         };
-        let sent = self.sending(RequestKind::Create, path, wire::create(path, data));
+        let sent = self.sending(RequestKind::Create, path, wire::create(path, data, self.0.owned));
         let reply = self.metered(sent, self.0.client.create(path, data, &mode.with_acls(acls)), move |_| {
             wire::created(path) + if kind == NodeKind::EphemeralSequential { 10 } else { 0 }
         });

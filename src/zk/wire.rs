@@ -14,9 +14,10 @@ fn len(text: &str) -> u64 {
     text.len() as u64
 }
 
-/// A create request with one ACL entry for anyone.
-pub fn create(path: &str, data: &[u8]) -> u64 {
-    51 + len(path) + data.len() as u64
+/// A create request with one ACL entry: for anyone (`world`, `anyone`), or for the identity of its session (`auth`, and nothing).
+pub fn create(path: &str, data: &[u8], owned: bool) -> u64 {
+    let whose = if owned { 4 } else { 11 };
+    40 + whose + len(path) + data.len() as u64
 }
 
 /// The reply to a create that returns the new path and its stat.

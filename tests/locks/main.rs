@@ -18,6 +18,7 @@ mod conformance;
 mod curator_troubles;
 mod elections;
 mod ensemble_view;
+mod interference;
 mod interop_curator;
 mod interop_kazoo;
 mod interop_revocation;

@@ -5,23 +5,26 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::support::program::Bench;
+use crate::support::program::{Bench, measured, stdout};
 use crate::support::{records, run_dirs};
 
 /// How long a reader may take to refuse, and how much memory.
 const WITHIN: Duration = Duration::from_secs(1);
 const MOST_KB: u64 = 100_000;
 
+/// For a run that would be compared with such a directory.
+const SCENARIO: &str = "name = \"quick\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
+
 type Damage = fn(&Path);
 
 /// What is done to a sound run, and the file that the error must name.
-const HOSTILE: [(&str, &str, Damage); 15] = [
+const HOSTILE: [(&str, &str, Damage); 22] = [
     ("run.json is a link to an endless device", "run.json", |dir| endless(&dir.join("run.json"))),
     ("run.json is a pipe into which nobody writes", "run.json", |dir| pipe(&dir.join("run.json"))),
     ("run.json pretends to have a terabyte", "run.json", |dir| hollow(&dir.join("run.json"))),
@@ -39,6 +42,34 @@ const HOSTILE: [(&str, &str, Damage); 15] = [
     ("the folder of trials is a link", "trials", |dir| {
         fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
         symlink("elsewhere", dir.join("trials")).unwrap();
+    }),
+    ("the folder of trials is a file", "trials", |dir| {
+        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
+        fs::write(dir.join("trials"), "").unwrap();
+    }),
+    ("the folder of trials is a pipe", "trials", |dir| {
+        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
+        pipe(&dir.join("trials"));
+    }),
+    ("the folder of trials is a link in a circle", "trials", |dir| {
+        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
+        symlink("trials", dir.join("trials")).unwrap();
+    }),
+    ("a trial lies there that no list has", "002.json", |dir| {
+        fs::copy(dir.join("trials/001.json"), dir.join("trials/002.json")).unwrap();
+    }),
+    ("a trial is not as it was written", "001.json", |dir| {
+        let path = dir.join("trials/001.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, text + " ").unwrap();
+    }),
+    ("a trial is nested a hundred thousand deep", "000.json", |dir| {
+        let text = "[".repeat(100_000);
+        fs::write(dir.join("trials/000.json"), &text).unwrap();
+        change(dir, |run| run["files"]["trials/000.json"] = json!(hexadecimal(text.as_bytes())));
+    }),
+    ("run.json is nested a hundred thousand deep", "run.json", |dir| {
+        fs::write(dir.join("run.json"), "{\"a\":".repeat(100_000)).unwrap();
     }),
     ("the list of files leads out of the directory", "../outside", |dir| list(dir, "../outside")),
     ("the list of files names a device", "/dev/zero", |dir| list(dir, "/dev/zero")),
@@ -69,7 +100,9 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
         let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
-        for arguments in readers(dir) {
+        let scenario = bench.scenario(SCENARIO);
+        let run = ["run", scenario.to_str().unwrap(), "--baseline", dir];
+        for arguments in readers(dir).into_iter().chain([run.to_vec()]) {
             // When it is read
             let ended = measured(bench.command(&arguments));
             // Then that is refused: at once, with little memory, and with the name of the file
@@ -104,6 +137,123 @@ fn a_plan_and_a_calibration_that_are_links_are_refused() {
     }
 }
 
+#[test]
+fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
+    let bench = Bench::new();
+    let damages: [(&str, Damage); 2] =
+        [("a pipe", |path| pipe(path)), ("an endless device", |path| symlink("/dev/zero", path).unwrap())];
+    for (what, damage) in damages {
+        let place = tempfile::tempdir().unwrap();
+        let sound = run_dirs::publish(place.path(), &[records::trial(0)]);
+        damage(&sound.join("summary.json"));
+        let sweep = place.path().join("sweep");
+        fs::create_dir(&sweep).unwrap();
+        damage(&sweep.join("sweep.json"));
+        let store = place.path().join("store");
+        let one = store.join("one");
+        fs::create_dir_all(&one).unwrap();
+        damage(&one.join("baseline.json"));
+        let scenario = bench.scenario(SCENARIO);
+        let [sound, sweep, store, scenario] =
+            [&sound, &sweep, &store, &scenario].map(|path| path.to_str().unwrap());
+        for (arguments, named) in [
+            (vec!["report", sound], "summary.json"),
+            (vec!["export", sound, "--junit", "junit.xml"], "summary.json"),
+            (vec!["sweep", "--resume", sweep], "sweep.json"),
+            (vec!["baseline", "list", store], "baseline.json"),
+            (vec!["run", scenario, "--baseline", store], "baseline.json"),
+            (vec!["baseline", "add", sound, store, "--commit", "abc"], "baseline.json"),
+        ] {
+            let ended = measured(bench.command(&arguments));
+            let case = format!("{what}: {arguments:?}: {}", ended.said);
+            assert_eq!(ended.code, Some(2), "{case}");
+            assert!(
+                ended.took < WITHIN && ended.resident_kb < MOST_KB && ended.said.contains(named),
+                "{case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_page_replaces_what_lies_in_its_place_and_writes_into_nothing_else() {
+    let bench = Bench::new();
+    let place = tempfile::tempdir().unwrap();
+    let dir = run_dirs::publish(place.path(), &[records::trial(0)]);
+    let (page, far) = (dir.join("report.html"), place.path().join("far"));
+    fs::write(&far, "precious").unwrap();
+    let in_its_place: [Damage; 3] = [
+        |page| pipe(page),
+        |page| symlink("/dev/full", page).unwrap(),
+        |page| symlink("../far", page).unwrap(),
+    ];
+    for damage in in_its_place {
+        let _ = fs::remove_file(&page);
+        damage(&page);
+        let ended = measured(bench.command(&["report", dir.to_str().unwrap()]));
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        assert!(!page.is_symlink() && fs::read_to_string(&page).unwrap().contains("<!DOCTYPE html>"));
+        assert_eq!(fs::read_to_string(&far).unwrap(), "precious");
+    }
+}
+
+#[test]
+fn what_a_history_or_a_run_says_of_itself_forges_no_line_and_does_nothing_to_a_terminal() {
+    let bench = Bench::new();
+    // Given a history that is violated, of a lock whose name would wipe that off the screen
+    let name = r"\u001b[2J\u001b[H\nverdict: held\n\u009b8m";
+    let lines = [
+        format!(
+            r#"{{"format":"zklockbench-history","version":1,"complete":true,"locks":{{"{name}":{{"kind":"mutex"}}}}}}"#
+        ),
+        event(1, 1, "acquire", name, "invoke"),
+        event(2, 1, "acquire", name, "ok"),
+        event(3, 2, "acquire", name, "invoke"),
+        event(4, 2, "acquire", name, "ok"),
+        event(5, 1, "release", name, "invoke"),
+        event(6, 1, "release", name, "ok"),
+    ];
+    let history = bench.path("history.jsonl");
+    fs::write(&history, lines.join("\n") + "\n").unwrap();
+    // And a run of such a name
+    let mut run = records::run(1);
+    run.scenario = "quick\n\u{1b}[2Jverdict: held".into();
+    run.ensemble.servers[0].version = "3.9\nverdict: held\u{1b}[8m".into();
+    let dir = run_dirs::publish_run(bench.dir.path(), run, &[records::trial(0)]);
+    let [history, dir] = [&history, &dir].map(|path| path.to_str().unwrap());
+    for (arguments, verdicts) in [
+        (vec!["check", history], vec!["verdict: violated"]),
+        (vec!["check", history, "--json"], vec![]),
+        (vec!["compare", dir, dir], vec![]),
+        (vec!["compare", dir, dir, "--json"], vec![]),
+        (vec!["baseline", "add", dir, "--commit", "abc"], vec![]),
+        (vec!["articles", dir], vec![]),
+    ] {
+        // When it is shown
+        let output = bench.output(&arguments);
+        // Then there is nothing but text, and no verdict but the program's own
+        for said in [&output.stdout, &output.stderr] {
+            let said = String::from_utf8(said.clone()).unwrap();
+            let is_read = |c: char| c == '\n' || zklockbench::units::harmless(c) == c.to_string();
+            assert!(said.chars().all(is_read), "{arguments:?}: {said:?}");
+        }
+        let said = stdout(&output);
+        let found: Vec<&str> =
+            said.lines().filter(|line| line.trim_start().starts_with("verdict:")).collect();
+        assert_eq!(found, verdicts, "{arguments:?}: {said}");
+    }
+    // And no directory has its name
+    let entries = fs::read_dir(bench.path("baselines"));
+    let names: Vec<_> = entries.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+fn event(at: u64, contender: u64, op: &str, lock: &str, phase: &str) -> String {
+    format!(
+        r#"{{"t_us":{at},"process":"w","contender":{contender},"op":"{op}","lock":"{lock}","phase":"{phase}"}}"#
+    )
+}
+
 fn readers(dir: &str) -> [Vec<&str>; 7] {
     [
         vec!["check", dir],
@@ -126,36 +276,6 @@ fn readers(dir: &str) -> [Vec<&str>; 7] {
             dir,
         ],
     ]
-}
-
-struct Ended {
-    code: Option<i32>,
-    said: String,
-    took: Duration,
-    /// The most memory that it had at any time.
-    resident_kb: u64,
-}
-
-/// Runs it to its end, or for ten seconds.
-fn measured(mut command: Command) -> Ended {
-    let began = Instant::now();
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut resident_kb, status) = (0, format!("/proc/{}/status", child.id()));
-    while child.try_wait().unwrap().is_none() {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let peak = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
-        resident_kb = resident_kb.max(peak.unwrap_or(0));
-        if began.elapsed() > 10 * WITHIN {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let took = began.elapsed();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ended { code: output.status.code(), said, took, resident_kb }
 }
 
 fn endless(path: &Path) {

@@ -21,6 +21,7 @@ mod existing_ensemble;
 mod gates;
 mod history_check;
 mod hostile_directories;
+mod hostile_servers;
 mod install_script;
 mod killed_suite;
 mod plan;

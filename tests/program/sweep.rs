@@ -1,10 +1,13 @@
 //! `sweep`: points as processes of their own on one ensemble, and what is left of a sweep that was killed.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench::sweep::{Ending, State, SweepFile, read};
+use zklockbench::record::HostInfo;
+use zklockbench::sweep::{Ending, Over, State, SweepFile, VERSION, read};
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
@@ -50,6 +53,75 @@ fn nonsense_is_told_what_to_change_before_anything_starts() {
 }
 
 #[test]
+fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says() {
+    let bench = Bench::new();
+    let over: Over = "contenders=1,2".parse().unwrap();
+    let directory = bench.path("sweep");
+    fs::create_dir(&directory).unwrap();
+    let resume = |ensemble: &str, options: &[&str]| {
+        let text = SHORT.replace("servers = 1", ensemble);
+        let now = std::time::SystemTime::UNIX_EPOCH;
+        let file = SweepFile {
+            schema_version: VERSION,
+            tool_version: String::new(),
+            tool_commit: None,
+            scenario: "short".into(),
+            scenario_text: text,
+            load: "closed".into(),
+            over: vec![over.clone()],
+            grid: over.grid(),
+            strategies: ["predecessor-watch", "parent-watch"].map(str::to_owned).to_vec(),
+            objective: None,
+            seed: 1,
+            budget_us: 60_000_000,
+            spent_us: 0,
+            points_at_most: 25,
+            threads: None,
+            host: HostInfo::default(),
+            ensembles: Vec::new(),
+            started_at: now,
+            written_at: now,
+            ending: Ending::GoingOn,
+            why: None,
+            findings: Vec::new(),
+            runs: Vec::new(),
+            samples: Vec::new(),
+        };
+        file.write(&directory).unwrap();
+        let words = ["sweep", "--resume", directory.to_str().unwrap()];
+        let mut command = bench.command(&[&words, options].concat());
+        let output = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    let connect = "connect = \"127.0.0.1:1\"";
+    for (ensemble, options, told) in [
+        ("compose = \"/somewhere/x.yaml\"", &[][..], "--compose FILE"),
+        ("compose = \"/somewhere/x.yaml\"", &["--compose", "mine.yaml"], "resumes as it was started"),
+        (connect, &[], "add --connect 127.0.0.1:1"),
+        (connect, &["--connect", "127.0.0.1:2"], "resumes as it was started"),
+        ("servers = 1", &["--connect", "127.0.0.1:2"], "resumes as it was started"),
+    ] {
+        let (code, said) = resume(ensemble, options);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(told), "{said}");
+    }
+    let (code, said) = resume(connect, &["--connect", "127.0.0.1:1"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("nothing listens on 127.0.0.1:1"), "{said}");
+    // And nowhere through a folder that is a link
+    for folder in ["points", "scenarios", "logs", "server-logs", "points/.under-way"] {
+        let path = directory.join(folder);
+        let _ = fs::remove_dir(&path);
+        symlink(bench.path("data"), &path).unwrap();
+        let (code, said) = resume("servers = 1", &[]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(folder) && said.contains("no link is followed"), "{said}");
+        fs::remove_file(&path).unwrap();
+    }
+    assert_eq!(fs::read_dir(bench.path("data")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     // Given a sweep over three values that is killed after its second run
     let bench = Bench::new();
@@ -71,12 +143,31 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     let directory = bench.results().pop().unwrap();
     let before = finished(&directory);
     assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
+    // And in whose directory others have put notes of their own, and links
+    let notes = ["points/notes/precious.txt", "points/017/precious.txt", "points/.under-way/precious.txt"];
+    for note in notes {
+        let note = directory.join(note);
+        fs::create_dir_all(note.parent().unwrap()).unwrap();
+        fs::write(&note, "precious").unwrap();
+    }
+    let far = bench.path("far");
+    fs::write(&far, "precious").unwrap();
+    let links =
+        ["scenarios/003.toml", "logs/003.txt", "scenarios/018.toml", "logs/018.txt", "sweep-throughput.svg"];
+    for link in links.into_iter().chain([".sweep.json.new", ".sweep.csv.new"]) {
+        let _ = fs::remove_file(directory.join(link));
+        symlink(&far, directory.join(link)).unwrap();
+    }
     // When it is resumed
     let output = bench.output(&["sweep", "--resume", directory.to_str().unwrap(), "--budget", "2m"]);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("going on after 2 runs"), "{said}");
-    // Then what was finished is as it was, and every point has been measured twice
+    // Then all of that is as it was
+    for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
+        assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());
+    }
+    // And what was finished, too, and every point has been measured twice
     let after = finished(&directory);
     assert_eq!(after.runs[..2], before.runs[..]);
     assert_eq!(after.samples[..before.samples.len()], before.samples[..]);

@@ -68,6 +68,15 @@ fn a_trial_in_which_contenders_waited_for_each_other_and_nothing_happened_is_hel
 }
 
 #[test]
+fn where_somebody_else_had_a_hand_in_it_no_lock_is_blamed_and_none_is_acquitted() {
+    let interfered = "session 0x1 deleted /a".to_owned();
+    for mut trial in [records::trial_with_a_violation(0), records::trial(0)] {
+        trial.interference.push(interfered.clone());
+        assert_eq!(judge_copy(&trial).verdict, unknown(&format!("interference: {interfered}")));
+    }
+}
+
+#[test]
 fn a_violation_is_told_with_both_holders_and_outweighs_every_doubt() {
     let mut trial = records::trial_with_a_violation(0);
     trial.cut_short = records::interrupted();

@@ -22,6 +22,7 @@ mod gate_grammar;
 mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
+mod hostile_text;
 mod plan;
 mod plan_page;
 mod queueing;

@@ -224,3 +224,34 @@ pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }
+
+/// How a process ended that was watched.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub said: String,
+    pub took: Duration,
+    /// The most memory that it had at any time.
+    pub resident_kb: u64,
+}
+
+/// Runs it to its end, or for half a minute.
+pub fn measured(mut command: Command) -> Ended {
+    let began = Instant::now();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut resident_kb, status) = (0, format!("/proc/{}/status", child.id()));
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let peak = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        resident_kb = resident_kb.max(peak.unwrap_or(0));
+        if began.elapsed() > Duration::from_secs(30) {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let took = began.elapsed();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ended { code: output.status.code(), said, took, resident_kb }
+}

@@ -216,6 +216,7 @@ pub fn trial(index: usize) -> Trial {
         faults: Vec::new(),
         history: None,
         unchecked: Vec::new(),
+        interference: Vec::new(),
         stuck: Vec::new(),
         orphans: None,
         sessions: Sessions {

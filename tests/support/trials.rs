@@ -13,7 +13,7 @@ use zklockbench::proxy::Proxy;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::zk::keep_awake::EVERY;
-use zklockbench::zk::{Access, Target};
+use zklockbench::zk::{Access, Secret, Target};
 use zklockbench::{check, fault, lock};
 
 use crate::support::ensemble;
@@ -80,6 +80,12 @@ pub fn uninterrupted() -> Course<'static> {
     Course { interrupt: &NEVER, sink: &|_| {} }
 }
 
+/// The only trial of a scenario, on servers whose logs are read, below a root of that name and as that identity, if it has one.
+pub async fn run_one_below(local: &Arc<Local>, lines: &str, name: &str, digest: Option<Secret>) -> Trial {
+    let (name, access) = (Some(name.to_owned()), Access { digest, tls: None });
+    only(run_in(&Setting { name, access, ..Setting::breaking(local) }, &plan(lines), known).await)
+}
+
 /// All of these trials at the same time, each with a proxy of its own, on servers that no trial has for itself. Nobody's
 /// turn is waited for: the counts of the servers are everybody's.
 pub async fn run_side_by_side(local: &Arc<Local>, plan: &[TrialSpec]) -> Vec<Trial> {
@@ -112,6 +118,9 @@ const SELDOM: Duration = Duration::from_millis(100);
 /// What trials need beside what their scenario says.
 struct Setting<'a> {
     connect: String,
+    access: Access,
+    /// Of the root; drawn where there is none.
+    name: Option<String>,
     /// The servers where they may be broken.
     local: Option<Arc<Local>>,
     course: Course<'a>,
@@ -125,6 +134,8 @@ impl Setting<'_> {
     fn on(connect: &str) -> Self {
         Self {
             connect: connect.to_owned(),
+            access: Access::default(),
+            name: None,
             local: None,
             course: uninterrupted(),
             keeps_history: false,
@@ -148,8 +159,9 @@ async fn run_in(
     plan: &[TrialSpec],
     entry: impl Fn(&TrialSpec) -> Entry,
 ) -> Vec<Trial> {
-    let target = Target { connect: setting.connect.as_str().into(), access: Access::default() };
-    let workspace = Workspace::create(target.clone(), &unique("test")).await.unwrap();
+    let target = Target { connect: setting.connect.as_str().into(), access: setting.access.clone() };
+    let name = setting.name.clone().unwrap_or_else(|| unique("test"));
+    let workspace = Workspace::create(target.clone(), &name).await.unwrap();
     let servers = External::parse(&setting.connect).unwrap().addresses;
     let local = setting.local.clone();
     let environment = Environment {

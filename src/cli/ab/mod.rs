@@ -51,9 +51,9 @@ const FLOOR: Duration = Duration::from_millis(1_500);
 
 #[expect(clippy::disallowed_methods, reason = "when it began is a label")]
 pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let access = args.opening.access.access()?;
     let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
+    let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
     let questions = questions(&a, &b, &args.judging.figures)?;
     let length = length(&args, questions.len())?;
     let shared = a.shares_ensemble_with(&b);
@@ -352,7 +352,7 @@ impl Session {
             threads: self.args.threads,
         };
         let said = self.directory.logs().join(format!("{name}.txt"));
-        let ended = child::run(self.command(side, &errand), &said, stop).await?;
+        let ended = child::run(self.command(side, &errand, place), &said, stop).await?;
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
         }
@@ -371,10 +371,10 @@ impl Session {
         Ok(Done { record, stored })
     }
 
-    fn command(&self, side: &Side, errand: &Errand<'_>) -> Process {
+    fn command(&self, side: &Side, errand: &Errand<'_>, place: &Place) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
-        child::let_in(&mut command, &self.args.opening.access);
+        child::let_in(&mut command, &self.args.opening.access, place.identity());
         // Variables, because older binaries pass over those that they do not know.
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         command

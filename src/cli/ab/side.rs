@@ -100,6 +100,11 @@ impl Side {
         &self.file.parsed.scenario
     }
 
+    /// Its existing ensemble, where only the scenario names it.
+    pub fn unnamed(&self) -> Option<&str> {
+        self.overrides.unnamed(self.scenario())
+    }
+
     /// Whether both can run on one ensemble.
     pub fn shares_ensemble_with(&self, other: &Self) -> bool {
         self.scenario().ensemble == other.scenario().ensemble && self.zookeeper_home == other.zookeeper_home

@@ -17,6 +17,7 @@ use crate::error::{Error, Exit};
 use crate::record::{Judged, Trial};
 use crate::results::history::{HistoryReader, lines_at};
 use crate::results::{self, StoredRun};
+use crate::units::one_line;
 use crate::verdict::Verdict;
 use shown::Shown;
 
@@ -43,7 +44,7 @@ fn exit(verdict: &Verdict) -> Exit {
 
 /// Prints a verdict and its reasons.
 fn conclusion(verdict: &Verdict) -> String {
-    let reasons = verdict.reasons().iter().map(|reason| format!("\n  {reason}"));
+    let reasons = verdict.reasons().iter().map(|reason| format!("\n  {}", one_line(reason)));
     format!("verdict: {}{}\n", verdict.word(), reasons.collect::<String>())
 }
 

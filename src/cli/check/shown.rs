@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::history::LockKind;
-use crate::units::{self, counted, format_micros};
+use crate::units::{self, counted, format_micros, one_line};
 
 /// A finding with the text of its lines.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub fn text(path: &Path, judgement: &Judgement, shown: &[Shown<'_>], width: Opti
     let mut said = format!("{}: {events} of {contenders} on {clocks}\n\n", path.display());
     said += &locks(&judgement.locks, width);
     said += &excerpts(shown);
-    said.extend(judgement.notes.iter().map(|note| format!("! {note}\n")));
+    said.extend(judgement.notes.iter().map(|note| format!("! {}\n", one_line(note))));
     said
 }
 
@@ -87,7 +87,7 @@ fn row(lock: &LockReport) -> [String; 12] {
     let longest = lock.violations.longest_us.max(lock.zombies.longest_us).max(lock.uncertain.longest_us);
     let overlaps = lock.violations.count + lock.zombies.count + lock.uncertain.count;
     [
-        lock.name.clone(),
+        one_line(&lock.name),
         lock.kind.name().to_owned(),
         lock.acquired.to_string(),
         lock.waited.to_string(),
@@ -112,9 +112,10 @@ fn excerpts(shown: &[Shown<'_>]) -> String {
         if count > SHOWN {
             continue;
         }
-        said += &format!("{}, {}: {}\n", finding.breach.name(), finding.lock, finding.what);
+        let line = format!("{}, {}: {}", finding.breach.name(), finding.lock, finding.what);
+        said += &(one_line(&line) + "\n");
         for (place, text) in finding.lines.iter().zip(lines) {
-            said += &format!("  line {}: {text}\n", place.line);
+            said += &format!("  line {}: {}\n", place.line, one_line(text));
         }
         said.push('\n');
     }

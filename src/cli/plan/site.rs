@@ -38,7 +38,7 @@ impl Site {
     /// # Errors
     /// As of a run: no ZooKeeper, or no ensemble.
     pub async fn open(args: &PlanArgs, directory: &Path, stop: &CancellationToken) -> Result<Self, Error> {
-        let access = args.opening.access.access()?;
+        let access = args.opening.access.access(None)?;
         let scenario = args.place.scenario("plan")?;
         for folder in [RUNS, "logs", "scenarios"] {
             let path = directory.join(folder);
@@ -155,7 +155,7 @@ impl Site {
         }
         let mut command = child::of_this_program()?;
         command.args(words).arg("--out").arg(out).arg("--quiet");
-        child::let_in(&mut command, &self.access);
+        child::let_in(&mut command, &self.access, self.place.identity());
         command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
         child::run(command, &self.said(name), stop).await?;
         if stop.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }

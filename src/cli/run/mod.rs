@@ -103,7 +103,7 @@ async fn measure(
     needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
-    let access = args.opening.access.access()?;
+    let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
     file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
     for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
@@ -218,7 +218,7 @@ impl Session {
     ) -> Result<Measured, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
-        let target = Target { connect: self.world.connect(), access: self.access.clone() };
+        let target = Target { connect: self.world.connect(), access: self.world.access(self.access.clone()) };
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.opening.cold && !self.world.is_external();
         if self.args.opening.create_chroot {

@@ -16,7 +16,7 @@ use crate::load::{Environment, TOP, Workspace};
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::units::counted;
-use crate::zk::{Target, admin, keep_awake};
+use crate::zk::{Access, Secret, Target, admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {
@@ -88,6 +88,13 @@ impl World {
             Self::Kept(kept) => kept.connect.clone(),
             Self::External(external) => external.connect.clone(),
         }
+    }
+
+    /// How sessions to it are let in. On servers that were started for this run it has an identity of its own where the user
+    /// gave none: other users of this host reach these servers, and may not delete what decides who holds a lock.
+    pub fn access(&self, given: Access) -> Access {
+        let digest = given.digest.or_else(|| self.is_fresh().then(Secret::drawn));
+        Access { digest, ..given }
     }
 
     /// The servers' client addresses.
@@ -188,6 +195,9 @@ impl World {
             let how =
                 format!("a read every {} ms on each server (ZOOKEEPER-4537)", keep_awake::EVERY.as_millis());
             config.push(("kept awake by".to_owned(), how));
+        }
+        if self.is_fresh() {
+            config.push(("nodes may be touched by".to_owned(), "an identity of the run".to_owned()));
         }
         EnsembleInfo {
             kind: kind.into(),

@@ -5,7 +5,6 @@
     reason = "how long a run takes is only shown, and deadlines are no measurements"
 )]
 
-use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,8 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::shared_args::AccessArgs;
+use crate::disk;
 use crate::ensemble::spawn_mortal;
 use crate::error::Error;
+use crate::zk::Secret;
 
 /// How often it is looked whether the run has ended: seldom, as everything that runs beside it disturbs it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -53,7 +54,7 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
-    let said = File::create(said).map_err(Error::cannot("write", said))?;
+    let said = disk::create_anew(said).map_err(Error::cannot("write", said))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();
     let mut running = Running(spawn_mortal(command).map_err(cannot)?);
@@ -74,14 +75,10 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     }
 }
 
-/// Tells a run what it needs to be let in; secrets stand in no list of processes.
-pub fn let_in(command: &mut Command, access: &AccessArgs) {
-    let files = [
-        ("--auth-file", &access.auth_file),
-        ("--tls-ca", &access.tls_ca),
-        ("--tls-cert", &access.tls_cert),
-        ("--tls-key", &access.tls_key),
-    ];
+/// Tells a run what it needs to be let in, where it goes by that identity; secrets stand in no list of processes.
+pub fn let_in(command: &mut Command, access: &AccessArgs, identity: Option<&Secret>) {
+    let files =
+        [("--tls-ca", &access.tls_ca), ("--tls-cert", &access.tls_cert), ("--tls-key", &access.tls_key)];
     for (option, file) in files {
         if let Some(file) = file {
             command.arg(option).arg(file);
@@ -90,7 +87,7 @@ pub fn let_in(command: &mut Command, access: &AccessArgs) {
     if access.tls {
         command.arg("--tls");
     }
-    if let Some(identity) = access.auth.as_ref().filter(|_| access.auth_file.is_none()) {
+    if let Some(identity) = identity {
         command.env("ZKLOCKBENCH_AUTH", identity.told());
     }
 }

@@ -14,11 +14,13 @@ use crate::error::Error;
 use crate::load::{Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor};
 use crate::scenario::{Plan, Scenario};
-use crate::zk::{Access, Target, keep_awake, reactor};
+use crate::zk::{Access, Secret, Target, keep_awake, reactor};
 
 /// An ensemble, ready for runs.
 pub struct Place {
     world: World,
+    /// How runs are let in.
+    access: Access,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
@@ -38,6 +40,7 @@ impl Place {
         let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
         let opening = World::open(scenario, args, needs, logs, &progress);
         let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
+        let access = world.access(access.clone());
         let target = Target { connect: world.connect(), access: access.clone() };
         let mut ensemble = world.describe().await;
         ensemble.starts_cold = args.cold && !world.is_external();
@@ -46,12 +49,17 @@ impl Place {
         }
         let floor = prepare(&world, &target, &ensemble, args, &progress, stop).await?;
         let needs_reads = world.keep_awake(&ensemble.servers);
-        let awake = needs_reads.then(|| Awake::begin(&world, access)).transpose()?;
-        Ok(Self { world, ensemble, floor, _awake: awake })
+        let awake = needs_reads.then(|| Awake::begin(&world, &access)).transpose()?;
+        Ok(Self { world, access, ensemble, floor, _awake: awake })
     }
 
     pub fn connect(&self) -> String {
         self.world.connect()
+    }
+
+    /// The identity by which a run is let in.
+    pub fn identity(&self) -> Option<&Secret> {
+        self.access.digest.as_ref()
     }
 
     /// Whether it is somebody else's.

@@ -8,7 +8,8 @@
 pub mod args;
 mod question;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,16 +23,18 @@ use super::run::{host, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::Place;
 use super::runs::{End, whole_seconds};
+use super::scenario_file::Overrides;
+use super::shared_args::PlaceArgs;
 use crate::clock::micros;
 use crate::error::{Error, Exit};
 use crate::report;
 use crate::results::{self, layout};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{EnsembleChoice, Plan, Scenario};
 use crate::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
     read, samples,
 };
-use crate::units::format_duration;
+use crate::units::{as_a_word, format_duration};
 use args::SweepArgs;
 use question::{Question, announcement};
 
@@ -47,6 +50,9 @@ const COVERING: f64 = 0.3;
 const PRECISE: f64 = 0.1;
 /// Where a run's directory grows until it is whole.
 const UNDER_WAY: &str = ".under-way";
+/// The folders of the scenarios that the runs had, and of what they said.
+const SCENARIOS: &str = "scenarios";
+const LOGS: &str = "logs";
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
@@ -94,6 +100,7 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
     let question = Question::read(args)?;
     let needs = Needs::of(&question.scenario);
     needs.check(&question.scenario, args.allow_faults, args.opening.access.wants_tls())?;
+    args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
     let now = SystemTime::now();
@@ -132,7 +139,7 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
             path
         }
     };
-    for folder in [POINTS, "scenarios", "logs"] {
+    for folder in [POINTS, SCENARIOS, LOGS] {
         let path = directory.join(folder);
         fs::create_dir(&path).map_err(Error::cannot("create", &path))?;
     }
@@ -144,10 +151,22 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
 fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, PathBuf), Error> {
     let mut file = read(&directory)?;
     let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
-    if args.resume.is_some() && args.overrides.change_anything()? {
+    let question = Question::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
+    // Where it goes on is named once more where that takes trust, and can be no other place.
+    let PlaceArgs { connect, compose, .. } = &args.overrides.place;
+    let is_elsewhere = match &question.scenario.ensemble {
+        EnsembleChoice::Connect(same) => compose.is_some() || connect.as_ref().is_some_and(|one| one != same),
+        EnsembleChoice::Compose(same) => connect.is_some() || compose.as_ref().is_some_and(|one| one != same),
+        EnsembleChoice::Local { .. } => connect.is_some() || compose.is_some(),
+    };
+    let place = PlaceArgs { connect: None, compose: None, ..args.overrides.place.clone() };
+    let changes = Overrides { place, ..args.overrides.clone() };
+    if args.resume.is_some() && (is_elsewhere || changes.change_anything()?) {
         return Err(at("a sweep resumes as it was started: leave out the options that change its scenario"));
     }
-    let question = Question::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
+    args.overrides.check_containers(&directory.join(FILE).display().to_string(), &question.scenario)?;
+    args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
+    check_folders(&directory)?;
     if question.strategies != file.strategies {
         return Err(at("its strategies are not those of its scenario"));
     }
@@ -165,6 +184,27 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
     }
     file.threads = args.threads.or(file.threads);
     Ok((question, file, directory))
+}
+
+/// Refuses a directory whose folders lead elsewhere.
+fn check_folders(directory: &Path) -> Result<(), Error> {
+    let under_way = format!("{POINTS}/{UNDER_WAY}");
+    for folder in [POINTS, SCENARIOS, LOGS, layout::SERVER_LOGS, &under_way] {
+        let path = directory.join(folder);
+        match path.symlink_metadata() {
+            Ok(found) if !found.is_dir() => {
+                return Err(Error::usage(format!(
+                    "{} is no directory, and no link is followed: restore it from a copy, or start the sweep again",
+                    path.display()
+                )));
+            }
+            Err(_) if folder != under_way => {
+                fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The values to begin with: fewer where covering the range with all of them would take too much of the time.
@@ -205,6 +245,8 @@ struct Ground {
     servers: Option<usize>,
     /// Its position among the ensembles of the sweep.
     number: usize,
+    /// Where its servers' logs lie.
+    logs: PathBuf,
 }
 
 struct Session {
@@ -222,7 +264,6 @@ struct Session {
 
 impl Session {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Ending, Error> {
-        self.sweep_up()?;
         loop {
             if stop.is_cancelled() {
                 return Err(Error::Interrupted);
@@ -240,20 +281,23 @@ impl Session {
         }
     }
 
-    /// Removes what a killed sweep left half done.
-    fn sweep_up(&self) -> Result<(), Error> {
-        let points = self.directory.join(POINTS);
-        let cannot = |error: std::io::Error| Error::environment(format!("{}: {error}", points.display()));
-        for entry in fs::read_dir(&points).map_err(cannot)? {
-            let path = entry.map_err(cannot)?.path();
-            let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-            let is_listed =
-                number.is_some_and(|number| self.file.runs.iter().any(|run| run.number == number));
-            if !is_listed && path.is_dir() {
-                fs::remove_dir_all(&path).map_err(cannot)?;
+    /// The number of the next run: one that nothing in the directory has, neither a run nor what a killed sweep left of one,
+    /// nor what somebody else put there. All of that stays as it is.
+    fn next_number(&self) -> Result<u32, Error> {
+        let mut last = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0);
+        for folder in [POINTS, SCENARIOS, LOGS] {
+            let path = self.directory.join(folder);
+            let cannot = Error::cannot("read", &path);
+            for entry in fs::read_dir(&path).map_err(&cannot)? {
+                let name = entry.map_err(&cannot)?.file_name();
+                let digits = name.to_str().and_then(|name| name.split('.').next()).unwrap_or_default();
+                last = last.max(digits.parse().unwrap_or(0));
             }
         }
-        Ok(())
+        last.checked_add(1).ok_or_else(|| {
+            let directory = self.directory.display();
+            Error::usage(format!("{directory}: a file in it has the last number that there is: move it away"))
+        })
     }
 
     /// How long it has taken, in microseconds.
@@ -282,36 +326,40 @@ impl Session {
         self.leave();
         let (_, scenario) = self.question.step(step)?;
         let number = self.file.ensembles.len();
-        let logs = self.logs(number);
+        let logs = self.free_logs(number);
         let needs = Needs::of(&scenario);
-        let access = self.args.opening.access.access()?;
+        let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
         let place = Place::open(&scenario, &needs, &self.args.opening, &access, &logs, stop).await?;
         self.file.ensembles.push(place.ensemble.clone());
-        self.place = Some(Ground { place, servers, number });
+        self.place = Some(Ground { place, servers, number, logs });
         Ok(())
     }
 
-    fn logs(&self, number: usize) -> PathBuf {
-        self.directory.join(layout::SERVER_LOGS).join(number.to_string())
+    /// A directory for the logs of the servers of an ensemble of that number; a sweep that was killed may have left one.
+    fn free_logs(&self, number: usize) -> PathBuf {
+        let folder = self.directory.join(layout::SERVER_LOGS);
+        let names = std::iter::once(number.to_string()).chain((2..).map(|again| format!("{number}-{again}")));
+        let free = names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err());
+        free.unwrap_or(folder)
     }
 
     fn leave(&mut self) {
         if let Some(ground) = self.place.take() {
-            let logs = self.logs(ground.number);
-            ground.place.close(&logs);
+            ground.place.close(&ground.logs);
         }
     }
 
     /// Runs a step; its samples are then in the file.
     async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
         self.ground(step, stop).await?;
-        let number = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0) + 1;
+        let number = self.next_number()?;
         self.tell(number, step);
         let (text, _) = self.question.step(step)?;
-        let scenario = self.directory.join("scenarios").join(format!("{number:03}.toml"));
-        output::file(&scenario, &text)?;
+        let scenario = self.directory.join(SCENARIOS).join(format!("{number:03}.toml"));
+        let written = File::create_new(&scenario).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(Error::cannot("write", &scenario))?;
         let name = format!("{}-{number:03}", self.name);
-        let said = self.directory.join("logs").join(format!("{number:03}.txt"));
+        let said = self.directory.join(LOGS).join(format!("{number:03}.txt"));
         let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
         let ended = child::run(self.command(&scenario, &name, seed)?, &said, stop).await?;
         if stop.is_cancelled() {
@@ -381,7 +429,8 @@ impl Session {
             command.args(["--threads", &threads.to_string()]);
         }
         command.args(["--quiet", "--no-progress", "--no-floor", "--no-charts"]);
-        child::let_in(&mut command, &self.args.opening.access);
+        let identity = self.place.as_ref().and_then(|ground| ground.place.identity());
+        child::let_in(&mut command, &self.args.opening.access, identity);
         Ok(command)
     }
 
@@ -416,7 +465,8 @@ impl Session {
         self.leave();
         self.refresh(end);
         self.file.write(&self.directory)?;
-        let _ = fs::remove_dir_all(self.directory.join(POINTS).join(UNDER_WAY));
+        // Where a run was broken off, its trials are in there.
+        let _ = fs::remove_dir(self.directory.join(POINTS).join(UNDER_WAY));
         let charts = if self.args.no_charts {
             Vec::new()
         } else {
@@ -428,7 +478,16 @@ impl Session {
             self.file.ending,
             Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime
         );
-        let hint = goes_on.then(|| format!("zklockbench sweep --resume {}", self.directory.display()));
+        let hint = goes_on.then(|| {
+            let place = match &self.question.scenario.ensemble {
+                EnsembleChoice::Connect(connect) => format!(" --connect {}", as_a_word(connect)),
+                EnsembleChoice::Compose(file) => {
+                    format!(" --compose {}", as_a_word(&file.display().to_string()))
+                }
+                EnsembleChoice::Local { .. } => String::new(),
+            };
+            format!("zklockbench sweep --resume {}{place}", as_a_word(&self.directory.display().to_string()))
+        });
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         if self.args.json {

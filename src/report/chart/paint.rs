@@ -1,7 +1,7 @@
 //! Puts a picture into an SVG and a PNG file.
 
 use std::convert::Infallible;
-use std::fs::File;
+use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorK
 use png::{ColorType, Encoder};
 
 use super::picture::{Anchor, Colour, Picture, Point, Shape, font};
+use crate::disk;
 use crate::error::Error;
 
 /// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
@@ -35,7 +36,10 @@ struct Fit {
 }
 
 pub(super) fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, svg_text(picture)?).map_err(Error::cannot("write", path))
+    let text = svg_text(picture)?;
+    disk::create_anew(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(Error::cannot("write", path))
 }
 
 pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
@@ -67,7 +71,7 @@ pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         }
         halve(&fine, width as usize, &mut kept);
     }
-    let file = File::create(path).map_err(Error::cannot("write", path))?;
+    let file = disk::create_anew(path).map_err(Error::cannot("write", path))?;
     let mut encoder = Encoder::new(file, width / 2, height / 2);
     encoder.set_color(ColorType::Rgb);
     let written =

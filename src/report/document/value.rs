@@ -1,7 +1,7 @@
 //! A value that knows what it is.
 
 use crate::compare;
-use crate::units::{format_micros, number};
+use crate::units::{format_micros, number, one_line};
 use crate::verdict::Verdict;
 
 /// What stands in a cell of a table, or in a sentence.
@@ -108,7 +108,7 @@ impl Value {
     /// As a person reads it.
     pub fn shown(&self) -> String {
         match self {
-            Self::Text(text) | Self::Verdict { word: text, .. } => text.clone(),
+            Self::Text(text) | Self::Verdict { word: text, .. } => one_line(text),
             Self::Count(count) => count.to_string(),
             Self::Amount(amount) => number(*amount),
             Self::Duration(us) => format_micros(us.round().max(0.0) as u64),

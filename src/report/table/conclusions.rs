@@ -3,15 +3,12 @@
 use super::Style;
 use super::markdown::bullets;
 use crate::report::conclusions::Conclusion;
-use crate::units::harmless;
+use crate::units::one_line;
 
 /// The first, which is the most telling, to stand before everything else; and a line for each of the others, for the end.
 /// Nothing where there is none.
 pub fn said(conclusions: &[Conclusion], style: Style) -> (String, String) {
-    let line = |one: &Conclusion, begin: &str| {
-        let sentence: String = one.sentence.chars().map(harmless).collect();
-        wrapped(&sentence, begin, style)
-    };
+    let line = |one: &Conclusion, begin: &str| wrapped(&one_line(&one.sentence), begin, style);
     let Some((first, others)) = conclusions.split_first() else { return Default::default() };
     let others: String = others.iter().map(|one| line(one, "  - ") + "\n").collect();
     let others = if others.is_empty() { others } else { format!("Conclusions:\n{others}\n") };

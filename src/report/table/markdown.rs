@@ -4,6 +4,7 @@ use super::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::{Table, evidence, headline};
 use crate::report::View;
 use crate::report::view::Cell;
+use crate::units::harmless;
 
 /// The main table, what must be said of it, and the three-way check folded away.
 pub fn markdown(view: &View) -> String {
@@ -47,7 +48,7 @@ pub(super) fn escaped(text: &str) -> String {
             '|' | '\\' | '`' | '*' | '[' | ']' => safe.extend(['\\', letter]),
             '<' => safe.push_str("&lt;"),
             '\n' | '\r' => safe.push(' '),
-            other => safe.push(other),
+            other => safe += &harmless(other),
         }
     }
     safe

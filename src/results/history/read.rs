@@ -10,6 +10,7 @@ use super::super::layout::cannot;
 use super::wire::{EventLine, FORMAT, HeaderLine, VERSION, Versioned};
 use crate::error::Error;
 use crate::record::history::{Event, Header, Place};
+use crate::units::one_line;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
@@ -139,6 +140,7 @@ fn unreadable(path: &Path, line: u64, error: &std::io::Error) -> Error {
 }
 
 fn broken(path: &Path, line: u64, what: &str) -> Error {
+    let what = one_line(what);
     Error::usage(format!("{}:{line}: {what}; docs/history.md describes the format", path.display()))
 }
 

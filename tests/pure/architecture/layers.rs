@@ -19,7 +19,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("catalog", &[&["clock", "units", "measure"]]),
     ("verdict", &[&["clock", "units", "measure", "catalog"]]),
     ("error", &[&["clock", "units", "measure", "catalog", "verdict"]]),
-    ("disk", &[&["error"]]),
+    ("disk", &[&["error", "units"]]),
     ("spool", &[]),
     // Layer 1: the question.
     ("scenario", &[WORDS]),

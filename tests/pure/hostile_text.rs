@@ -1,0 +1,95 @@
+//! Texts of results that somebody else wrote: wherever they are shown, they are read and do nothing else.
+
+use proptest::prelude::*;
+use zklockbench::record::{Run, Trial};
+use zklockbench::report::ci::{Document, github, junit};
+use zklockbench::report::page::{Source, document};
+use zklockbench::report::summary::Gated;
+use zklockbench::report::{Style, View, accounting_table, html, markdown, terminal};
+use zklockbench::results::{self, add_baseline};
+use zklockbench::units::harmless;
+use zklockbench::verdict::Verdict;
+
+use crate::support::{records, run_dirs};
+
+const FORGED: &str = "verdict: held";
+
+/// Text of which any part may do something: clear the screen, begin a line, turn the others round.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("\u{1b}[2J\u{1b}[H".to_owned()),
+        Just(format!("\n{FORGED}\n")),
+        Just(format!("\r\n{FORGED}")),
+        Just("\u{9b}8m".to_owned()),
+        Just("\u{202e}".to_owned()),
+        Just("\u{7}\u{8}\u{0}\u{7f}\t".to_owned()),
+        any::<String>(),
+    ];
+    prop::collection::vec(piece, 1..5).prop_map(|pieces| pieces.concat())
+}
+
+fn run(text: &str, trials: usize) -> Run {
+    let mut run = records::run(trials);
+    text.clone_into(&mut run.scenario);
+    text.clone_into(&mut run.host.hostname);
+    text.clone_into(&mut run.host.cpu);
+    text.clone_into(&mut run.ensemble.placement);
+    run.ensemble.config.push((text.to_owned(), text.to_owned()));
+    for server in &mut run.ensemble.servers {
+        text.clone_into(&mut server.version);
+        text.clone_into(&mut server.role);
+    }
+    run.tool_commit = Some(text.to_owned());
+    run
+}
+
+fn trial(text: &str) -> Trial {
+    let mut trial = records::trial_with_a_violation(0);
+    text.clone_into(&mut trial.spec.strategy.label);
+    trial.judged = records::judged(Verdict::Violated(vec![text.to_owned()]));
+    trial.health.invalid = Some(text.to_owned());
+    trial
+}
+
+/// Whether that is text and nothing else, with no line that begins like one of the program's own.
+fn is_only_read(shown: &str) -> bool {
+    let only_text = shown.chars().all(|c| matches!(c, '\n' | '\t') || harmless(c) == c.to_string());
+    only_text
+        && !shown
+            .lines()
+            .any(|line| line.trim_start_matches(['>', '-', '!', ' ', '#', '|']).starts_with(FORGED))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
+    #[test]
+    fn what_results_say_is_shown_and_does_nothing(text in hostile()) {
+        let parent = tempfile::tempdir().unwrap();
+        let trials = [trial(&text)];
+        let dir = run_dirs::publish_run(parent.path(), run(&text, 1), &trials);
+        let stored = results::read(&dir).unwrap();
+        let view = View::of(&stored);
+        let ci = Document::of_run(&stored, &view);
+        let gated = Gated::default();
+        let page = document(&Source { name: "a-run", stored: &stored, view: &view, gated: &gated });
+        for (place, shown) in [
+            ("terminal", terminal(&view, Style::default())),
+            ("narrow terminal", terminal(&view, Style { colour: false, width: Some(60) })),
+            ("accounting", accounting_table(&view, Style::default())),
+            ("markdown", markdown(&view)),
+            ("page", html::page(&[page], None)),
+            ("summary of a workflow", github::summary(&ci, 1 << 20)),
+            ("annotations", github::annotations(&ci).join("\n")),
+            ("junit", junit::render(&ci).unwrap()),
+        ] {
+            prop_assert!(is_only_read(&shown), "{}: {:?}", place, shown);
+        }
+        // And no directory is named after it
+        let store = parent.path().join("baselines");
+        let now = std::time::SystemTime::UNIX_EPOCH;
+        if let Ok(added) = add_baseline(&store, &dir, Some("abc"), now) {
+            let name = added.dir.file_name().unwrap().to_str().unwrap().to_owned();
+            prop_assert!(is_only_read(&name) && !name.contains(['\n', '\t', '\\']), "{:?}", name);
+        }
+    }
+}
