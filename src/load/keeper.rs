@@ -17,8 +17,7 @@ use crate::clock::{self, Stamp};
 use crate::ensemble::Logs;
 use crate::ensemble::log_follower::LogFollower;
 use crate::ensemble::transactions::{self, Living, Transaction, number_of};
-use crate::record::history::Noted;
-use crate::record::{Grant, Grants, Life, Lives, Moment, Moments};
+use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted};
 use crate::spool::{Sorted, Sorter, Table};
 
 /// So many notes are handed over at once.
