@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Stamp;
 use crate::ensemble::transactions::{Happened, number_of};
 use crate::lock::QueueNode;
-use crate::record::Grant;
-use crate::record::history::EnteredAsOf;
+use crate::record::{EnteredAsOf, Grant};
 use crate::spool::{Sorted, Sorter};
 use crate::zk::{EventKind, Session};
 

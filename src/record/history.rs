@@ -4,14 +4,11 @@
 //! describes the file; these are its words.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::grant::Lives;
 use crate::catalog::Mode;
 use crate::clock::Stamp;
-use crate::spool::{Merge, Sorted};
 
 /// What a history says of itself before its first event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -228,68 +225,4 @@ pub enum Deed {
     Writes(i64, bool),
     /// It has learned of its session.
     Session(SessionState),
-}
-
-/// A moment, and the generator thread that it comes from.
-pub type Noted = (usize, Moment);
-
-/// As of which transaction a contender entered at that time, where only the servers' logs tell.
-pub type EnteredAsOf = (Stamp, usize, i64);
-
-/// What the contenders of a trial did, as they noted it, and what the servers' logs add. There may be any number of moments,
-/// so they are spooled.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moments {
-    /// By their time, and of the same time by thread.
-    pub noted: Sorted<Noted, (Stamp, usize)>,
-    /// By their time.
-    pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// The lives of the trial's nodes.
-    pub lives: Lives,
-    /// Some are missing, because they came faster than the disk took them.
-    pub has_gaps: bool,
-}
-
-impl Moments {
-    /// One after the other.
-    ///
-    /// # Errors
-    /// When the disk refuses; so does each of them.
-    pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
-        let (mut noted, mut as_of) =
-            (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
-        Ok(std::iter::from_fn(move || {
-            let mut moment = match noted.next()? {
-                Ok((_, moment)) => moment,
-                Err(error) => return Some(Err(error)),
-            };
-            if let Deed::Enters { zxid, .. } = &mut moment.deed {
-                match as_of.find(moment.at, moment.contender) {
-                    Ok(found) => *zxid = found.or(*zxid),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-            Some(Ok(moment))
-        }))
-    }
-}
-
-/// Goes along with the moments.
-struct AsOf<'a> {
-    rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
-    /// Of the latest time that was asked for, and the first of a later one.
-    found: Vec<EnteredAsOf>,
-}
-
-impl AsOf<'_> {
-    fn find(&mut self, at: Stamp, contender: usize) -> io::Result<Option<i64>> {
-        self.found.retain(|(other, ..)| *other >= at);
-        while self.found.last().is_none_or(|(latest, ..)| *latest <= at) {
-            let Some(next) = self.rest.next() else { break };
-            self.found.push(next?);
-            self.found.retain(|(other, ..)| *other >= at);
-        }
-        let found = self.found.iter().find(|(when, who, _)| (*when, *who) == (at, contender));
-        Ok(found.map(|(_, _, zxid)| *zxid))
-    }
 }

@@ -11,6 +11,7 @@ mod floor;
 mod grant;
 pub mod history;
 mod judged;
+mod moments;
 mod overlap;
 mod run;
 mod steady;
@@ -31,8 +32,9 @@ pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};
-pub use history::{Claim, Deed, Moment, Moments};
+pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
+pub use moments::{EnteredAsOf, Moments, Noted};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
 pub use run::{
     EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,
