@@ -50,7 +50,7 @@ pub enum Resumed {
     /// Nothing: it has come to its end. Its directory.
     Whole(PathBuf, StoredRun),
     /// Its missing trials are to be made.
-    Partial(RunWriter, StoredRun),
+    Partial(Box<RunWriter>, StoredRun),
 }
 
 impl RunWriter {
@@ -113,7 +113,7 @@ impl RunWriter {
         let parts = (2_u32..).map(|part| Path::new(layout::SERVER_LOGS).join(part.to_string()));
         writer.logs = parts.into_iter().find(|part| !disk::has(writer.dir(), part)).unwrap_or_default();
         writer.digests = stored.run.files.clone();
-        Ok(Resumed::Partial(writer, stored))
+        Ok(Resumed::Partial(Box::new(writer), stored))
     }
 
     /// With what handoffs and uncontended acquires of the trials to come are compared.
@@ -164,9 +164,9 @@ impl RunWriter {
             }
         }
         let run = self.begun.as_ref();
-        there.iter().enumerate().try_for_each(|(place, trial)| {
+        there.iter().try_for_each(|trial| {
             let floor = run.and_then(|run| run.floor_of(trial.spec.index));
-            self.add_rows(trial, &TrialFile::from(trial), floor, place == 0)
+            self.add_rows(trial, &TrialFile::from(trial), floor)
         })
     }
 
@@ -211,22 +211,21 @@ impl RunWriter {
         write_file(&layout::trial_hlog(dir, index), |out| {
             hlog::write(out, hlog::Span::measured(trial), &trial.histograms)
         })?;
-        self.add_rows(trial, &file, self.floor.as_ref(), self.trials == 0)
+        self.add_rows(trial, &file, self.floor.as_ref())
     }
 
-    fn add_rows(
-        &self,
-        trial: &Trial,
-        file: &TrialFile<'_>,
-        floor: Option<&Floor>,
-        header: bool,
-    ) -> Result<(), Error> {
-        let dir = self.dir();
-        append(&dir.join(layout::SUMMARY), |out| summary::write(out, &summary::Row { file, floor }, header))?;
-        append(&dir.join(layout::TIMELINE), |out| timeline::write(out, trial, header))?;
+    fn add_rows(&self, trial: &Trial, file: &TrialFile<'_>, floor: Option<&Floor>) -> Result<(), Error> {
+        let table = |name: &str| {
+            let path = self.dir().join(name);
+            let is_new = path.metadata().map_or(true, |found| found.len() == 0);
+            (path, is_new)
+        };
+        let (path, header) = table(layout::SUMMARY);
+        append(&path, |out| summary::write(out, &summary::Row { file, floor }, header))?;
+        let (path, header) = table(layout::TIMELINE);
+        append(&path, |out| timeline::write(out, trial, header))?;
         if !trial.faults.is_empty() {
-            let path = dir.join(layout::FAULTS);
-            let header = !path.exists();
+            let (path, header) = table(layout::FAULTS);
             append(&path, |out| faults::write(out, trial, header))?;
         }
         Ok(())

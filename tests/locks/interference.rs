@@ -42,7 +42,7 @@ async fn a_foreign_session_cannot_delete_the_nodes_of_a_run_with_an_identity_and
     let connect = local.connect();
     for digest in [Some(Secret::drawn()), None] {
         let (name, is_owned) = (trials::unique("interference"), digest.is_some());
-        let lock = format!("/zklockbench/{name}/t000/lock0");
+        let lock = format!("/zklockbench/{name}/t000/lock-0");
         // When somebody else deletes a holder's node
         let running = trials::run_one_below(&local, LINES, &name, digest.clone());
         let deleting = delete_a_holders_node(&connect, &lock, digest.as_ref());

@@ -55,7 +55,7 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
             (file, Resumed::Whole(path, stored)) => {
                 return nothing_to_do(&args, &file, path, stored, &outputs);
             }
-            (file, Resumed::Partial(writer, stored)) => (file, Some((writer, stored))),
+            (file, Resumed::Partial(writer, stored)) => (file, Some((*writer, stored))),
         }
     } else {
         match ScenarioFile::read(&named, &args.overrides) {
