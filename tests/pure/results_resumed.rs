@@ -82,23 +82,7 @@ fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_ha
 }
 
 #[test]
-<<<<<<< HEAD
 fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = killed(parent.path(), &[records::trial(0), cut_short(1)]);
-    let (mut writer, stored) = resumed(&dir);
-    writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
-    assert_eq!(indices(&results::read(writer.dir()).unwrap().trials), [0, 1]);
-    writer.forget(1, PLANNED, None, records::held()).unwrap();
-    assert_eq!(indices(&results::read(writer.dir()).unwrap().trials), [0]);
-    writer.trial(&records::trial(1)).unwrap();
-    writer.so_far(PLANNED, None, records::held()).unwrap();
-    let there = results::read(writer.dir()).unwrap();
-    assert_eq!(indices(&there.trials), [0, 1]);
-    assert!(there.trials[1].cut_short.is_none());
-    assert_eq!(rows(writer.dir(), "summary.csv"), ["trial", "0", "1"]);
-=======
-fn a_trial_that_is_made_again_stays_until_it_is_and_then_counts_once() {
     for before in 0..2 {
         let parent = tempfile::tempdir().unwrap();
         let there: Vec<Trial> = (0..before).map(records::trial).chain([cut_short(before)]).collect();
@@ -117,7 +101,6 @@ fn a_trial_that_is_made_again_stays_until_it_is_and_then_counts_once() {
         let expected: Vec<String> = std::iter::once("trial".to_owned()).chain(numbers).collect();
         assert_eq!(rows(writer.dir(), "summary.csv"), expected);
     }
->>>>>>> part-resume
 }
 
 #[test]
