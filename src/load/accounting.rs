@@ -24,12 +24,18 @@ const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
 /// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
 /// successes are put beside theirs. Nothing where faults were injected: servers that are broken forget their counts,
-/// and delete what belonged to sessions that have ended.
-pub fn compare(shared: &Shared, whole: &Counts, log: &Log, servers: &[ServerCounters]) -> Vec<Accounting> {
+/// and delete what belonged to sessions that have ended. What the cost model predicts is true of a trial that is whole.
+pub fn compare(
+    shared: &Shared,
+    whole: &Counts,
+    log: &Log,
+    servers: &[ServerCounters],
+    is_whole: bool,
+) -> Vec<Accounting> {
     if shared.has_faults() {
         return Vec::new();
     }
-    let cost = expected(shared, log);
+    let cost = is_whole.then(|| expected(shared, log)).flatten();
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
     let with_looks = cost.as_ref().filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;

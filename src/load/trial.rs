@@ -161,17 +161,7 @@ impl<'a> Conductor<'a> {
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections) = join(before, Elections::from_now_on(servers)).await;
         self.elections = elections;
-        let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
-        let loading = async {
-            let loaded = self.load().await;
-            let given_up = clock::now();
-            self.drain().await;
-            (loaded, given_up)
-        };
-        let (loaded, given_up) = tokio::select! {
-            loaded = loading => loaded,
-            never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
-        };
+        let (loaded, given_up) = self.load_and_drain().await;
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
@@ -216,13 +206,9 @@ impl<'a> Conductor<'a> {
         };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
-        let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters);
-        let lost = log
-            .errors
-            .iter()
-            .filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()))
-            .map(|(_, times)| times)
-            .sum();
+        let is_whole = self.cut_short.is_none() && self.too_few.is_none();
+        let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters, is_whole);
+        let lost = lost(&log);
         let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
@@ -311,6 +297,22 @@ impl<'a> Conductor<'a> {
             lasted_us: first.at.saturating_sub(window.start),
             acquired: first.acquired.saturating_sub(before),
         })
+    }
+
+    /// The load from its begin to its end, and when waits were given up. Connections that are made meanwhile are set like the
+    /// first ones.
+    async fn load_and_drain(&mut self) -> (Loaded, Stamp) {
+        let (shared, connected_to) = (Arc::clone(&self.shared), self.connected_to());
+        let loading = async {
+            let loaded = self.load().await;
+            let given_up = clock::now();
+            self.drain().await;
+            (loaded, given_up)
+        };
+        tokio::select! {
+            loaded = loading => loaded,
+            never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
+        }
     }
 
     /// Says what cuts the trial short, unless something has already.
@@ -792,6 +794,12 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
         _ => Duration::from_secs(3_600),
     };
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
+}
+
+/// Requests that lost their connection.
+fn lost(log: &Log) -> u64 {
+    let losses = log.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
+    losses.map(|(_, times)| times).sum()
 }
 
 /// What keeps things for the trial's judge, where there is anything to keep.

@@ -14,8 +14,8 @@ use crate::record::{Cause, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, TrialSpec};
-use again::Again;
 use crate::verdict::Verdict;
+use again::Again;
 use precision::Figures;
 
 /// Something that whoever waits for a run may want to see.

@@ -323,10 +323,8 @@ fn a_run_with_trials_missing_or_invalid_is_unknown() {
 
 #[test]
 fn an_invalid_trial_that_was_made_again_does_not_count_unless_it_was_violated() {
-    let again = |trial: Trial, of: usize| Trial {
-        spec: TrialSpec { makes_up_for: Some(of), ..trial.spec },
-        ..trial
-    };
+    let again =
+        |trial: Trial, of: usize| Trial { spec: TrialSpec { makes_up_for: Some(of), ..trial.spec }, ..trial };
     let mut invalid = records::trial(0);
     invalid.health.invalid = Some("the generator was too slow".into());
     // Given one that another made up for

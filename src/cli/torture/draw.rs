@@ -524,9 +524,9 @@ mod tests {
             let scenario = parsed(&round).scenario;
             let strategy = &scenario.strategies[0];
             drawn.insert(strategy.name.clone());
-            drawn.extend(strategy.params.keys().filter_map(|param| {
-                strategy.label.contains(&format!(" {param}=")).then(|| format!("{} {param}", strategy.name))
-            }));
+            let is_set = |param: &&String| strategy.label.contains(&format!(" {param}="));
+            let set = strategy.params.keys().filter(is_set);
+            drawn.extend(set.map(|param| format!("{} {param}", strategy.name)));
         }
         for card in lock::cards() {
             assert!(drawn.contains(card.name) != told.contains(card.name), "{}", card.name);
