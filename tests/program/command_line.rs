@@ -86,7 +86,7 @@ fn a_plan_shows_every_trial_and_how_long_it_takes() {
     let quick = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml");
     let output = bench.output(&["validate", quick]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(stdout(&output).matches("predecessor-watch").count(), 6, "{}", stdout(&output));
+    assert_eq!(stdout(&output).matches("predecessor-watch").count(), 7, "{}", stdout(&output));
 }
 
 #[test]

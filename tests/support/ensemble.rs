@@ -59,7 +59,7 @@ pub fn shared() -> &'static str {
 pub fn shared_local() -> Arc<Local> {
     static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
     super::calm::wait();
-    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(|| start_to_share(servers())).join().unwrap()))
+    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(|| start_to_share(3)).join().unwrap()))
 }
 
 /// The tests' runtimes come and go, so the start has one of its own.
