@@ -310,15 +310,22 @@ mod tests {
             let directories: Vec<PathBuf> =
                 (0..self.servers).map(|server| self.place.path().join(server.to_string())).collect();
             let Self { follower, passed, .. } = self;
-            follower.read(&directories, &mut |one| Ok(passed.push(one.zxid))).unwrap();
+            follower.read(&directories, &mut note(passed)).unwrap();
             passed
         }
 
         fn end(mut self) -> (Vec<i64>, u64) {
             self.read();
             let Self { follower, mut passed, .. } = self;
-            let missing = follower.end(&mut |one| Ok(passed.push(one.zxid))).unwrap();
+            let missing = follower.end(&mut note(&mut passed)).unwrap();
             (passed, missing)
+        }
+    }
+
+    fn note(passed: &mut Vec<i64>) -> impl FnMut(&Transaction) -> io::Result<()> {
+        |one| {
+            passed.push(one.zxid);
+            Ok(())
         }
     }
 

@@ -25,8 +25,8 @@ use crate::error::Error;
 use crate::lock::Entry;
 use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Judged, Lives, Phase,
-    ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
+    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Grants, Judged, Lives,
+    Moments, Phase, ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::spool::Sorted;
@@ -178,19 +178,16 @@ impl<'a> Conductor<'a> {
         let wall_was_set = self.wall_was_set(wall);
         let (kept, unchecked) = self.kept(&log).await;
         self.settle_closings(&mut log);
-        let (grants, lives, history, interference) = match kept {
-            Some(Kept { grants, lives, moments, interference, .. }) => {
-                (grants, lives, Some(moments), interference)
-            }
-            None => (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None, Vec::new()),
-        };
+        let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
         // What the logs tell is dated by that clock.
-        let lives = if wall_was_set.is_none() { lives } else { Lives::default() };
+        let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
+        let overlaps = std::mem::take(&mut log.overlaps);
+        let (grants, lives, history) = parts(kept, is_dated);
         let facts = Facts {
             kind: self.shared.kind,
             began: self.shared.signals.start.borrow().unwrap_or(0),
-            overlaps: std::mem::take(&mut log.overlaps),
+            overlaps,
             grants,
             lives,
             all_gone: orphans == Some(0),
@@ -814,6 +811,14 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     });
     let started = Keeper::start(&environment.scratch, following);
     started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
+}
+
+/// Who entered, what became of their nodes, and what the contenders did.
+fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
+    let Some(Kept { grants, lives, moments, .. }) = kept else {
+        return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);
+    };
+    (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
 fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {
