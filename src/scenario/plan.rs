@@ -349,7 +349,7 @@ impl Plan {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
     }
 
-    /// The most that any trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    /// The most that any trial keeps on disk until it is judged, without a history, in bytes; see `DISK_BASIS`.
     pub fn estimated_disk(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_disk).max().unwrap_or(0)
     }
