@@ -52,12 +52,25 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
+/// The whole of it, with its lines and tabs. Servers are asked many times a second, and answer with nothing but letters.
+pub fn harmless_lines(text: String) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return text;
+    }
+    text.chars().map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) }).collect()
+}
+
 /// A character as a terminal or a page may get it: one that would do something to it, or turn round the order of what
 /// follows, is escaped.
 pub fn harmless(c: char) -> String {
+    if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }
+}
+
+/// Whether a terminal or a page may get it as it is.
+pub fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || turns { c.escape_unicode().to_string() } else { c.to_string() }
+    !c.is_control() && !turns
 }
 
 /// Prints a number with three significant digits, whole numbers from 100 on in full.

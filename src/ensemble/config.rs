@@ -11,10 +11,6 @@ use crate::zk::admin;
 /// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
 pub const HEAP: &str = "-Xmx256m";
 
-/// How much servers give way to the load generator on their host. Where they share few processors, a generator that stands
-/// behind its own servers is late for its timers, and its figures are worth nothing.
-pub const NICE: (&str, &str) = ("nice", "5");
-
 /// Name and value of the property by which servers look for empty containers, in ms. Their default is a minute; a
 /// container that they delete counts as a write of the lock below which it stood, which nobody asked for.
 pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");

@@ -191,9 +191,8 @@ impl Local {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), config::HEAP.to_owned());
         let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let others =
-            [config::NICE, config::CONTAINER_CHECK].map(|(key, value)| (key.to_owned(), value.to_owned()));
-        [origin, heap].into_iter().chain(others).chain(keys).collect()
+        let containers = (config::CONTAINER_CHECK.0.to_owned(), config::CONTAINER_CHECK.1.to_owned());
+        [origin, heap, containers].into_iter().chain(keys).collect()
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.

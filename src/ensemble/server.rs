@@ -13,9 +13,6 @@ use super::mortal::spawn_mortal;
 use super::ports::ServerPorts;
 use super::{config, namespace};
 
-/// The program of every system that starts another with less priority.
-const NICE: &str = "nice";
-
 /// How long a server's life lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
@@ -103,9 +100,8 @@ impl Server {
             return Err(io::Error::other("it runs already"));
         }
         let output = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        // It becomes the JVM, all of whose threads are born with that.
-        let mut command = Command::new(NICE);
-        command.args(["-n", config::NICE.1]).arg(&self.java).args(&self.arguments).current_dir(&self.own);
+        let mut command = Command::new(&self.java);
+        command.args(&self.arguments).current_dir(&self.own);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         if let Some(namespace) = &self.namespace {
             namespace::live_in(&mut command, namespace)?;

@@ -15,7 +15,7 @@ use crate::catalog::{Param, ParamKind, ParamValue};
 use crate::clock::{self, Stamp};
 use crate::ensemble::eventually;
 use crate::measure::RequestKind;
-use crate::proxy::{Guard, LostMessage, Passed, Proxy, Struck, Waits, Who};
+use crate::proxy::{Guard, LostMessage, Passed, Proxy, Settings, Struck, Waits, Who};
 use crate::units::counted;
 
 /// Whose connections are hit, and how outputs call them.
@@ -100,8 +100,9 @@ pub async fn set<'a>(
     let guards: Vec<Guard> = who.iter().map(|who| setting(proxy, *who)).collect();
     let since = RefCell::new(Since::now(proxy, &who));
     let passing = || async {
-        if who.iter().all(|who| proxy.in_force(*who).refused) {
-            return Ok("in force once another fault lets a connection be made".to_owned());
+        let is_in_the_way = |setting: &Settings| setting.refused || setting.stalled;
+        if who.iter().all(|who| is_in_the_way(&proxy.in_force(*who))) {
+            return Ok("in force once another fault lets data pass".to_owned());
         }
         let measured = measure(&since.borrow());
         match measured {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::units::harmless;
+use crate::units::harmless_lines;
 
 /// How long a server may take to answer before it counts as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -169,11 +169,7 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
             ));
         }
         // Versions and settings come to terminals and pages: nothing in them may do more than be read.
-        let lines = String::from_utf8_lossy(&answer);
-        Ok(lines
-            .chars()
-            .map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) })
-            .collect())
+        Ok(harmless_lines(String::from_utf8_lossy(&answer).into_owned()))
     };
     tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")))

@@ -3,6 +3,7 @@
 //! Every pair of kinds of the registry that can share a target, and each kind with itself, in both orders.
 
 use std::future::Future;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,7 +206,27 @@ async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
     }
 }
 
-/// A server that takes connections and says nothing, and a client that connects anew whenever it can.
+/// What a client asks first, and then again and again: a session, and whether the server is there.
+const CONNECT: [u8; 49] = {
+    let mut frame = [0; 49];
+    (frame[3], frame[18], frame[19], frame[31]) = (45, 0x27, 0x10, 16);
+    frame
+};
+const PING: [u8; 12] = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
+/// The answers.
+const CONNECTED: [u8; 41] = {
+    let mut frame = [0; 41];
+    (frame[3], frame[10], frame[11], frame[19], frame[23]) = (37, 0x27, 0x10, 1, 16);
+    frame
+};
+const PONG: [u8; 20] = {
+    let mut frame = [0; 20];
+    (frame[3], frame[4], frame[5], frame[6], frame[7]) = (16, 0xff, 0xff, 0xff, 0xfe);
+    frame
+};
+
+/// A server that answers pings, and a client that sends them all the time and connects anew whenever it can: what is set is
+/// proved by what passes.
 struct Wire {
     proxy: Proxy,
     over: Arc<AtomicBool>,
@@ -218,21 +239,48 @@ impl Wire {
         let address = proxy.connect_for(0).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         std::thread::spawn(move || {
-            let _kept: Vec<_> = server.incoming().collect();
+            for stream in server.incoming().flatten() {
+                std::thread::spawn(move || answer(stream));
+            }
         });
         let done = Arc::clone(&over);
         std::thread::spawn(move || {
-            let mut word = [0; 1];
             while !done.load(Ordering::SeqCst) {
-                if let Ok(mut stream) = TcpStream::connect(&address) {
+                if let Ok(stream) = TcpStream::connect(&address) {
                     // Until it is broken.
-                    let _ = std::io::Read::read(&mut stream, &mut word);
+                    let _ = ask(stream, &done);
                 }
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(BETWEEN);
             }
         });
         Self { proxy, over }
     }
+}
+
+const BETWEEN: Duration = Duration::from_millis(2);
+
+fn answer(mut stream: TcpStream) {
+    let (mut bytes, mut reply) = ([0; 1_024], &CONNECTED[..]);
+    while stream.read(&mut bytes).is_ok_and(|read| read > 0) && stream.write_all(reply).is_ok() {
+        reply = &PONG;
+    }
+}
+
+fn ask(mut stream: TcpStream, done: &AtomicBool) -> io::Result<()> {
+    let (mut bytes, mut request) = ([0; 1_024], &CONNECT[..]);
+    stream.set_read_timeout(Some(BETWEEN))?;
+    while !done.load(Ordering::SeqCst) {
+        stream.write_all(request)?;
+        request = &PING;
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(error);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Wire {
