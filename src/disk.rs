@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::units::harmless;
+use crate::units::{harmless, is_harmless};
 
 /// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -177,8 +177,7 @@ const OF_SEVERAL_LINES: &str = "scenario_text";
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
     // Most files have nothing of the kind, and some are large.
-    let is_read =
-        |c: char| (' '..'\u{7f}').contains(&c) || c.is_ascii_whitespace() || harmless(c) == c.to_string();
+    let is_read = |c: char| c.is_ascii_whitespace() || is_harmless(c);
     if text.chars().all(is_read)
         && !text.split('\\').skip(1).any(|after| after.starts_with(['n', 'r', 't', 'b', 'f', 'u']))
     {
@@ -247,7 +246,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
             _ => (letter.to_string(), Some(letter)),
         };
         match meant {
-            Some(meant) if harmless(meant) != meant.to_string() => {
+            Some(meant) if !is_harmless(meant) => {
                 tame += &harmless(meant).replace('\\', "\\\\");
             }
             _ => tame += &written,
@@ -336,7 +335,7 @@ mod tests {
     }
 
     fn is_tame(text: &str) -> bool {
-        text.chars().all(|c| harmless(c) == c.to_string())
+        text.chars().all(is_harmless)
     }
 
     proptest! {

@@ -280,8 +280,10 @@ impl Overrides {
         self.set.iter().any(sets)
     }
 
-    pub fn change_anything(&self) -> Result<bool, Error> {
-        Ok(self.apply("")?.is_some())
+    /// Whether they change anything but where the scenario runs.
+    pub fn change_more_than_the_place(&self) -> Result<bool, Error> {
+        let place = PlaceArgs { connect: None, compose: None, ..self.place.clone() };
+        Ok((Self { place, ..self.clone() }).apply("")?.is_some())
     }
 
     /// The file's data with the changes made; `None` when there is none.

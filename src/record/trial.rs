@@ -1,6 +1,6 @@
 //! All that one trial yields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use schemars::JsonSchema;
@@ -381,9 +381,9 @@ impl Trial {
         self.health.invalid.is_some() && self.cut_short.is_none() && !violated
     }
 
-    /// Whether one of those trials was made in its place.
-    pub fn is_made_up_for(&self, trials: &[Self]) -> bool {
-        trials.iter().any(|trial| trial.spec.makes_up_for == Some(self.spec.index))
+    /// The numbers of those in whose place others of these trials were made.
+    pub fn replaced(trials: &[Self]) -> BTreeSet<usize> {
+        trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect()
     }
 
     /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.

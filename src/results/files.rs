@@ -5,7 +5,7 @@
 //! what it does not know. To drop a field or to change its meaning takes a new version.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -82,8 +82,8 @@ pub struct StoredRun {
 impl StoredRun {
     /// Of a run and all its trials.
     pub fn of(run: RunFile, trials: Vec<Trial>) -> Self {
-        let places: BTreeSet<usize> = trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect();
-        let (replaced, trials) = trials.into_iter().partition(|trial| places.contains(&trial.spec.index));
+        let numbers = Trial::replaced(&trials);
+        let (replaced, trials) = trials.into_iter().partition(|trial| numbers.contains(&trial.spec.index));
         Self { run, trials, replaced }
     }
 }

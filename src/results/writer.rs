@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -453,10 +453,15 @@ fn fresh(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Opens that, through no link: the directory may come from elsewhere.
+/// Opens that with the room that is reserved there; what is no file of the run's own is replaced: the directory may come
+/// from elsewhere.
 fn open_fresh(path: &Path) -> io::Result<File> {
+    let is_own = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1);
+    if !is_own {
+        return disk::create_anew(path);
+    }
     let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
-    File::options().create(true).write(true).truncate(false).custom_flags(no_link).open(path)
+    File::options().write(true).custom_flags(no_link).open(path)
 }
 
 /// Keeps room on the disk for the next `run.json`, with a trial more: a disk that fills up then still takes what makes that

@@ -24,7 +24,8 @@ impl Again {
     /// The trials that follow those that ran, in the order of running; none where there is nothing to make up for, or where
     /// that was tried often enough.
     pub fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
-        let spoiled = ran.iter().filter(|trial| trial.is_spoiled() && !trial.is_made_up_for(ran));
+        let replaced = Trial::replaced(ran);
+        let spoiled = ran.iter().filter(|trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index));
         let spoiled: Vec<TrialSpec> = spoiled.take(self.trials).map(|trial| trial.spec.clone()).collect();
         if self.times == 0 {
             return Vec::new();

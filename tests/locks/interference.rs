@@ -38,7 +38,8 @@ async fn delete_a_holders_node(connect: &str, lock: &str, digest: Option<&Secret
 #[tokio::test]
 async fn a_foreign_session_cannot_delete_the_nodes_of_a_run_with_an_identity_and_where_it_can_the_lock_is_not_blamed()
  {
-    let local = ensemble::shared_local();
+    // Given servers whose counters are at rest before the trial, so that it begins at once
+    let local = ensemble::alone().await;
     let connect = local.connect();
     for digest in [Some(Secret::drawn()), None] {
         let (name, is_owned) = (trials::unique("interference"), digest.is_some());

@@ -486,8 +486,8 @@ impl Finding {
     ) -> Self {
         let strict = if is_strict { check::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
-        let (ending, view, summary) =
-            (stored.run.outcome.ending, View::of(&stored), Summary::of(&stored, &View::of(&stored)));
+        let (ending, view) = (stored.run.outcome.ending, View::of(&stored));
+        let summary = Summary::of(&stored, &view);
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let Gated { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);

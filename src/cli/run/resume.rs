@@ -6,8 +6,7 @@ use super::host;
 use super::tool_commit;
 use crate::cli::args::RunArgs;
 use crate::cli::output;
-use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::cli::shared_args::PlaceArgs;
+use crate::cli::scenario_file::ScenarioFile;
 use crate::compare::{Difference, between_parts};
 use crate::error::Error;
 use crate::record::{Run, Trial};
@@ -18,8 +17,7 @@ use crate::units::counted;
 
 /// Takes over the run that left this directory, with its scenario. The options are then those with which it was started.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
-    let place = PlaceArgs { connect: None, compose: None, ..args.overrides.place.clone() };
-    if (Overrides { place, ..args.overrides.clone() }).change_anything()? {
+    if args.overrides.change_more_than_the_place()? {
         return Err(Error::usage(
             "a run is resumed as it was started: leave out the options that change its scenario",
         ));
@@ -144,27 +142,14 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
 
 /// Refuses trials that are not those of the scenario.
 pub fn same_trials(plan: &Plan, there: &[Trial]) -> Result<(), Error> {
-    let each = plan.round(1).len().max(1);
-    // One that was made in place of another is the same as that.
-    let planned = |trial: &Trial| {
-        let mut index = trial.spec.index;
-        while let Some(of) = there
-            .iter()
-            .find(|trial| trial.spec.index == index)
-            .and_then(|trial| trial.spec.makes_up_for.filter(|of| *of < index))
-        {
-            index = of;
-        }
-        index
-    };
+    let identity =
+        |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
     let stranger = there.iter().find(|trial| {
-        let index = planned(trial);
-        let round = u32::try_from(index / each + 1).unwrap_or(u32::MAX);
-        plan.round(round).get(index % each).is_none_or(|asked| {
-            let identity =
-                |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
-            identity(asked) != identity(&trial.spec)
-        })
+        // One that was made in place of another has a number of its own.
+        let has_its_number =
+            |asked: &TrialSpec| asked.index == trial.spec.index || trial.spec.makes_up_for.is_some();
+        let asked = plan.round(trial.spec.repetition);
+        !asked.iter().any(|asked| has_its_number(asked) && identity(asked) == identity(&trial.spec))
     });
     match stranger {
         None => Ok(()),

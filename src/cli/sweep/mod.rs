@@ -23,7 +23,6 @@ use super::run::{host, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::Place;
 use super::runs::{End, whole_seconds};
-use super::scenario_file::Overrides;
 use super::shared_args::PlaceArgs;
 use crate::clock::micros;
 use crate::error::{Error, Exit};
@@ -159,9 +158,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
         EnsembleChoice::Compose(same) => connect.is_some() || compose.as_ref().is_some_and(|one| one != same),
         EnsembleChoice::Local { .. } => connect.is_some() || compose.is_some(),
     };
-    let place = PlaceArgs { connect: None, compose: None, ..args.overrides.place.clone() };
-    let changes = Overrides { place, ..args.overrides.clone() };
-    if args.resume.is_some() && (is_elsewhere || changes.change_anything()?) {
+    if args.resume.is_some() && (is_elsewhere || args.overrides.change_more_than_the_place()?) {
         return Err(at("a sweep resumes as it was started: leave out the options that change its scenario"));
     }
     args.overrides.check_containers(&directory.join(FILE).display().to_string(), &question.scenario)?;
