@@ -7,7 +7,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
@@ -50,7 +50,7 @@ fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Re
 fn config(files: &TlsFiles) -> Option<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_file_iter(files.ca.as_ref()?).ok()?.flatten());
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().ok()?.with_root_certificates(roots);
     let (Some(cert), Some(key)) = (&files.cert, &files.key) else {
         return Some(builder.with_no_client_auth());
@@ -113,7 +113,7 @@ mod tests {
 
     /// A server of TLS for one connection, which asks for a client's certificate or does not.
     fn server(asks: bool) -> (String, JoinHandle<()>) {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(CertificateDer::pem_file_iter(pem("ca.pem")).unwrap().flatten());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));

@@ -1,7 +1,7 @@
 //! What a session of somebody else does to the nodes of a run: nothing where the run has an identity; and where it does
 //! something, no lock is blamed for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklockbench::check;
 use zklockbench::verdict::Verdict;
@@ -10,8 +10,11 @@ use zookeeper_client::{Client, Error};
 
 use crate::support::{ensemble, trials};
 
-const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"50ms\"\nduration = \"2s\"\n\
+const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"200ms\"\nduration = \"2s\"\n\
                      warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nsession_timeout = \"10s\"\n";
+
+/// How long a node has been the first by the time that its contender is inside for certain, and stays there.
+const INSIDE_AFTER: Duration = Duration::from_millis(60);
 
 /// Deletes the node of whoever holds the lock while others wait; gives what came of that. Which it is, a friend tells who has the
 /// run's identity, if it has one.
@@ -21,11 +24,15 @@ async fn delete_a_holders_node(connect: &str, lock: &str, digest: Option<&Secret
         .iter()
         .fold(Client::connector(), |one, digest| one.with_auth("digest", digest.told().as_bytes()));
     let friend = friend.connect(connect).await.unwrap();
+    let (mut first, mut since) = (String::new(), Instant::now());
     loop {
         let mut nodes = friend.list_children(lock).await.unwrap_or_default();
         nodes.sort_by_key(|name| name[name.len() - 10..].to_owned());
-        if nodes.len() > 2 {
-            match client.delete(&format!("{lock}/{}", nodes[0]), None).await {
+        if nodes.first() != Some(&first) {
+            (first, since) = (nodes.first().cloned().unwrap_or_default(), Instant::now());
+        }
+        if nodes.len() > 2 && since.elapsed() > INSIDE_AFTER {
+            match client.delete(&format!("{lock}/{first}"), None).await {
                 // It was just released.
                 Err(Error::NoNode) => {}
                 came => return came,

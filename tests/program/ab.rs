@@ -68,7 +68,7 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
     let words = ["ab", scenario.to_str().unwrap(), "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
-    let output = bench.output(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
+    let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     // Then two blocks are too few for a verdict, which is said before and after
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");

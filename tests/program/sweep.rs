@@ -159,7 +159,7 @@ fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
         symlink(&far, directory.join(link)).unwrap();
     }
     // When it is resumed
-    let output = bench.output(&["sweep", "--resume", directory.to_str().unwrap(), "--budget", "2m"]);
+    let output = bench.drawn(&["sweep", "--resume", directory.to_str().unwrap(), "--budget", "2m"]);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("going on after 2 runs"), "{said}");

@@ -35,7 +35,7 @@ impl Bench {
     }
 
     /// The program with this bench's state, in this bench's directory. Its servers are not warmed up: no test asks how
-    /// fast they are.
+    /// fast they are. It draws nothing: unoptimised, that would take more processor time than most runs.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
     }
@@ -45,12 +45,18 @@ impl Bench {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state")).env("ZKLOCKBENCH_COLD", "1");
+        command.env("ZKLOCKBENCH_NO_CHARTS", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
         command
     }
 
     pub fn output(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// The same, with charts and pages.
+    pub fn drawn(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).env_remove("ZKLOCKBENCH_NO_CHARTS").output().unwrap()
     }
 
     pub fn spawn(&self, arguments: &[&str]) -> Child {
