@@ -25,7 +25,21 @@ pub struct Leader {
 impl Leader {
     /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long.
     pub async fn told_by(server: usize, address: &str, patience: Duration) -> Option<Self> {
+        Self::elected_after(None, server, address, patience).await
+    }
+
+    /// The same, unless it has led since that epoch or one before: who asks often is content with the short answer, because the
+    /// long one keeps a server busy for a millisecond.
+    pub async fn elected_after(
+        epoch: Option<u64>,
+        server: usize,
+        address: &str,
+        patience: Duration,
+    ) -> Option<Self> {
         let srvr = admin::srvr(address, patience).await.ok()??;
+        if epoch.is_some_and(|known| srvr.epoch() <= known) {
+            return None;
+        }
         let synced_followers = match srvr.mode.as_str() {
             "standalone" => 0,
             "leader" => {

@@ -69,7 +69,8 @@ impl Elections {
     }
 
     async fn look(&self, server: usize) {
-        if let Some(leader) = Leader::told_by(server, &self.servers[server], PATIENCE).await
+        let known = self.newest();
+        if let Some(leader) = Leader::elected_after(known, server, &self.servers[server], PATIENCE).await
             && leader.is_backed(self.servers.len())
         {
             self.sees(Sight { at: clock::now(), epoch: leader.epoch, server });
@@ -81,6 +82,12 @@ impl Elections {
         if seen.last().is_none_or(|newest| newest.epoch < sight.epoch) {
             seen.push(sight);
         }
+    }
+
+    /// The epoch of the leader that was elected last.
+    fn newest(&self) -> Option<u64> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.last().map(|sight| sight.epoch)
     }
 
     /// The leaders that were elected since it watches. Whoever led when it began was elected before.

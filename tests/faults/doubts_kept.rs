@@ -17,7 +17,7 @@ use zklockbench::verdict::Verdict;
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
     let lines = format!(
-        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"20ms\"\nduration = \"2s\"\n\
+        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"50ms\"\nduration = \"2s\"\n\
          session_timeout = \"6s\"\nin_doubt = \"{in_doubt}\"\n[[fault]]\nkind = \"{fault}\"\n\
          request = \"{request}\"\nat = \"500ms\"\n"
     );

@@ -47,7 +47,7 @@ const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket
 fn spec(number: usize, (kind, asked, seconds): (&str, &str, u32)) -> TrialSpec {
     let strategy = LOCKS[number % LOCKS.len()];
     let lines = format!(
-        "strategies = [\"{strategy}\"]\ncontenders = 6\nhold = \"20ms\"\nduration = \"{seconds}s\"\n\
+        "strategies = [\"{strategy}\"]\ncontenders = 6\nhold = \"50ms\"\nduration = \"{seconds}s\"\n\
          session_timeout = \"3s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{kind}\"\nat = \"500ms\"\n{asked}\n"
     );
     trials::plan(&lines).remove(0)

@@ -18,7 +18,7 @@ use zklockbench::scenario::TrialSpec;
 fn spec(card: &FaultCard) -> TrialSpec {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     trials::plan(&format!(
-        "strategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\nduration = \"120s\"\nwarm_up = \"0s\"\n\
+        "strategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"50ms\"\nduration = \"120s\"\nwarm_up = \"0s\"\n\
          session_timeout = \"4s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
         card.name
     ))

@@ -103,18 +103,28 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
     // Given a run that was not asked to leave its servers cold
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     let scenario = bench.scenario(CONTENDED);
-    let mut run = bench.command(&["run", scenario.to_str().unwrap(), "--connect", &connect]);
-    let output = run.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
-    went_through(&output);
+    // (On a slow host, too few handoffs may fit into the time for it.)
+    let (said, stored, dir) = (0..5)
+        .find_map(|number| {
+            let out = format!("results-{number}");
+            let run = ["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", &out];
+            let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+            went_through(&output);
+            let dir = std::fs::read_dir(bench.path(&out)).unwrap().next().unwrap().unwrap().path();
+            let stored = zklockbench::results::read(&dir).unwrap();
+            let has_floor = stored.run.floor.as_ref().unwrap().missing.is_none();
+            has_floor.then(|| (stdout(&output), stored, dir))
+        })
+        .expect("a floor");
     // Then it has a floor, of which the medians in table and summary are multiples
-    let stored = bench.stored();
     let floor = stored.run.floor.clone().unwrap();
-    assert_eq!(floor.missing, None);
-    let (said, summary) = (stdout(&output), bench.results()[0].join("summary.csv"));
+    let summary = dir.join("summary.csv");
     let mut rows = csv::Reader::from_path(summary).unwrap();
     let header = rows.headers().unwrap().clone();
-    for (trial, row) in stored.trials.iter().zip(rows.records()) {
-        let row = row.unwrap();
+    // (The summary also has trials that a slow host spoiled and that were made again.)
+    let rows: Vec<_> = rows.records().map(Result::unwrap).collect();
+    for trial in &stored.trials {
+        let row = rows.iter().find(|row| row[0] == trial.spec.index.to_string()).unwrap();
         let cell = |name: &str| row[header.iter().position(|column| column == name).unwrap()].to_owned();
         let (measure, column, base) = match trial.spec.contenders {
             1 => (Measure::Uncontended, "uncontended_p50_over_floor", floor.uncontended.unwrap()),

@@ -27,7 +27,7 @@ duration = \"2s\"
 const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
-hold = \"10ms\"
+hold = \"50ms\"
 duration = \"33s\"
 warm_up = \"0s\"
 repetitions = 1
@@ -297,7 +297,9 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
     assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
     let container = format!("zklockbench-test-{}", std::process::id());
-    let less = ["--contenders", "4", "--duration", "1s", "--repetitions", "1"];
+    let less =
+        [&["--contenders", "4", "--duration", "1s", "--repetitions", "1"][..], &["--cold", "--no-charts"]]
+            .concat();
     let run = ["run", "--name", &container, "--init", "--shm-size", "1g", "--env", "JDK_JAVA_OPTIONS", image];
     let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
     let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();

@@ -17,6 +17,7 @@ contenders = [4]
 hold = \"50ms\"
 duration = \"60s\"
 session_timeout = \"4s\"
+ensemble = { servers = 1 }
 ";
 
 const SHORT: &str = "name = \"short\"
@@ -24,12 +25,13 @@ strategies = [\"predecessor-watch\"]
 contenders = [3]
 hold = \"50ms\"
 duration = \"500ms\"
+ensemble = { servers = 1 }
 ";
 
 /// Starts a long run on servers of its own, and waits until it is measuring.
 fn measuring(bench: &Bench) -> Watched {
     let scenario = bench.scenario(LONG);
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
+    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
     eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
     eventually("contenders queue up", Duration::from_secs(60), || queued(&bench.client_ports()) > 1);
     std::thread::sleep(Duration::from_secs(1));
@@ -67,7 +69,8 @@ fn left_on(connect: &str) -> usize {
 fn a_normal_end_leaves_whole_results_and_no_server() {
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let mut command =
+        bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
     let output = command.output().unwrap();
     went_through(&output);
@@ -165,7 +168,8 @@ fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
     if !mount(&["-t", "tmpfs", "-o", "size=160k", "tmpfs"]).is_ok_and(|status| status.success()) {
         return skipped("a small file system cannot be mounted here");
     }
-    let output = bench.output(&[
+    // (Charts and page are what fills it.)
+    let output = bench.drawn(&[
         "run",
         scenario.to_str().unwrap(),
         "--data-dir",

@@ -171,7 +171,7 @@ fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
     for rate in [30.0, 39.4, 40.6] {
-        let effort = Effort { arrivals: 10_000.0, ..LITTLE };
+        let effort = Effort { arrivals: 5_000.0, ..LITTLE };
         let answer = answer_with(effort, &question("wait.p99 < 60s", rate, 1), &evidence);
         let busy = answer.prediction.as_ref().unwrap().utilisation.middle;
         let told = answer.sentence();

@@ -23,7 +23,7 @@ fn servers() -> usize {
 }
 
 /// So many ensembles are started, at most, for tests that want one to themselves.
-const ALONE_AT_ONCE: usize = 16;
+const ALONE_AT_ONCE: usize = 12;
 
 /// In memory where there is such a place: what these tests check does not depend on fsync.
 pub fn fast_dir() -> Option<PathBuf> {
