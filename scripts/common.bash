@@ -41,6 +41,18 @@ release_version() {
     return 1
 }
 
+processors() { nproc 2>/dev/null || sysctl -n hw.ncpu; }
+
+# What scripts/base-image makes an image of. Debian's package `zookeeper` would pull in a whole desktop Java; the jars are all a
+# server needs.
+# shellcheck disable=SC2034  # Used by the scripts that source this.
+image_packages=(default-jre-headless libzookeeper-java libslf4j-java ca-certificates bash passwd)
+
+has_image_packages() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}\n' "${image_packages[@]}" 2>/dev/null | grep -cx installed)" \
+        -eq "${#image_packages[@]}" ]
+}
+
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
 # Version of the cargo that would be used here; empty if there is none. Asked in the repository, because rustup

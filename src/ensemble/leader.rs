@@ -28,8 +28,8 @@ impl Leader {
         Self::elected_after(None, server, address, patience).await
     }
 
-    /// The same, unless it has led since that epoch or one before: who asks often is content with the short answer, because the
-    /// long one keeps a server busy for a millisecond.
+    /// The same, but `None` for a leader of that epoch or an earlier one, which costs it only the short answer: the long one takes
+    /// a millisecond of its processor time.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,

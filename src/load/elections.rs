@@ -5,7 +5,7 @@
 //! told; elsewhere once a second, which costs an ensemble next to nothing. What happens between two looks is seen by the
 //! next one: an election leaves a later epoch behind.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -77,8 +77,12 @@ impl Elections {
         }
     }
 
+    fn seen(&self) -> MutexGuard<'_, Vec<Sight>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sees(&self, sight: Sight) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         if seen.last().is_none_or(|newest| newest.epoch < sight.epoch) {
             seen.push(sight);
         }
@@ -86,14 +90,12 @@ impl Elections {
 
     /// The epoch of the leader that was elected last.
     fn newest(&self) -> Option<u64> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.last().map(|sight| sight.epoch)
+        self.seen().last().map(|sight| sight.epoch)
     }
 
     /// The leaders that were elected since it watches. Whoever led when it began was elected before.
     fn elected(&self) -> Vec<Sight> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().skip(1).copied().collect()
+        self.seen().iter().skip(1).copied().collect()
     }
 
     /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
@@ -106,7 +108,7 @@ impl Elections {
     /// All of them, told by when the measured phase began, each with the fault that may have caused it; `None` where no
     /// server ever told who leads.
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
-        if self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        if self.seen().is_empty() {
             return None;
         }
         let record = |sight: Sight| {

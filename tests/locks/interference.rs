@@ -13,7 +13,7 @@ use crate::support::{ensemble, trials};
 const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"200ms\"\nduration = \"2s\"\n\
                      warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nsession_timeout = \"10s\"\n";
 
-/// How long a node has been the first by the time that its contender is inside for certain, and stays there.
+/// Once a node has been the first for this long, its contender holds the lock, and will for at least as long again.
 const INSIDE_AFTER: Duration = Duration::from_millis(60);
 
 /// Deletes the node of whoever holds the lock while others wait; gives what came of that. Which it is, a friend tells who has the

@@ -169,10 +169,15 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// All sizes of one page, which has everything that a page can have, and the narrowest of the others; in depth, all of all.
-fn of_sizes<T>(page: &str, sizes: [T; 3]) -> Vec<T> {
-    let all = page == "example-faults" || depth::is_long();
-    sizes.into_iter().enumerate().filter(|(at, _)| all || *at == 1).map(|(_, size)| size).collect()
+/// Whether a page is looked at in every way: always the one that has everything that a page can have, in depth all of them.
+fn in_every_way(page: &str) -> bool {
+    page == "example-faults" || depth::is_long()
+}
+
+/// The sizes in which a page is looked at, of those of a desktop, a phone and a projector: otherwise as on a phone, where
+/// the most can go wrong.
+fn sizes_of<T>(page: &str, [desktop, phone, projector]: [T; 3]) -> Vec<T> {
+    if in_every_way(page) { vec![desktop, phone, projector] } else { vec![phone] }
 }
 
 #[test]
@@ -182,7 +187,7 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
     // Given the page of a plan, of a run with holes, and those of runs that are stored
     for (name, charts_at_least) in [("plan", 1), ("holes", 3), ("example", 5), ("example-faults", 5)] {
         let page = page_of(&bench, name);
-        for (width, dark) in of_sizes(name, [(1280, false), (500, true), (1920, true)]) {
+        for (width, dark) in sizes_of(name, [(1280, false), (500, true), (1920, true)]) {
             // When a person opens it
             let found = probed(&bench, program, &page, width, dark);
             // Then nothing is wrong with it
@@ -220,7 +225,7 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
             assert_eq!(found["focused"], true, "{name}");
         }
         // And it can be printed
-        if name != "example-faults" && !depth::is_long() {
+        if !in_every_way(name) {
             continue;
         }
         let printed = bench.path(&format!("{name}.pdf"));
@@ -310,7 +315,7 @@ fn pages_look_as_they_did() {
         let page = left.join(format!("{name}.html"));
         std::fs::copy(made, &page).unwrap();
         for (width, height, dark) in
-            of_sizes(name, [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)])
+            sizes_of(name, [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)])
         {
             // When a browser shows it at the size of a desktop, a phone and a projector
             let picture = left.join(format!("{name}-{width}.png"));

@@ -225,7 +225,7 @@ fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured()
     for pid in bench.servers() {
         signal(pid, Signal::KILL);
     }
-    // The session timeout of 4 s and 10 s more; charts of what was measured are drawn after that.
+    // The session timeout of 4 s and 10 s more.
     eventually("it says why it ends", Duration::from_secs(14), || child.has_said("the ensemble was lost"));
     let (code, said) = child.end();
     assert_eq!(code, Some(3), "{said}");

@@ -12,7 +12,7 @@ use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::verdict::Verdict;
 use zklockbench::{fault, lock};
 
-use crate::support::plans;
+use crate::support::{depth, plans};
 
 /// A trial whose handoffs are lognormal with that mean, in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
@@ -170,8 +170,9 @@ fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
 fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than_was_asked() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
-    for rate in [30.0, 39.4, 40.6] {
-        let effort = Effort { arrivals: 5_000.0, ..LITTLE };
+    let rates: &[f64] = depth::of(&[30.0, 39.4, 40.6], &[30.0, 38.0, 39.4, 40.0, 40.6]);
+    for &rate in rates {
+        let effort = Effort { arrivals: depth::of(5_000.0, 20_000.0), ..LITTLE };
         let answer = answer_with(effort, &question("wait.p99 < 60s", rate, 1), &evidence);
         let busy = answer.prediction.as_ref().unwrap().utilisation.middle;
         let told = answer.sentence();
