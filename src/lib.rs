@@ -44,9 +44,10 @@ pub mod compare;
 pub mod gate;
 pub mod model;
 pub mod plan;
-pub mod queueing;
 pub mod report;
-pub mod stats;
 pub mod sweep;
+// Of the same layer, crates of their own: mathematics, which know nothing of ZooKeeper.
+pub use zklockbench_queueing as queueing;
+pub use zklockbench_stats as stats;
 // Layer 8: the door.
 pub mod cli;

@@ -33,8 +33,9 @@ pub fn judge(trial: &mut Trial) {
 
 /// Makes of the facts what is judged.
 fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
-    let Classed { violations, violation_count, excused } = overlaps::class(&mut facts)?;
+    let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
     (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);
+    learned?;
     if let Some(order) = ensemble_order::judge(&facts)? {
         trial.evidence.by_transactions = order.contested_by_zxid;
         trial.evidence.by_clock = order.contested;

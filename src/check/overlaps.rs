@@ -17,14 +17,18 @@ pub(super) struct Classed {
     pub(super) excused: Excused,
 }
 
-/// Puts the overlaps of a trial into their classes, and drops them.
-///
-/// # Errors
-/// When the disk refuses what the servers' logs have told.
-pub(super) fn class(facts: &mut Facts) -> io::Result<Classed> {
+/// Puts the overlaps of a trial into their classes, and drops them. Where the disk refuses what the servers' logs have told,
+/// each is uncertain.
+pub(super) fn class(facts: &mut Facts) -> (Classed, io::Result<()>) {
     let mut overlaps = std::mem::take(&mut facts.overlaps);
-    learn(&mut overlaps, facts)?;
-    Ok(classed(overlaps, facts.began))
+    let learned = learn(&mut overlaps, facts);
+    let classed = if learned.is_ok() { classed(overlaps, facts.began) } else { unclassed(&overlaps) };
+    (classed, learned)
+}
+
+fn unclassed(overlaps: &Overlaps) -> Classed {
+    let excused = Excused { uncertain: overlaps.count, ..Excused::default() };
+    Classed { excused, ..Classed::default() }
 }
 
 /// Adds what the servers' logs tell: a holder whose node went with its session had lost it, whatever it knew. Who
@@ -143,6 +147,14 @@ mod tests {
         let classed = with_doubts(&[]);
         assert_eq!((classed.violation_count, classed.violations[0].entered.entered_us), (1, 60));
         assert_eq!(classed.excused, Excused::default());
+    }
+
+    #[test]
+    fn where_the_servers_logs_cannot_be_read_back_each_overlap_is_uncertain_and_none_is_dropped() {
+        let mut overlaps = Overlaps::default();
+        overlaps.note(Overlap { lock: 0, inside: occupant(1, 50), entered: occupant(2, 100), at: 100 });
+        let classed = unclassed(&overlaps);
+        assert_eq!((classed.violation_count, classed.excused.uncertain), (0, 1));
     }
 
     #[test]

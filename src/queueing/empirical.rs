@@ -1,8 +1,7 @@
 //! A distribution as it was measured: nothing is assumed of its shape.
 
+use hdrhistogram::Histogram;
 use rand::Rng;
-
-use crate::measure::Histogram;
 
 /// How many cells the table has that says where a search begins.
 const GUIDES: usize = 1_024;
@@ -21,7 +20,7 @@ pub struct Empirical {
 
 impl Empirical {
     /// Of the samples of a histogram; `None` of an empty one.
-    pub fn of(histogram: &Histogram) -> Option<Self> {
+    pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let weighted: Vec<(f64, f64)> = histogram
             .iter_recorded()
             .map(|step| {
@@ -159,11 +158,10 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::measure::new_histogram;
 
     #[test]
     fn what_is_drawn_has_the_moments_and_the_tail_of_what_was_measured() {
-        let mut measured = new_histogram();
+        let mut measured = Histogram::new(3).unwrap();
         (0..990).for_each(|_| measured.record(100).unwrap());
         (0..10).for_each(|_| measured.record(9_000).unwrap());
         let drawn_from = Empirical::of(&measured).unwrap();
@@ -187,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_no_distribution() {
-        assert_eq!(Empirical::of(&new_histogram()), None);
+        assert_eq!(Empirical::of(&Histogram::new(3).unwrap()), None);
         assert_eq!(Empirical::of_values(&[]), None);
     }
 }

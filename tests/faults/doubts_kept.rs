@@ -3,7 +3,7 @@
 //! A node that is left then stays for as long as its session lives. Locks that find theirs again go on; behind the
 //! others everybody is stuck, and the trial says so, with the names of the node and of whose it is.
 
-use crate::support::breakable;
+use crate::support::ensemble;
 use crate::support::trials;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec
 }
 
 async fn run(plan: &[TrialSpec]) -> Vec<Trial> {
-    let local = breakable::plain().await;
+    let local = ensemble::alone().await;
     trials::run_side_by_side(&local, plan).await
 }
 

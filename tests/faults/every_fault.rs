@@ -127,7 +127,7 @@ async fn under_every_fault_of_links_the_locks_keep_their_promise() {
 #[tokio::test]
 async fn fifty_contenders_go_on_by_themselves_when_the_leader_is_killed() {
     let local = breakable::plain().await;
-    for repetition in 0..depth::of(2, 5) {
+    for repetition in 0..depth::of(1, 5) {
         let lines = "strategies = [\"curator-mutex\"]\ncontenders = 50\nhold = \"1ms\"\nduration = \"6s\"\n\
                      session_timeout = \"30s\"\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n\
                      duration = \"2s\"\n";

@@ -4,6 +4,7 @@ use crate::support::breakable::{self, Breakable};
 use crate::support::{depth, trials};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +38,9 @@ fn needs_links(capability: Capability) -> bool {
 fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
+
+/// Shorter than what is to be interrupted, and long enough that looking is not what keeps the servers busy.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// What takes long enough to be interrupted in the middle: an election, or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
@@ -84,7 +88,7 @@ async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let running = trials::run_beside(local, &spec, trials::known(&spec), course);
     let watching = async {
         while local.whole().await.is_ok() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
         }
         interrupt.cancel();
     };

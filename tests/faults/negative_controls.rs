@@ -17,7 +17,7 @@ use zklockbench::scenario::TrialSpec;
 use zklockbench::verdict::Verdict;
 use zklockbench::zk::{Failure, Op, Session, reactor, sequence_of};
 
-use crate::support::{breakable, depth, trials};
+use crate::support::{depth, ensemble, trials};
 
 /// What is wrong with a queue lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,7 +342,7 @@ async fn run_all(
     until: impl Fn(&Way) -> String,
 ) -> Vec<Trial> {
     let _turn = if depth::is_long() { Some(TURN.acquire().await) } else { None };
-    let local = breakable::plain().await;
+    let local = ensemble::alone().await;
     let mut all = Vec::new();
     for some in ways.chunks(AT_ONCE) {
         let running = some.iter().map(|way| {

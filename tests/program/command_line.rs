@@ -96,7 +96,7 @@ fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
     let output = bench.output(&["validate", open]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
     let offered =
-        "offered: 40 arrivals a second, about 480 in all; the busiest lock is held 40 % of the time";
+        "offered: 40 arrivals a second, about 140 in all; the busiest lock is held 40 % of the time";
     assert!(stdout(&output).contains(offered), "{}", stdout(&output));
     let output = bench.output(&["validate", open, "--set", "rate=120"]);
     assert_eq!(output.status.code(), Some(0));

@@ -1,5 +1,6 @@
 //! `zklockbench check` from outside, and histories written as a run writes them.
 
+use crate::support::depth;
 use crate::support::records;
 use crate::support::run_dirs;
 use crate::support::story;
@@ -315,7 +316,8 @@ fn memory_does_not_grow_with_the_length_of_a_history() {
         return;
     }
     let bench = Bench::new();
-    let count = std::env::var("ZKLOCKBENCH_HISTORY_TURNS").map_or(100_000, |turns| turns.parse().unwrap());
+    let count = std::env::var("ZKLOCKBENCH_HISTORY_TURNS")
+        .map_or(depth::of(50_000, 100_000), |turns| turns.parse().unwrap());
     let path = bench.path("history.jsonl");
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();
     turns(count, |event| writer.write(event).unwrap());

@@ -151,6 +151,10 @@ fn of_a_run_killed_while_its_servers_are_broken_nothing_is_left_once_another_has
     let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);
     let mut kinds = fault::cards();
     kinds.retain(|card| card.needs.reaches_servers());
+    if !depth::is_long() {
+        kinds.retain(|card| ["kill", "wipe", "isolate", "partition"].contains(&card.name));
+        assert_eq!(kinds.len(), 4, "what ends servers, their data, and both ways to cut them off");
+    }
     if let Err(why) = &links {
         kinds.retain(|card| !needs_links(card));
         skipped(format!("no server is isolated: {why}"));

@@ -41,7 +41,11 @@ impl Ordinary {
     fn new() -> Self {
         let bench = Bench::new();
         let program = bench.path("zklockbench");
-        std::fs::copy(env!("CARGO_BIN_EXE_zklockbench"), &program).unwrap();
+        // By a process of its own: what another test starts meanwhile would have the file open for writing, and nobody could
+        // run it.
+        let copied =
+            Command::new("cp").arg(env!("CARGO_BIN_EXE_zklockbench")).arg(&program).status().unwrap();
+        assert!(copied.success(), "{copied}");
         let (scenario, own) = (bench.scenario(PARTITION), rustix::process::geteuid());
         let user = if own.is_root() { NOBODY } else { own.as_raw() };
         if own.is_root() {

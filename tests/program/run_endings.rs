@@ -70,7 +70,7 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
     let mut command =
-        bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "3"]);
+        bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", "1"]);
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
     let output = command.output().unwrap();
     went_through(&output);
@@ -88,7 +88,7 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
         "charts/throughput.png",
         "trials/000.json",
         "trials/000.hlog",
-        "server-logs/server-3.log",
+        "server-logs/server-1.log",
     ] {
         assert!(dir.join(file).is_file(), "{file}");
     }

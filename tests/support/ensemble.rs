@@ -51,15 +51,10 @@ async fn start_as(spec: LocalSpec) -> Local {
 /// that the first test starts.
 pub fn shared() -> &'static str {
     static CONNECT: OnceLock<String> = OnceLock::new();
-    super::calm::wait();
-    CONNECT.get_or_init(|| std::env::var(SHARED).unwrap_or_else(|_| shared_local().connect()))
-}
-
-/// An ensemble that all tests of a binary share and whose servers they can reach, so never one of the environment's.
-pub fn shared_local() -> Arc<Local> {
     static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
     super::calm::wait();
-    Arc::clone(LOCAL.get_or_init(|| std::thread::spawn(|| start_to_share(3)).join().unwrap()))
+    let start = || std::thread::spawn(|| start_to_share(servers())).join().unwrap();
+    CONNECT.get_or_init(|| std::env::var(SHARED).unwrap_or_else(|_| LOCAL.get_or_init(start).connect()))
 }
 
 /// The tests' runtimes come and go, so the start has one of its own.
