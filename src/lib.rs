@@ -46,7 +46,7 @@ pub mod model;
 pub mod plan;
 pub mod report;
 pub mod sweep;
-// Of the same layer, crates of their own: mathematics, which know nothing of ZooKeeper.
+// Of the same layer, crates of their own: mathematics, which knows nothing of ZooKeeper.
 pub use zklockbench_queueing as queueing;
 pub use zklockbench_stats as stats;
 // Layer 8: the door.

@@ -1,6 +1,6 @@
 //! Who may import whom.
 
-use super::source::Source;
+use super::source::{Source, declared};
 use super::violation::Violation;
 
 /// What everything above the words may import.
@@ -81,13 +81,7 @@ pub fn check(tree: &[Source]) -> Vec<Violation> {
 
 /// The crate's root only lists the modules: a name given out there could be imported past the table.
 fn root(source: &Source) -> Vec<Violation> {
-    let lists = |item: &&syn::Item| match item {
-        syn::Item::Mod(module) => module.content.is_none(),
-        // A crate of its own below `src`, under its short name.
-        syn::Item::Use(item) => matches!(item.tree, syn::UseTree::Rename(_)),
-        _ => false,
-    };
-    let others = source.file.items.iter().filter(|item| !lists(item));
+    let others = source.file.items.iter().filter(|item| declared(item).is_none());
     others
         .map(|item| {
             let line = syn::spanned::Spanned::span(item).start().line;
@@ -245,7 +239,19 @@ mod tests {
     fn the_root_can_neither_be_imported_whole_nor_give_out_names() {
         assert_eq!(broken("src/cli/run.rs", "use crate::*;").len(), 1);
         assert_eq!(broken("src/cli/run.rs", "use crate as root;").len(), 1);
-        let root = broken("src/lib.rs", "//! Doc.\npub mod zk;\npub use zk::Session;\n");
-        assert_eq!(root.iter().map(Violation::place).collect::<Vec<_>>(), [("src/lib.rs", 3)]);
+        let root =
+            broken("src/lib.rs", "//! Doc.\npub mod zk;\npub use zk::Session;\npub use zk as world;\n");
+        let places: Vec<_> = root.iter().map(Violation::place).collect();
+        assert_eq!(places, [("src/lib.rs", 3), ("src/lib.rs", 4)]);
+    }
+
+    #[test]
+    fn a_crate_of_its_own_is_listed_by_the_root_and_has_a_layer_by_whichever_name_it_is_imported() {
+        assert!(broken("src/lib.rs", "pub use zklockbench_stats as stats;").is_empty());
+        for (file, violations) in [("src/compare/mod.rs", 0), ("src/load/worker.rs", 1)] {
+            for import in ["use crate::stats::median;", "use zklockbench_stats::median;"] {
+                assert_eq!(broken(file, import).len(), violations, "{file}: {import}");
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 
+use super::source::OWN_CRATE;
+
 /// One path as written; `use a::{b, c::d}` mentions `a::b` and `a::c::d`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
@@ -145,7 +147,8 @@ impl Walk {
             "super" => {
                 at.pop();
             }
-            _ => return None,
+            // A crate of its own below `src`: its root gives it its short name.
+            other => at = vec![other.strip_prefix(OWN_CRATE)?.to_owned()],
         }
         while parts.next_if_eq(&"super").is_some() {
             at.pop();

@@ -4,9 +4,9 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Item, UseTree, Visibility};
+use syn::{Item, Visibility};
 
-use super::source::Source;
+use super::source::{Source, declared};
 use super::violation::Violation;
 
 const REGISTRY: &str = "src/lock/registry.rs";
@@ -14,7 +14,7 @@ const FAULTS: &str = "src/fault/registry.rs";
 const CHARTS: &str = "src/report/chart/mod.rs";
 const DISPATCH: &str = "src/cli/mod.rs";
 
-/// Files that no `mod` line declares, nor a line for a crate of its own: the compiler never sees them.
+/// Files that nothing declares: the compiler never sees them.
 pub fn modules(tree: &[Source]) -> Vec<Violation> {
     let declared: Vec<Vec<String>> = tree.iter().flat_map(declared_by).collect();
     tree.iter()
@@ -26,18 +26,8 @@ pub fn modules(tree: &[Source]) -> Vec<Violation> {
 
 fn declared_by(source: &Source) -> Vec<Vec<String>> {
     let own = source.module();
-    let names = source.file.items.iter().filter_map(|item| match item {
-        Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
-        _ => None,
-    });
-    let crates = source.file.items.iter().filter_map(|item| match item {
-        Item::Use(item) => match &item.tree {
-            UseTree::Rename(of) if source.path == "src/lib.rs" => Some(of.rename.to_string()),
-            _ => None,
-        },
-        _ => None,
-    });
-    names.chain(crates).map(|name| [own.as_slice(), &[name]].concat()).collect()
+    let names = source.file.items.iter().filter_map(declared);
+    names.map(|name| [own.as_slice(), &[name]].concat()).collect()
 }
 
 /// Files with an `impl Strategy for …` that the registry does not name.

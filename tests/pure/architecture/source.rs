@@ -43,6 +43,23 @@ impl Source {
     }
 }
 
+/// How the names of the crates begin that lie below `src`.
+pub const OWN_CRATE: &str = "zklockbench_";
+
+/// The module that an item declares, if it does: by a `mod` line, or as a crate of its own, under its short name.
+pub fn declared(item: &syn::Item) -> Option<String> {
+    match item {
+        syn::Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
+        syn::Item::Use(item) => match &item.tree {
+            syn::UseTree::Rename(of) if of.ident == format!("{OWN_CRATE}{}", of.rename) => {
+                Some(of.rename.to_string())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn module_of(path: &str) -> Vec<String> {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut parts: Vec<String> = inner.split('/').map(str::to_owned).collect();
