@@ -50,11 +50,32 @@ async fn start_as(spec: LocalSpec) -> Local {
 /// The connect string of the ensemble that all tests of a binary share: the one that the environment names, or one
 /// that the first test starts.
 pub fn shared() -> &'static str {
-    static CONNECT: OnceLock<String> = OnceLock::new();
-    static LOCAL: OnceLock<Arc<Local>> = OnceLock::new();
+    static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
+    shared_of(servers(), &ENSEMBLE)
+}
+
+/// The same with three servers, for what is about several.
+pub fn shared_of_three() -> &'static str {
+    static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
+    shared_of(3, &ENSEMBLE)
+}
+
+struct Shared {
+    connect: String,
+    /// Runs for as long as it is here.
+    _local: Option<Arc<Local>>,
+}
+
+fn shared_of(servers: usize, ensemble: &'static OnceLock<Shared>) -> &'static str {
     super::calm::wait();
-    let start = || std::thread::spawn(|| start_to_share(servers())).join().unwrap();
-    CONNECT.get_or_init(|| std::env::var(SHARED).unwrap_or_else(|_| LOCAL.get_or_init(start).connect()))
+    let shared = ensemble.get_or_init(|| {
+        if let Ok(connect) = std::env::var(SHARED) {
+            return Shared { connect, _local: None };
+        }
+        let local = std::thread::spawn(move || start_to_share(servers)).join().unwrap();
+        Shared { connect: local.connect(), _local: Some(local) }
+    });
+    &shared.connect
 }
 
 /// The tests' runtimes come and go, so the start has one of its own.
@@ -110,9 +131,15 @@ impl Drop for Alone {
     }
 }
 
-/// A place of its own on that ensemble, as a connect string with a chroot: all that a test finds there is its own.
+/// A place of its own on the ensemble that all share, as a connect string with a chroot: all that a test finds there is its
+/// own.
 pub fn place_on_shared() -> String {
-    let (path, shared) = (format!("/{}", super::trials::unique("place")), shared());
+    place_on(shared())
+}
+
+/// The same on another one.
+pub fn place_on(shared: &str) -> String {
+    let path = format!("/{}", super::trials::unique("place"));
     let make = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = Target { connect: shared.into(), access: Access::default() };
