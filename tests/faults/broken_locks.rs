@@ -1,6 +1,6 @@
 //! Locks that are broken on purpose: what each of them does wrong is found by the check that is there for it.
 
-use crate::support::ensemble;
+use crate::support::breakable;
 use crate::support::trials;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ fn spec(target: &str) -> TrialSpec {
 }
 
 async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
-    let local = ensemble::alone().await;
+    let local = breakable::plain().await;
     trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
 }
 
