@@ -127,5 +127,6 @@ async fn start() -> Result<Local, Error> {
     let installation = Installation::find(&Places::of_this_machine(None))?;
     let memory = Path::new(MEMORY);
     let data_dir = tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf());
-    Local::start(&LocalSpec { servers: 3, data_dir, logs: None, apart: false }, &installation).await
+    Local::start(&LocalSpec { servers: 3, data_dir, logs: None, apart: false, nicer_by: 0 }, &installation)
+        .await
 }

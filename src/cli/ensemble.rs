@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{DownArgs, EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
 use super::output;
-use crate::ensemble::{Installation, Kept, LocalSpec, Places, Role, roles};
+use crate::ensemble::{Installation, Kept, LocalSpec, NICER_BY, Places, Role, roles};
 use crate::error::{Error, Exit};
 use crate::units::counted;
 
@@ -29,7 +29,8 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
-    let spec = LocalSpec { servers: args.servers, data_dir: args.data_dir, logs: None, apart: false };
+    let (servers, data_dir) = (args.servers, args.data_dir);
+    let spec = LocalSpec { servers, data_dir, logs: None, apart: false, nicer_by: NICER_BY };
     let kept = Kept::up(&spec, &installation, &state).await?;
     show(&kept, args.json)
 }

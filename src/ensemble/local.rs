@@ -33,7 +33,14 @@ pub struct LocalSpec {
     /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
     /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
+    /// By how much the servers' niceness is above that of this process: what the program starts for itself is
+    /// [`NICER_BY`].
+    pub nicer_by: u8,
 }
+
+/// By how much the servers of a run are nicer than its generator. Where both share two processors with other programs, a timer
+/// of the generator would wait behind the servers, and the figures would be those of the waiting.
+pub const NICER_BY: u8 = 5;
 
 /// A running local ensemble. Closed or dropped, it is gone, its data included. It may be shared: faults are done
 /// to it beside the run.
@@ -49,6 +56,7 @@ pub struct Local {
     placement: String,
     origin: String,
     claim: Option<Claim>,
+    nicer_by: u8,
 }
 
 impl Local {
@@ -97,13 +105,15 @@ impl Local {
             placement,
             origin: installation.origin.clone(),
             claim,
+            nicer_by: spec.nicer_by,
         };
         let ports = local.ports();
         local.addresses = ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect();
         let logs = spec.logs.clone().unwrap_or_else(|| local.directory().join("logs"));
         for number in 1..=spec.servers {
             let namespace = local.network.as_ref().map(|network| network.namespace(number));
-            let site = Site { directory: local.directory.path(), logs: &logs, namespace };
+            let (directory, nicer_by) = (local.directory.path(), spec.nicer_by);
+            let site = Site { directory, logs: &logs, namespace, nicer_by };
             let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
                 let java = installation.java.display();
                 Error::environment(format!("cannot start server {number} with {java}: {error}"))
@@ -190,9 +200,10 @@ impl Local {
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), config::HEAP.to_owned());
+        let niceness = ("niceness".to_owned(), format!("{} above the generator's", self.nicer_by));
         let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let containers = (config::CONTAINER_CHECK.0.to_owned(), config::CONTAINER_CHECK.1.to_owned());
-        [origin, heap, containers].into_iter().chain(keys).collect()
+        [origin, heap, niceness, containers].into_iter().chain(keys).collect()
     }
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.

@@ -39,7 +39,7 @@ pub use install::{Installation, Places};
 pub use kept::{Kept, KeptServer};
 pub use leader::Leader;
 pub use links::Links;
-pub use local::{Local, LocalSpec};
+pub use local::{Local, LocalSpec, NICER_BY};
 pub use mortal::spawn_mortal;
 pub use network::links_capability;
 pub use processes::Processes;

@@ -22,7 +22,7 @@ pub enum Life {
     Lasting,
 }
 
-/// Where a server's files lie, and in which network it lives.
+/// Where a server's files lie, in which network it lives, and how much it lets others go first.
 #[derive(Debug, Clone)]
 pub struct Site<'a> {
     /// Its own directory `server-N` is made in there.
@@ -31,6 +31,8 @@ pub struct Site<'a> {
     pub logs: &'a Path,
     /// The network namespace; `None` for that of this process.
     pub namespace: Option<PathBuf>,
+    /// By how much its niceness is above that of this process.
+    pub nicer_by: u8,
 }
 
 /// What a server is meant to do now. An end that was meant is no news.
@@ -51,6 +53,7 @@ pub struct Server {
     pub log: PathBuf,
     /// The network namespace that it lives in; `None` for that of this process.
     pub namespace: Option<PathBuf>,
+    nicer_by: u8,
     own: PathBuf,
     java: PathBuf,
     arguments: Vec<String>,
@@ -78,6 +81,7 @@ impl Server {
             ports: ports[number - 1],
             log,
             namespace: site.namespace.clone(),
+            nicer_by: site.nicer_by,
             arguments: config::java_arguments(installation, &own),
             own,
             java: installation.java.clone(),
@@ -106,6 +110,7 @@ impl Server {
         if let Some(namespace) = &self.namespace {
             namespace::live_in(&mut command, namespace)?;
         }
+        nicer(&mut command, self.nicer_by);
         self.meant = Meant::BeDown;
         self.child = Some(match self.life {
             Life::WithUs => spawn_mortal(command)?,
@@ -216,6 +221,19 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Lets a child begin its life with a niceness above ours. Set from outside it would reach the first of its threads only, and
+/// those that were started later.
+#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+fn nicer(command: &mut Command, by: u8) {
+    if by == 0 {
+        return;
+    }
+    let give_way = move || Ok(rustix::process::nice(i32::from(by)).map(drop)?);
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; `give_way` makes one system call and allocates
+    // nothing.
+    unsafe { command.pre_exec(give_way) };
 }
 
 /// Starts a child that outlives this process, in a process group of its own.

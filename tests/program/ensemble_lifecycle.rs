@@ -7,8 +7,19 @@ use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
-use zklockbench::ensemble::roles;
+use zklockbench::ensemble::{NICER_BY, roles};
 use zklockbench::zk::{Access, Target};
+
+/// The niceness of each thread of a process.
+fn niceness(process: u32) -> Vec<i64> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        // Behind the name, which may have spaces, it is the 17th field.
+        stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
+    };
+    threads.filter_map(of).collect()
+}
 
 async fn states(addresses: &[String]) -> Vec<String> {
     let mut states: Vec<String> =
@@ -125,7 +136,13 @@ fn a_kept_ensemble_is_up_until_down() {
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
     assert_eq!(bench.servers().len(), 3);
-    // Then it has a leader, and a second `up` finds it rather than starting another
+    // Then all threads of its servers give way to the generator
+    let ours = niceness(std::process::id());
+    for server in bench.servers() {
+        let nicest = (ours[0] + i64::from(NICER_BY)).min(19);
+        assert!(niceness(server).iter().all(|nice| *nice == nicest), "of {ours:?}");
+    }
+    // And it has a leader, and a second `up` finds it rather than starting another
     let status = stdout(&bench.output(&["ensemble", "status"]));
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     let again = bench.output(&["ensemble", "up", "--servers", "3"]);

@@ -68,7 +68,8 @@ const ROOM: usize = 10;
 /// Three servers that let in so many, and no more.
 async fn narrow(data: &Path) -> Local {
     let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
-    let spec = LocalSpec { servers: 3, data_dir: Some(data.to_owned()), logs: None, apart: false };
+    let spec =
+        LocalSpec { servers: 3, data_dir: Some(data.to_owned()), logs: None, apart: false, nicer_by: 0 };
     let local = Local::start(&spec, &installation).await.unwrap();
     for config in below(data, "zoo.cfg") {
         let text = std::fs::read_to_string(&config).unwrap();

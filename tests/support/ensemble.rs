@@ -33,12 +33,12 @@ pub fn fast_dir() -> Option<PathBuf> {
 
 /// Starts an ensemble of its own for one test.
 pub async fn start(servers: usize) -> Local {
-    start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: false }).await
+    start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: false, nicer_by: 0 }).await
 }
 
 /// Starts one whose servers can be cut off from each other.
 pub async fn start_apart(servers: usize) -> Local {
-    start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: true }).await
+    start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: true, nicer_by: 0 }).await
 }
 
 async fn start_as(spec: LocalSpec) -> Local {

@@ -9,7 +9,8 @@ use super::progress::Progress;
 use crate::cli::output;
 use crate::cli::shared_args::OpeningArgs;
 use crate::ensemble::{
-    Compose, External, Installation, Kept, Local, LocalSpec, Places, Role, Started, namespace_of, roles,
+    Compose, External, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, namespace_of,
+    roles,
 };
 use crate::error::Error;
 use crate::load::{Environment, TOP, Workspace};
@@ -74,7 +75,7 @@ impl World {
                 progress.note(&format!("starting {count}: {}", installation.origin));
                 let logs = Some(logs.to_path_buf());
                 let (servers, data_dir, apart) = (*servers, data_dir.clone(), needs.links());
-                let spec = LocalSpec { servers, data_dir, logs, apart };
+                let spec = LocalSpec { servers, data_dir, logs, apart, nicer_by: NICER_BY };
                 Ok(Self::Fresh(Arc::new(Local::start(&spec, &installation).await?)))
             }
         }
