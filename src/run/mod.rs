@@ -1,6 +1,7 @@
 //! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how.
 
 mod again;
+mod memory;
 mod precision;
 
 use tokio_util::sync::CancellationToken;
@@ -213,6 +214,7 @@ impl UnderWay<'_> {
         tell(Event::TrialEnded(&trial));
         let lost = trial.cut_short.clone().filter(|cut| cut.cause == Cause::EnsembleLost);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
+        memory::give_back();
         lost.map_or(Ok(()), |lost| Err(self.aborted(&lost.why)))
     }
 
