@@ -210,7 +210,7 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let mut exclusion = if contended().next().is_some() {
         contended().map(|trial| named(trial, &trial.judged.exclusion)).fold(Verdict::Held, Verdict::and)
     } else {
-        Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()])
+        Verdict::Unknown(vec!["no trial had two contenders, so exclusion was never tested".into()])
     };
     let replaced = Trial::replaced(trials);
     let counting = || trials.iter().filter(|trial| !replaced.contains(&trial.spec.index));

@@ -52,7 +52,7 @@ pub enum Command {
     Baseline(BaselineArgs),
     /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
-    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips: where it bends and breaks
+    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find its knee and its limit
     Sweep(Box<SweepArgs>),
     /// Find out whether one run is slower than another, and how sure that is
     Compare(CompareArgs),

@@ -164,7 +164,7 @@ impl Changed {
                 Ok(parsed) => {
                     let without = left_out.iter().map(|key| format!("without {key}"));
                     let told =
-                        |key| format!("`{key}` of {name} means nothing with {}: left out", options.join(" "));
+                        |key| format!("`{key}` of {name} is ignored: it has no effect with {}", options.join(" "));
                     return Ok(ScenarioFile {
                         parsed: Parsed { warnings: parsed.warnings.with_options(written()), ..parsed },
                         text,

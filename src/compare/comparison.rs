@@ -165,7 +165,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
         };
         return Err(Error::usage(format!(
-            "nothing is on both sides: the base has e.g. {}, the new e.g. {}",
+            "the runs share no strategy and contender count: the base has e.g. {}, the new e.g. {}",
             names(&was),
             names(&is)
         )));

@@ -467,8 +467,8 @@ impl Doubt {
 
     fn more(&self) -> String {
         match self.needed() {
-            Some(needed) => format!("about {} would tell", self.design.units(needed)),
-            None => format!("{} would not tell: make each repetition longer", self.design.units(MOST)),
+            Some(needed) => format!("needs about {}", self.design.units(needed)),
+            None => format!("not even {} would be enough: make each repetition longer", self.design.units(MOST)),
         }
     }
 
@@ -479,10 +479,10 @@ impl Doubt {
         match self.found.ratio.interval {
             Some(interval) if least <= self.limits.alpha && !interval.contains(1.0) => {
                 let adjusted = number(self.adjusted);
-                format!("{has}, whose p is {adjusted} after the correction for {family}; {more}")
+                format!("over {has}, p is {adjusted} after the correction for {family}; {more}")
             }
-            Some(_) if least <= self.limits.alpha => format!("{has}, whose interval is too wide; {more}"),
-            _ => format!("{has}, which for {family} give no p below {}; {more}", number(least)),
+            Some(_) if least <= self.limits.alpha => format!("the interval over {has} is too wide; {more}"),
+            _ => format!("{has} can never be significant among {family} (p is at least {}); {more}", number(least)),
         }
     }
 

@@ -65,7 +65,7 @@ pub enum Unfit {
     #[error("{0} usable trials, of which a fit takes at least {TRIALS_FEW}")]
     TooFew(usize),
     /// Trials do not agree with any such line.
-    #[error("bad fit: trials lie {0} % from it (standard deviation), more than the {most} % that a prediction can bear", most = (100.0 * SPREAD_MOST) as u32)]
+    #[error("bad fit: trials scatter {0} % around it (standard deviation; limit {most} %), so the host is too noisy", most = (100.0 * SPREAD_MOST) as u32)]
     Bad(u32),
 }
 

@@ -280,13 +280,13 @@ impl Answer {
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
                 let at_least = if headroom.at_least { "at least " } else { "" };
-                format!("holds{}, and would up to {at_least}{}/s", self.horizon(), number(headroom.rate))
+                format!("meets the objective{}; limit {at_least}{}/s", self.horizon(), number(headroom.rate))
             }
-            (Verdict::Held, None, _) => format!("holds{}", self.horizon()),
+            (Verdict::Held, None, _) => format!("meets the objective{}", self.horizon()),
             (Verdict::Violated(_), _, Some(locks)) => {
-                format!("will not hold, because {why}; over {locks} locks it would")
+                format!("misses the objective: {why}; over {locks} locks it would meet it")
             }
-            (Verdict::Violated(_), _, None) => format!("will not hold, because {why}"),
+            (Verdict::Violated(_), _, None) => format!("misses the objective: {why}"),
             (Verdict::Unknown(_), ..) => format!("not known: {why}"),
         }
     }

@@ -131,7 +131,7 @@ pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     let path = dir.join(FILE);
     let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
     let bytes = disk::read(dir, FILE, 16 * MIB).map_err(|why| at(why.to_string()))?;
-    let damaged = |error: serde_json::Error| at(format!("it is no whole {FILE}: {error}"));
+    let damaged = |error: serde_json::Error| at(format!("it is incomplete or damaged: {error}"));
     let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
     if schema_version != VERSION {
         return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));

@@ -122,7 +122,7 @@ impl Evidence {
     /// How many could have been caught, and by what.
     pub fn describe(&self) -> String {
         format!(
-            "{} of {} would have been caught if too early ({} by seeing two inside, {} by the ensemble's \
+            "a violation would have been detected at {} of {} ({} by seeing two inside, {} by the ensemble's \
              transactions, {} by its clock)",
             self.catchable(),
             counted(self.entries, "entry", "entries"),

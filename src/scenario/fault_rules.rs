@@ -107,7 +107,7 @@ fn repetition(fault: &Asked<'_>, sink: &Sink<'_>) {
         ),
         (Some(1), Some(place)) => sink.error(
             place.key.clone(),
-            format!("`every` means nothing to `{name}`, which fires once"),
+            format!("`every` has no effect on `{name}`, which fires once"),
             "leave the key out, or add times = 2",
         ),
         _ => {}

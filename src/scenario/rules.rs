@@ -145,7 +145,7 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     if !draft.strategies.iter().any(Listed::polls) {
         let pollers = listed(takers(cards, POLL_INTERVAL_PARAM));
         let help = format!("leave the key out; the strategies that poll: {pollers}");
-        let message = "no listed strategy polls, so `poll_interval` means nothing";
+        let message = "no listed strategy polls, so `poll_interval` has no effect";
         sink.idle(&[POLL_INTERVAL_PARAM], place.key.clone(), message, help);
     }
 }
@@ -236,7 +236,7 @@ fn precision(draft: &Draft<'_>, sink: &Sink<'_>) {
         sink.idle(
             &["repetitions_at_most"],
             place.key.clone(),
-            "`repetitions_at_most` means nothing without `precision`",
+            "`repetitions_at_most` has no effect without `precision`",
             "leave the key out, or add a line such as precision = \"2%\"",
         );
     }

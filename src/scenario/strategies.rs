@@ -143,7 +143,7 @@ fn has_no_idle(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<
     let mut none = true;
     for entry in entries {
         let Some(Idle { decider, chosen, words }) = idle(card, set, entry.key) else { continue };
-        let message = format!("`{}` means nothing with {} = \"{chosen}\"", entry.key, decider.name);
+        let message = format!("`{}` has no effect with {} = \"{chosen}\"", entry.key, decider.name);
         let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
         sink.error(entry.key_span(), message, help);
         none = false;

@@ -148,7 +148,7 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     let bytes = disk::read(directory, FILE, 16 * MIB)
         .map_err(|why| at(format!("{why}; name the directory that a sweep left, which has a {FILE}")))?;
     let damaged = |error: serde_json::Error| {
-        at(format!("it is no whole {FILE}: {error}; start the sweep again without --resume"))
+        at(format!("it is incomplete or damaged: {error}; start the sweep again without --resume"))
     };
     let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
     if schema_version != VERSION {

@@ -60,7 +60,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
             plan(&[&QUESTION[1..], &["--strategies", "predecesor-watch"]].concat()),
             "did you mean `predecessor-watch`",
         ),
-        (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "does not let in one at a time"),
+        (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "isn't exclusive"),
         (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
         (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
         (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),

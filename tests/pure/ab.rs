@@ -126,7 +126,7 @@ fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
     assert_eq!(few.verdict, Found::Inconclusive);
     let why = few.why.unwrap();
     assert!(
-        why.starts_with("3 pairs, which for 1 comparison give no p below 0.25; about 6 pairs would tell"),
+        why.starts_with("3 pairs can never be significant among 1 comparison (p is at least 0.25); needs about 6 pairs"),
         "{why}"
     );
     // Given eight pairs, which can decide six comparisons, and seven of those

@@ -101,7 +101,7 @@ fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_wo
     assert_eq!((few.family, wait.repetitions_needed), (7, Some(6)));
     assert_eq!(few.conclusion.exit(), Exit::Unknown);
     let shown = report::comparison(&few, report::Style::default());
-    assert!(shown.contains("about 6 repetitions a side would tell"), "{shown}");
+    assert!(shown.contains("needs about 6 repetitions a side"), "{shown}");
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn without_contention_there_was_nothing_to_exclude() {
 fn entries_that_no_means_could_have_caught_are_no_evidence() {
     let only = |caught: u64| {
         unknown(&format!(
-            "too little evidence: {caught} of 900 entries would have been caught if too early ({caught} by \
+            "too little evidence: a violation would have been detected at {caught} of 900 entries ({caught} by \
              seeing two inside, 0 by the ensemble's transactions, 0 by its clock); use a longer hold, a longer \
              trial or servers started for the run"
         ))
@@ -258,8 +258,8 @@ fn of_a_run_the_trial_with_the_least_evidence_is_told() {
     for trial in &mut trials {
         trial.judged = records::held();
     }
-    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 entries would have been \
-                                                        caught if too early (2 by seeing two inside, 0 by the \
+    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): a violation would have \
+                                                        been detected at 2 of 6 entries (2 by seeing two inside, 0 by the \
                                                         ensemble's transactions, 0 by its clock)";
     assert_eq!(least_evidence(&trials).as_deref(), Some(told));
     trials[1].judged = records::judged(Verdict::Unknown(vec![]));
@@ -303,7 +303,7 @@ fn a_run_is_judged_by_its_trials_with_contention() {
         violated,
         Verdict::Violated(vec![format!("{}: 3 violations", NAME.replace("trial 0", "trial 1"))])
     );
-    let nothing = Verdict::Unknown(vec!["no trial had two contenders, so nothing was excluded".into()]);
+    let nothing = Verdict::Unknown(vec!["no trial had two contenders, so exclusion was never tested".into()]);
     assert_eq!(verdict(&[alone(0)], 1), nothing);
     assert_eq!(verdict(&[], 0), nothing);
 }

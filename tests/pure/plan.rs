@@ -138,7 +138,7 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", breaks.sentence());
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", breaks.sentence());
-    assert!(breaks.sentence().contains("will not hold, because wait.p99 is predicted between"));
+    assert!(breaks.sentence().contains("misses the objective: wait.p99 is predicted between"));
     // What was never measured is said, and not guessed
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));

@@ -155,7 +155,7 @@ fn cases() -> Vec<Case> {
             locks: three(3),
             must: &[
                 "a came out ahead of b and c in each of 3 repetitions",
-                "too few to call it the fastest",
+                "not statistically confirmed yet",
                 "No recommendation",
             ],
             must_not: &["a is the fastest", "Use a"],

@@ -124,7 +124,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     let whole = serde_json::to_string(&file()).unwrap();
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
-        assert!(said.contains("sweep.json: it is no whole sweep.json"), "{said}");
+        assert!(said.contains("sweep.json: it is incomplete or damaged"), "{said}");
     }
     let changed = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");
@@ -144,8 +144,8 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
         (changed("\"from\":1.0", "\"from\":-3.0"), "cannot be swept"),
         (changed("\"grid\":[1.0", "\"grid\":[-1.0"), "not positive"),
         (changed("\"complete\"", "\"perhaps\""), "perhaps"),
-        ("[]".into(), "no whole sweep.json"),
-        ("null".into(), "no whole sweep.json"),
+        ("[]".into(), "incomplete or damaged"),
+        ("null".into(), "incomplete or damaged"),
     ] {
         let said = told(text.as_bytes());
         assert!(said.contains(FILE) && said.contains(why), "{why}: {said}");

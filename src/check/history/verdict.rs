@@ -65,17 +65,17 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
 fn no_evidence(locks: &[LockReport]) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {
-        return Some("no lock was acquired by two contenders, so nothing was excluded".into());
+        return Some("no lock was acquired by two contenders, so exclusion was never tested".into());
     }
     let caught: u64 = contended.iter().map(|lock| lock.seen_inside.max(lock.order.waited)).sum();
     let entries: u64 = contended.iter().map(|lock| lock.acquired).sum();
     match caught {
-        0 => Some("nobody was seen waiting for another, so nothing was excluded".into()),
+        0 => Some("no contention was recorded, so exclusion was never tested".into()),
         _ if suffices(caught, entries, contended.len()) => None,
         _ => {
             let entries = counted(entries, "entry", "entries");
             Some(format!(
-                "too little evidence: of {entries}, only {caught} would have been caught if too early"
+                "too little evidence: a violation would have been detected at only {caught} of {entries}"
             ))
         }
     }
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn without_contention_on_some_lock_nothing_was_excluded() {
-        let nobody = unknown("no lock was acquired by two contenders, so nothing was excluded");
+        let nobody = unknown("no lock was acquired by two contenders, so exclusion was never tested");
         assert_eq!(judge(&[]).0, nobody);
         assert_eq!(after(|lock| lock.contended = false), nobody);
-        let unmet = unknown("nobody was seen waiting for another, so nothing was excluded");
+        let unmet = unknown("no contention was recorded, so exclusion was never tested");
         assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
-        let few = unknown("too little evidence: of 5 entries, only 1 would have been caught if too early");
+        let few = unknown("too little evidence: a violation would have been detected at only 1 of 5 entries");
         assert_eq!(after(|lock| lock.seen_inside = 1), few);
         let by_the_ensemble = |lock: &mut LockReport| {
             lock.seen_inside = 0;

@@ -161,7 +161,7 @@ fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> 
         };
         if !is_exclusive(&card) {
             return Err(Error::usage(format!(
-                "`{name}` does not let in one at a time, so no plan can be made for it"
+                "`{name}` isn't exclusive, so no plan can be made for it"
             )));
         }
     }

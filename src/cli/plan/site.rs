@@ -36,7 +36,7 @@ impl Site {
     /// Starts or finds the ensemble, and warms it up if it is ours.
     ///
     /// # Errors
-    /// As of a run: no ZooKeeper, or no ensemble.
+    /// Same errors as `run`.
     pub async fn open(args: &PlanArgs, directory: &Path, stop: &CancellationToken) -> Result<Self, Error> {
         let access = args.opening.access.access(None)?;
         let scenario = args.place.scenario("plan")?;

@@ -42,7 +42,7 @@ pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Opt
             .map(|entry| entry.label.clone())
             .collect();
         let so_far = match names.as_slice() {
-            [] => "there are too few repetitions to tell luck from speed".to_owned(),
+            [] => "there are too few repetitions to separate the result from noise".to_owned(),
             names => format!(
                 "{} came out ahead so far, but there are too few repetitions to rule out luck",
                 listed(names)

@@ -278,11 +278,10 @@ impl Standing {
                 let others = names_of(&behind);
                 let compared = self.compared_with(behind.into_iter());
                 let said = format!(
-                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. They \
-                     are too few to call it {}{more}.",
+                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. \
+                     That is not statistically confirmed yet{more}.",
                     listed(&names),
-                    best.label,
-                    words.superlative
+                    best.label
                 );
                 (Certainty::Ahead, names, said)
             }

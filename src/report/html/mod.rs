@@ -82,7 +82,7 @@ fn run(document: &Document, id: &str) -> Markup {
             section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
                 h2 #(format!("{id}-conclusions")) { (document.comes_to) }
                 @if document.findings.is_empty() {
-                    p { "The figures carry no conclusion: there is nothing to compare." }
+                    p { "No conclusions: there is nothing to compare." }
                 } @else {
                     ul { @for one in &document.findings { (finding(one, document, id)) } }
                 }

@@ -31,7 +31,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section(FIGURES.section, "Figures", figures),
         section(VERIFICATION.section, "Verification", verification.collect()),
         section("missing", "What is missing", notes(lacks.collect()).into_iter().collect()),
-        section("basis", "What it rests on", basis.collect()),
+        section("basis", "Model inputs", basis.collect()),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];

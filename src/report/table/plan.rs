@@ -122,8 +122,8 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
         legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
                  chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
-                 being handed over. room: the rate up to which the objective holds; in brackets, with the whole predicted \
-                 interval, and with any part of it.",
+                 being handed over. room: the highest rate that meets the objective, with \
+                 its 90 % interval.",
     })
 }
 
@@ -160,12 +160,12 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
         numbers("wait p99 then", 0),
     ];
     is_predicted(plan).then(|| Explained {
-        caption: "What the ensemble gets of it",
+        caption: "Load on the ensemble",
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
                  server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
-                 all who came around that time. ensemble busy: of its \
-                 synced writes.",
+                 all who came around that time. ensemble busy: the \
+                 share of its write capacity that is used.",
     })
 }
 
@@ -200,7 +200,7 @@ pub(in crate::report) fn fits(plan: &PlanFile) -> Option<Explained> {
         caption: "What it was predicted from",
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
-                 -: the trials do not tell it from nothing. off: how far trials lie from it (standard deviation).",
+                 -: not significantly different from zero. off: how far trials lie from it (standard deviation).",
     })
 }
 
