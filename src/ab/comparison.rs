@@ -238,8 +238,11 @@ impl Measured {
         match compared.verdict {
             Verdict::NotMeasured => (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default())),
             Verdict::Inconclusive if compared.regression == Regression::Unknown => {
-                let why =
-                    [self.lost(), found.2].into_iter().flatten().collect::<Vec<_>>().join("; left are ");
+                let why = [self.lost(), found.2]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; as for the rest, ");
                 unknown(why)
             }
             _ if self.differs_from_itself() => unknown(

@@ -163,8 +163,9 @@ impl Changed {
             let mistakes = match parse(&changed, &text) {
                 Ok(parsed) => {
                     let without = left_out.iter().map(|key| format!("without {key}"));
-                    let told =
-                        |key| format!("`{key}` of {name} is ignored: it has no effect with {}", options.join(" "));
+                    let told = |key| {
+                        format!("`{key}` of {name} is ignored: it has no effect with {}", options.join(" "))
+                    };
                     return Ok(ScenarioFile {
                         parsed: Parsed { warnings: parsed.warnings.with_options(written()), ..parsed },
                         text,

@@ -468,7 +468,9 @@ impl Doubt {
     fn more(&self) -> String {
         match self.needed() {
             Some(needed) => format!("needs about {}", self.design.units(needed)),
-            None => format!("not even {} would be enough: make each repetition longer", self.design.units(MOST)),
+            None => {
+                format!("not even {} would be enough: make each repetition longer", self.design.units(MOST))
+            }
         }
     }
 
@@ -482,7 +484,10 @@ impl Doubt {
                 format!("over {has}, p is {adjusted} after the correction for {family}; {more}")
             }
             Some(_) if least <= self.limits.alpha => format!("the interval over {has} is too wide; {more}"),
-            _ => format!("{has} can never be significant among {family} (p is at least {}); {more}", number(least)),
+            _ => format!(
+                "{has} can never be significant among {family} (p is at least {}); {more}",
+                number(least)
+            ),
         }
     }
 

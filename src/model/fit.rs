@@ -270,7 +270,7 @@ mod tests {
         let trials: Vec<_> = [1_000.0, 9_000.0, 2_000.0, 12_000.0].map(|us| trial(1.0, 100.0, us)).into();
         assert!(matches!(fit(&trials), Err(Unfit::Bad(_))));
         assert_eq!(fit(&trials[..2]), Err(Unfit::TooFew(2)));
-        assert!(Unfit::Bad(80).to_string().contains("80 % from it"));
+        assert!(Unfit::Bad(80).to_string().contains("scatter 80 %"));
     }
 
     #[test]

@@ -223,7 +223,7 @@ fn what_an_option_leaves_without_meaning_is_a_note_and_a_file_that_is_no_scenari
     let bench = Bench::new();
     let output = bench.output(&["validate", "quick", "--set", "strategies=[\"curator-mutex\", \"baton\"]"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("note: `poll_interval` of quick means nothing"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("note: `poll_interval` of quick is ignored"), "{}", stderr(&output));
     let output = bench.output(&["validate", "three-strategies", "--duration", "5s", "--set", "hold=30ms"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = bench.output(&["validate", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")]);

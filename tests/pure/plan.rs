@@ -196,7 +196,7 @@ fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than
 fn trials_that_disagree_are_told_so_that_they_can_be_measured_again() {
     let of = |scatter: f64| Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
     let why = of(0.6).disagrees().unwrap().to_string();
-    assert!(why.starts_with("bad fit: trials lie"), "{why}");
+    assert!(why.starts_with("bad fit: trials scatter"), "{why}");
     assert_eq!(of(0.02).disagrees(), None);
     // Too few trials don't disagree
     assert_eq!(Evidence { trials: trials(1, 2, 0.6), ..Evidence::default() }.disagrees(), None);

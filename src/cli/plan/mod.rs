@@ -160,9 +160,7 @@ fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> 
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
         if !is_exclusive(&card) {
-            return Err(Error::usage(format!(
-                "`{name}` isn't exclusive, so no plan can be made for it"
-            )));
+            return Err(Error::usage(format!("`{name}` isn't exclusive, so no plan can be made for it")));
         }
     }
     Ok(args.strategies.clone())

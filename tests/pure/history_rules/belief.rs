@@ -286,5 +286,5 @@ fn a_lock_that_nobody_waited_for_proves_nothing() {
          31 a/2 release ok",
     );
     assert_eq!(judgement.verdict.word(), "unknown");
-    assert!(judgement.verdict.reasons()[0].contains("nobody was seen waiting"));
+    assert!(judgement.verdict.reasons()[0].contains("no contention was recorded"));
 }

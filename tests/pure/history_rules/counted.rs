@@ -94,7 +94,7 @@ fn a_stay_in_which_nobody_else_could_run_is_no_evidence() {
     assert_eq!(verdict("").word(), "held", "a history that does not say so is taken at its word");
     let alone = verdict(" alone=true");
     assert_eq!(alone.word(), "unknown");
-    assert!(alone.reasons()[0].contains("nobody was seen waiting"), "{alone:?}");
+    assert!(alone.reasons()[0].contains("no contention was recorded"), "{alone:?}");
 }
 
 #[test]
