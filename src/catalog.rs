@@ -18,13 +18,11 @@ use crate::measure::RequestKind;
 pub struct LockCard {
     /// The name used in scenario files and in every output.
     pub name: &'static str,
-    /// One line: how it works.
     pub summary: &'static str,
     /// Where it comes from: article, recipe or class.
     pub source: &'static str,
     /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
     pub details: &'static str,
-    /// What it promises.
     pub guarantees: Guarantees,
     /// The parameters that a scenario may set for it.
     pub params: &'static [Param],
@@ -67,7 +65,6 @@ pub struct Guarantees {
     pub protected: bool,
     /// Waits by watches (true) or by looking again after a time (false).
     pub watches: bool,
-    /// Who may be inside together.
     pub holders: Holders,
     /// Where the nodes by which it is held stand, below the lock's path: `/leases`, for instance. Nodes in
     /// other places are steps on the way. Empty where every node of a holder has the same number.
@@ -95,7 +92,6 @@ impl Guarantees {
 /// Who may be inside together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holders {
-    /// One at a time.
     One,
     /// Any number of readers, or one writer.
     ReadersOrOneWriter,
@@ -106,29 +102,23 @@ pub enum Holders {
 /// What an acquire asks for. A lock without a read side takes every request as a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// To be inside beside other readers.
     Read,
-    /// To be inside alone.
     Write,
 }
 
 /// One parameter of a strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
-    /// The key in the scenario file.
     pub name: &'static str,
-    /// What values it takes.
     pub kind: ParamKind,
     /// The default, as a scenario file would write it.
     pub default: &'static str,
-    /// One sentence.
     pub doc: &'static str,
 }
 
 /// A word that a parameter may be set to, and what else may be said then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// The word.
     pub word: &'static str,
     /// The parameters that belong to it. A parameter that belongs to other words only means nothing beside it.
     pub takes: &'static [&'static str],
@@ -141,7 +131,6 @@ pub enum ParamKind {
     Duration,
     /// `true` or `false`.
     Bool,
-    /// One of these words.
     OneOf(&'static [&'static str]),
     /// One of these words, each of which gives other parameters their meaning.
     Choice(&'static [Choice]),
@@ -231,7 +220,6 @@ impl std::fmt::Display for ParamValue {
     }
 }
 
-/// Two lists of parameters as one.
 pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
     one: [Param; A],
     other: [Param; B],
@@ -258,7 +246,6 @@ pub struct BatchCost {
     pub refused: Vec<(RequestKind, u64)>,
     /// Writes that successful multis consist of: the servers count each of them.
     pub written_by_multis: u64,
-    /// Notifications by what they say.
     pub events: Events,
     /// Notifications delivered to waiters because of releases.
     pub to_waiters_by_release: u64,
@@ -279,17 +266,14 @@ pub struct BatchCost {
 }
 
 impl BatchCost {
-    /// Requests in all.
     pub fn requests_total(&self) -> u64 {
         self.requests.iter().map(|(_, count)| count).sum()
     }
 
-    /// Requests of one kind.
     pub fn requests_of(&self, kind: RequestKind) -> u64 {
         self.requests.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum()
     }
 
-    /// Requests of one kind that succeed.
     pub fn succeeding(&self, kind: RequestKind) -> u64 {
         let refused: u64 = self.refused.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum();
         self.requests_of(kind).saturating_sub(refused)
@@ -299,12 +283,8 @@ impl BatchCost {
 /// Notifications by what they say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Events {
-    /// NodeDeleted.
     pub node_deleted: u64,
-    /// NodeChildrenChanged.
     pub children_changed: u64,
-    /// NodeDataChanged.
     pub data_changed: u64,
-    /// NodeCreated.
     pub node_created: u64,
 }

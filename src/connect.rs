@@ -12,7 +12,6 @@ const SERVERS_AT_MOST: usize = 100;
 /// How much of a wrong part a message shows.
 const SHOWN: usize = 60;
 
-/// How a connect string is written.
 pub const FORM: &str = "host:port,host:port/chroot";
 
 /// A connect string, taken apart.

@@ -23,7 +23,6 @@ impl<'a> Reader<'a> {
         Some(i64::from_be_bytes(*self.bytes(8)?.first_chunk()?))
     }
 
-    /// Yes or no.
     pub fn bool(&mut self) -> Option<bool> {
         Some(self.bytes(1)? != [0])
     }

@@ -168,7 +168,6 @@ struct Pieces<T, K> {
 }
 
 impl<T: Record, K: Ord> Sorted<T, K> {
-    /// Of these records, in memory.
     pub fn of(key: fn(&T) -> K, mut records: Vec<T>) -> Self {
         records.sort_by_key(key);
         Self(Arc::new(Pieces { key, fresh: records, levels: Vec::new() }))

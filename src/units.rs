@@ -92,7 +92,6 @@ pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Prints a count of contenders.
 pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }

@@ -10,9 +10,7 @@ use crate::results::record::{Figure, Missing, Reading, Trial};
 /// What is to be found out: whether a figure of one side is that of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Of what.
     pub cells: CellPair,
-    /// The figure.
     pub figure: Figure,
 }
 
@@ -39,11 +37,9 @@ impl fmt::Display for Silence {
 /// What the runs of one block say to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
-    /// Of the first side.
     pub a: Answer,
     /// Of the second side.
     pub b: Answer,
-    /// Of the first side again.
     pub again: Answer,
 }
 

@@ -23,10 +23,8 @@ pub enum Turn {
 }
 
 impl Turn {
-    /// All three.
     pub const ALL: [Self; 3] = [Self::A, Self::B, Self::Again];
 
-    /// How files and directories call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -35,7 +33,6 @@ impl Turn {
         }
     }
 
-    /// How people read it.
     pub const fn title(self) -> &'static str {
         match self {
             Self::A => "A",

@@ -53,9 +53,7 @@ fn either<T: Display + PartialEq>(a: &T, b: &T) -> String {
 /// The combinations of a side, as its scenario has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
-    /// The strategies' labels.
     pub strategies: Vec<String>,
-    /// The contender counts.
     pub contenders: Vec<usize>,
 }
 

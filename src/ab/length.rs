@@ -22,7 +22,6 @@ pub struct Length {
 /// How far a comparison has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress<'a> {
-    /// Blocks that ran to their end.
     pub done: u32,
     /// How many of them lack a pair because a run was spoiled.
     pub spoiled: u32,
@@ -33,7 +32,6 @@ pub struct Progress<'a> {
 /// What follows after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Another block.
     Another,
     /// Nothing: all were run, or the intervals are narrow enough.
     Enough,
@@ -52,7 +50,6 @@ impl Length {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
 
-    /// What follows.
     pub fn after(&self, so_far: Progress<'_>) -> Next {
         let planned = self.planned(so_far.spoiled);
         if so_far.done < planned {

@@ -21,7 +21,6 @@ pub enum Article {
 }
 
 impl Article {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::A1, Self::A2, Self::A3, Self::A4, Self::A5];
 
     /// What it is about. Titles, authors and addresses are not known to this suite.
@@ -38,13 +37,9 @@ impl Article {
 
 /// One claim, and how it is decided.
 pub struct Claim {
-    /// Its number on the page.
     pub number: u8,
-    /// Who makes it.
     pub articles: &'static [Article],
-    /// The claim, shortened.
     pub text: &'static str,
-    /// By what it is decided.
     pub decided_by: &'static str,
     /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
     pub needs: &'static [&'static str],
@@ -63,9 +58,7 @@ pub const CALIBRATIONS: &str = "calibrate --servers 1, 3 and 5";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The figures say so.
     Confirmed,
-    /// The figures say otherwise.
     Refuted,
     /// It holds under a condition only, which the sentence names.
     HoldsWhen,
@@ -74,7 +67,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -89,7 +81,6 @@ impl Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
-    /// So many, whole or on average.
     Amount,
     /// Microseconds.
     Us,
@@ -106,16 +97,12 @@ pub enum Of {
 /// One figure on which a decision rests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
     pub what: String,
-    /// How much.
     pub value: f64,
-    /// Of what.
     pub of: Of,
 }
 
 impl Figure {
-    /// As people read it.
     pub fn shown(&self) -> String {
         match self.of {
             Of::Amount => number(self.value),
@@ -131,26 +118,21 @@ impl Figure {
 /// A decision before it is put beside its claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The answer.
     pub answer: Answer,
     /// One sentence, without a full stop.
     pub sentence: String,
-    /// The figures.
     pub figures: Vec<Figure>,
 }
 
 impl Found {
-    /// An answer and why.
     pub fn new(answer: Answer, sentence: impl Into<String>) -> Self {
         Self { answer, sentence: sentence.into(), figures: Vec::new() }
     }
 
-    /// Confirmed or refuted.
     pub fn if_so(holds: bool, so: impl Into<String>, otherwise: impl Into<String>) -> Self {
         if holds { Self::new(Answer::Confirmed, so) } else { Self::new(Answer::Refuted, otherwise) }
     }
 
-    /// With a figure more.
     #[must_use]
     pub fn with(mut self, what: impl Into<String>, value: f64, of: Of) -> Self {
         self.figures.push(Figure { what: what.into(), value, of });
@@ -161,19 +143,13 @@ impl Found {
 /// A claim that was decided, or was not: what is kept and shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The claim's number.
     pub number: u8,
-    /// Who makes it.
     pub articles: Vec<Article>,
-    /// The claim.
     pub claim: String,
-    /// By what it is decided.
     pub decided_by: String,
-    /// What is true of it.
     pub answer: Answer,
     /// Why, in one sentence without a full stop.
     pub sentence: String,
-    /// On which figures that rests.
     pub figures: Vec<Figure>,
     /// From which runs and calibrations they come, by the names of their directories.
     pub runs: Vec<String>,

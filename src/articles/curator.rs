@@ -13,9 +13,7 @@ pub const FILE: &str = "curator-watches.json";
 /// Watches that the servers had around each removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CuratorWatches {
-    /// Curator's version.
     pub curator: String,
-    /// The servers' version.
     pub zookeeper: String,
     /// Each way to have a watch removed.
     pub steps: Vec<WatchStep>,
@@ -24,7 +22,6 @@ pub struct CuratorWatches {
 /// One watch and its removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchStep {
-    /// The way.
     pub what: String,
     /// Watches on all servers before.
     pub before: u64,
@@ -34,13 +31,10 @@ pub struct WatchStep {
     pub after: u64,
 }
 
-/// Asks in the foreground.
 pub const FOREGROUND: &str = "watches().remove in the foreground";
-/// Asks in the background.
 pub const BACKGROUND: &str = "watches().remove in the background";
 
 impl WatchStep {
-    /// Whether the servers still have it.
     pub(super) fn is_left(&self) -> bool {
         self.after > self.before
     }

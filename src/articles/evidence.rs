@@ -9,25 +9,20 @@ use crate::units::grouped;
 /// A stored thing and the name of its directory.
 #[derive(Debug, Clone)]
 pub struct Named<T> {
-    /// The directory's name.
     pub name: String,
-    /// What lies there.
     pub what: T,
 }
 
 /// All that decisions may rest on. Where several runs of a scenario are given, the one that began last counts.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// Runs.
     pub runs: Vec<Named<StoredRun>>,
-    /// Calibrations.
     pub calibrations: Vec<Named<Calibration>>,
     /// Counts of the watches that Java's Curator leaves.
     pub curators: Vec<Named<CuratorWatches>>,
 }
 
 impl Evidence {
-    /// The newest run of that scenario.
     pub fn run(&self, scenario: &str) -> Option<&Named<StoredRun>> {
         let of_it = self.runs.iter().filter(|run| run.what.run.scenario == scenario);
         of_it.max_by_key(|run| run.what.run.started_at)
@@ -104,7 +99,6 @@ impl<'a> Trials<'a> {
         self
     }
 
-    /// Those of that strategy.
     pub fn of(&self, strategy: &str) -> Self {
         self.clone().keep(|trial| trial.spec.strategy.name == strategy)
     }
@@ -115,7 +109,6 @@ impl<'a> Trials<'a> {
         self.clone().keep(has)
     }
 
-    /// Those of so many contenders.
     pub fn at(&self, contenders: usize) -> Self {
         self.clone().keep(|trial| trial.spec.contenders == contenders)
     }

@@ -311,7 +311,6 @@ struct Delay {
     /// Their 90th percentiles in each round, beside one wake-up and beside that of all. Not their medians: the bystander asks
     /// again only when it was answered, so the fewer of its requests are delayed, the longer they are.
     rounds: Vec<Pair>,
-    /// By how much they grow.
     factor: RatioInterval,
 }
 

@@ -19,7 +19,6 @@ pub use curator::{BACKGROUND, CuratorWatches, FILE as CURATOR_WATCHES, FOREGROUN
 pub use evidence::{Evidence, Named, Trials};
 pub use page::{Decisions, page, text};
 
-/// All claims, by their numbers.
 pub fn claims() -> Vec<&'static Claim> {
     let lists = [queues::CLAIMS, network::CLAIMS, facts::CLAIMS, faults::CLAIMS, shared::CLAIMS];
     let mut all: Vec<&Claim> = lists.into_iter().flatten().collect();
@@ -27,7 +26,6 @@ pub fn claims() -> Vec<&'static Claim> {
     all
 }
 
-/// Decides each claim.
 pub fn decide(evidence: &Evidence) -> Vec<Decision> {
     claims().into_iter().map(|claim| decided(claim, evidence)).collect()
 }

@@ -120,7 +120,6 @@ impl Cost {
 
 struct Cell {
     contenders: usize,
-    /// The hold in polling intervals.
     hold: f64,
     cost: Cost,
 }

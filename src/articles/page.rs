@@ -17,7 +17,6 @@ pub struct Decisions {
     pub measured_on: Vec<String>,
     /// What whoever measured has to say of it.
     pub note: Option<String>,
-    /// Each claim.
     pub claims: Vec<Decision>,
 }
 
@@ -47,7 +46,6 @@ impl Decisions {
         self
     }
 
-    /// How many have each answer.
     pub fn counts(&self) -> [(Answer, usize); 4] {
         [Answer::Confirmed, Answer::Refuted, Answer::HoldsWhen, Answer::NotDecided]
             .map(|answer| (answer, self.claims.iter().filter(|claim| claim.answer == answer).count()))

@@ -19,7 +19,6 @@ pub(super) struct On<'a> {
     pub(super) crew: &'a Crew,
     pub(super) site: &'a Site,
     pub(super) lists: &'a Lists,
-    /// The server's place in the crew.
     pub(super) server: usize,
 }
 
@@ -43,7 +42,6 @@ impl Default for Alone {
 }
 
 impl Alone {
-    /// Measures each kind in turn.
     pub(super) async fn measure(&mut self, on: &On<'_>, slice: Slice) -> Result<(), String> {
         let (session, other) = (on.crew.session(on.server, 0), on.crew.session(on.server, 1));
         let nodes = Nodes::of(&on.site.place, on.server);
@@ -79,7 +77,6 @@ impl Alone {
         .await
     }
 
-    /// What was measured of one kind.
     pub(super) fn of(&self, request: RawRequest) -> Option<Timing> {
         let at = RawRequest::ALL.iter().position(|one| *one == request)?;
         Timing::of(&self.requests[at])

@@ -345,7 +345,6 @@ impl On<'_> {
 struct Waking {
     /// Odd while they are: from before a change until all of them have listed again.
     turns: AtomicU64,
-    /// That no more changes come.
     is_over: AtomicBool,
 }
 

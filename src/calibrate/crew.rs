@@ -19,9 +19,7 @@ use crate::zk::{Failure, Observed, Session, Target};
 /// Where it is measured.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// How to open sessions.
     pub target: Target,
-    /// The servers' client addresses.
     pub servers: Vec<String>,
     /// A node that is there and empty; all that is made is made below it.
     pub place: String,
@@ -83,7 +81,6 @@ impl Crew {
         Ok(Self { servers, left_out, awake, close })
     }
 
-    /// The servers that take part.
     pub(super) fn addresses(&self) -> Vec<String> {
         self.servers.iter().map(|post| post.address.clone()).collect()
     }

@@ -15,7 +15,6 @@ struct Pair {
     from: usize,
     /// The server of the session that watches.
     to: usize,
-    /// To the arrival of the event.
     handoff: Histogram,
     reply: Histogram,
     /// To the reply to the watcher's confirming read.
@@ -58,7 +57,6 @@ impl Handoffs {
         }
     }
 
-    /// Makes the queues for uncontended acquires.
     pub(super) async fn prepare(&self, crew: &Crew, place: &str) -> Result<(), String> {
         for server in 0..self.uncontended.len() {
             let path = queue(place, server);

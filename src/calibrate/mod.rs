@@ -38,7 +38,6 @@ use saturation::Saturated;
 /// What was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The floor.
     pub floor: Floor,
     /// Each server that could be used, in the order of the connect string.
     pub servers: Vec<ServerFigures>,

@@ -6,7 +6,6 @@ use super::crew::Crew;
 use crate::record::RawRequest;
 use crate::zk::NodeKind;
 
-/// What is written and read.
 pub(super) const DATA: &[u8] = &[b'x'; 16];
 /// Names in the lists that are read.
 const LISTED: [usize; 3] = [1, 100, 1_000];
@@ -55,11 +54,8 @@ impl Lists {
 
 /// The nodes that requests to one server are about.
 pub(super) struct Nodes {
-    /// Below this one nodes are created.
     pub(super) parent: String,
-    /// This one is read and written.
     pub(super) data: String,
-    /// A multi also writes this one.
     pub(super) other: String,
 }
 

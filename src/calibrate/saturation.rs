@@ -12,9 +12,7 @@ use crate::clock::{self, Stamp};
 use crate::record::{RawRequest, Saturation};
 use crate::zk::{Failure, NodeKind, Op, Session};
 
-/// Sessions on each server.
 pub const SESSIONS: usize = 4;
-/// Requests that each has under way.
 pub const IN_FLIGHT: usize = 16;
 /// Nodes that are created at once, at most: all of them go in one transaction if their session does.
 const NODES_AT_MOST: usize = 20_000;
@@ -33,7 +31,6 @@ struct Sum {
 }
 
 impl Saturated {
-    /// Measures each kind in turn.
     pub(super) async fn measure(
         &mut self,
         crew: &Crew,
@@ -95,7 +92,6 @@ struct Work<'a> {
     list: Option<&'a str>,
     /// Nodes that were created and are to be deleted.
     created: &'a RefCell<Vec<String>>,
-    /// Replies that came in time.
     answered: Cell<u64>,
     /// Until when replies count: the end, or when one found nothing left to do.
     until: Cell<Stamp>,

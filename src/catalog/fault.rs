@@ -17,19 +17,16 @@ use crate::units::{as_us, as_us_if_any};
 pub struct FaultCard {
     /// The kind used in scenario files and in every output.
     pub name: &'static str,
-    /// One line: what happens.
     pub summary: &'static str,
     /// Where the idea comes from: tool, article or manual.
     pub source: &'static str,
     /// How it is done, how its effect is proved, how it ends, and what a right lock does meanwhile.
     pub details: &'static str,
-    /// Whom it can hit.
     pub targets: Targets,
     /// Those of [`Targets::words`] that make no sense for it.
     pub refuses: &'static [&'static str],
     /// Whom it hits when the scenario does not say: a word, empty for [`Targets::Fixed`].
     pub default_target: &'static str,
-    /// How it ends.
     pub ends: Ends,
     /// What the ensemble or the suite must be able to do for it.
     pub needs: Capability,
@@ -89,12 +86,10 @@ pub enum Targets {
     Servers,
     /// Contenders: `holder`, `waiter`, `any`, `all`, or one by number.
     Contenders,
-    /// What the fault's kind says already.
     Fixed,
 }
 
 impl Targets {
-    /// The words for them.
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Self::Servers => &["leader", "follower", "any", "all"],
@@ -103,7 +98,6 @@ impl Targets {
         }
     }
 
-    /// What they are.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Servers => "servers",
@@ -123,7 +117,6 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// The two ways in words.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Healed => "healed after its duration",
@@ -143,7 +136,6 @@ pub enum Capability {
     Links,
     /// To stand between contenders and servers: a proxy of the suite.
     Proxies,
-    /// Nothing but the contenders themselves.
     Contenders,
 }
 
@@ -262,7 +254,6 @@ pub struct FaultChoice {
 /// Whether a fault did what it was meant to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// It did; how that was seen.
     Proved(String),
     /// That could not be seen; why. Nothing that the trial shows can be put down to it then.
     NotProved(String),

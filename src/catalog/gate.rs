@@ -31,7 +31,6 @@ pub use parse::{Known, Mistake, parse};
 pub struct Gate {
     /// What reports call it; `None` where its condition says enough.
     pub name: Option<String>,
-    /// What must be true.
     pub condition: Condition,
 }
 
@@ -39,18 +38,14 @@ pub struct Gate {
 /// [`parse()`] reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// The figure, and of which cells.
     pub subject: Subject,
-    /// What must be true of it.
     pub rule: Rule,
 }
 
 /// A figure, and of which cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The figure.
     pub figure: Figure,
-    /// The cells.
     pub scope: Scope,
 }
 
@@ -99,7 +94,6 @@ impl Relation {
     /// All of them. Those of two characters come before those that they begin with.
     pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
 
-    /// As it is written.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -126,7 +120,6 @@ impl Relation {
 /// What a figure is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
-    /// A number.
     Value(Quantity),
     /// So many times something that the same run measured.
     Times(f64, Reference),
@@ -146,7 +139,6 @@ pub enum Reference {
 pub struct Quantity {
     /// The number: finite and not negative.
     pub number: f64,
-    /// The unit.
     pub unit: Written,
 }
 
@@ -175,7 +167,6 @@ pub enum Written {
     Seconds,
     /// So many a second.
     PerSecond,
-    /// Hundredths.
     Percent,
     /// Bytes.
     Bytes,
@@ -186,7 +177,6 @@ pub enum Written {
 }
 
 impl Written {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Nothing,
         Self::Micros,
@@ -199,7 +189,6 @@ impl Written {
         Self::Megabytes,
     ];
 
-    /// As it is written.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Nothing => "",

@@ -190,7 +190,6 @@ mod tests {
         judged(facts(grants, lives.clone(), kind))
     }
 
-    /// When no node is left.
     fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
         let grants = Sorted::of(Grant::by_node, grants);

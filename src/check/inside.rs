@@ -63,7 +63,6 @@ pub(super) struct Inside<T> {
 }
 
 impl<T> Inside<T> {
-    /// A lock that nobody holds.
     pub fn new(kind: LockKind) -> Self {
         Self { kind, stays: Vec::new(), taken: 0, taken_by_writers: 0, shut: Vec::new() }
     }
@@ -123,7 +122,6 @@ impl<T> Inside<T> {
         nearest.map(|(_, shut)| shut)
     }
 
-    /// Somebody enters, whoever is inside.
     pub fn enter(&mut self, claim: Claim, since: u64, who: T) {
         let claim = self.in_force(claim);
         self.taken += u64::from(claim.leases);
@@ -193,7 +191,6 @@ impl Interval {
 /// What the holds of all locks show.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// How many holds there are.
     pub holds: u64,
     /// How many began while too much was taken.
     pub too_early: u64,

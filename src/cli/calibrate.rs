@@ -70,7 +70,6 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     Ok(Exit::Held)
 }
 
-/// For how long it is measured.
 fn budget(args: &CalibrateArgs) -> Duration {
     args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET })
 }

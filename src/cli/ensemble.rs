@@ -69,7 +69,6 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// As answers for programs call it.
 const STATUS: &str = "ensemble status";
 
 async fn status(args: &StatusArgs) -> Result<Exit, Error> {

@@ -177,7 +177,6 @@ pub fn verbatim(text: &str) {
     let _ = writeln!(out, "{text}");
 }
 
-/// Writes an error to stderr.
 pub fn complain(error: &Error) {
     let word = if may_colour(&io::stderr()) { "\u{1b}[1;31merror\u{1b}[0m" } else { "error" };
     note(&format!("{word}: {}", harmless(&error.to_string(), false)));

@@ -36,7 +36,6 @@ pub struct Outputs {
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 impl Outputs {
-    /// Whether anything is asked for.
     pub fn is_any(&self) -> bool {
         self.github || !self.files().is_empty()
     }

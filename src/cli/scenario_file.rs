@@ -26,7 +26,6 @@ use crate::{fault, lock};
 
 /// A scenario, ready to run.
 pub struct ScenarioFile {
-    /// What it says, and advice.
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
@@ -234,7 +233,6 @@ pub struct Overrides {
 /// One change.
 struct Change {
     option: Written,
-    /// The key's new value.
     value: Value,
 }
 

@@ -40,7 +40,6 @@ impl Shipped {
 /// The largest scenario that is read, from a file or a pipe.
 const LARGEST: u64 = 4 * MIB;
 
-/// What stands for standard input.
 pub const STDIN: &str = "-";
 
 pub struct Source {

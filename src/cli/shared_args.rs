@@ -26,7 +26,6 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// What the verdicts rest on.
     pub fn limits(&self) -> Limits {
         Limits { margin: self.margin, alpha: self.alpha }
     }
@@ -109,7 +108,6 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// Whether any option asks for TLS.
     pub fn wants_tls(&self) -> bool {
         self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
     }
@@ -155,7 +153,6 @@ fn margin(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
 }
 
-/// A probability of error.
 fn alpha(text: &str) -> Result<f64, String> {
     let wrong =
         || format!("`{text}` is not a probability to accept; give one from 0.0001 to 0.5, such as 0.05");
@@ -175,7 +172,6 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// How long may be measured.
 pub fn budget(text: &str) -> Result<Duration, String> {
     let budget = parse_duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);

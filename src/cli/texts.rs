@@ -38,7 +38,6 @@ _zklockbench_files() {
 complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default zklockbench
 "#;
 
-/// Environment variables that are no option's.
 const VARIABLES: [(&str, &str); 8] = [
     ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
     ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),

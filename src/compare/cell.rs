@@ -23,7 +23,6 @@ pub struct CellKey {
 const LABEL: usize = 200;
 
 impl CellKey {
-    /// Of a trial.
     pub fn of(trial: &Trial) -> Self {
         Self {
             strategy: shown(&trial.spec.strategy.label, LABEL),
@@ -33,7 +32,6 @@ impl CellKey {
         }
     }
 
-    /// As sentences call it.
     pub fn name(&self) -> String {
         let locks = if self.locks == 1 { String::new() } else { format!(", {} locks", self.locks) };
         format!("{}, {}, {} load{locks}", self.strategy, contenders(self.contenders), self.load)

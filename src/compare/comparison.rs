@@ -26,7 +26,6 @@ pub const COMPARISON_SCHEMA_VERSION: u32 = 1;
 pub struct Ask {
     /// The figures to compare in every cell; the usual ones of its load where there is none.
     pub figures: Vec<Figure>,
-    /// Margin and error.
     pub limits: Limits,
     /// Whether to compare what cannot be compared.
     pub force: bool,
@@ -229,7 +228,6 @@ fn find<'a>(cells: &[(CellKey, Repetitions<'a>)], key: &CellKey) -> Repetitions<
 
 /// What there is of a figure in a cell before the family is corrected.
 enum Planned {
-    /// Its verdict needs no test.
     Done(Box<Compared>),
     Tested(Test),
 }
@@ -438,7 +436,6 @@ impl Conclusion {
         }
     }
 
-    /// The exit code that it means.
     pub fn exit(&self) -> Exit {
         exit(self.regression)
     }

@@ -25,7 +25,6 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// In words.
     pub fn describe(&self) -> String {
         format!("{}: {} against {}", self.what, self.base, self.new)
     }

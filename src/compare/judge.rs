@@ -50,7 +50,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of these readings.
     pub fn of(readings: &[Reading]) -> Self {
         let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
         Self { median: median(&values), at_least: readings.iter().any(|reading| reading.at_least), values }
@@ -141,9 +140,7 @@ pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, 
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// Of the base.
     pub base: Reading,
-    /// Of the new.
     pub new: Reading,
 }
 
@@ -192,7 +189,6 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
 }
 
 impl Compared {
-    /// Nothing could be compared.
     pub fn not_measured(base: Sample, new: Sample, why: String) -> Self {
         Self {
             verdict: Verdict::NotMeasured,
@@ -249,7 +245,6 @@ pub struct Test {
     better: Better,
     base: Sample,
     new: Sample,
-    /// What was found; why nothing was.
     found: Result<Found, String>,
 }
 
@@ -272,7 +267,6 @@ impl Test {
         Self::of(Design::Unpaired, base, new, better, smallest_p, test)
     }
 
-    /// Of pairs.
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
         let base: Vec<Reading> = blocks.iter().map(|block| block.base).collect();
         let new: Vec<Reading> = blocks.iter().map(|block| block.new).collect();
@@ -327,7 +321,6 @@ impl Test {
         self.conclude(adjusted, limits, family)
     }
 
-    /// Its verdict with that corrected p.
     pub(super) fn conclude(self, adjusted: Option<f64>, limits: Limits, family: usize) -> Compared {
         let (found, adjusted) = match (self.found, adjusted) {
             (Ok(found), Some(adjusted)) => (found, adjusted),

@@ -12,7 +12,6 @@ use crate::units::{counted, grouped};
 pub struct Repetitions<'a> {
     /// Those that were made, sound or not.
     pub trials: Vec<&'a Trial>,
-    /// How many were asked for.
     asked: usize,
     /// For how many of these there is a sound trial.
     kept: usize,

@@ -11,16 +11,13 @@ use crate::results::{self, StoredRun, layout};
 /// A run that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// Its directory.
     pub path: PathBuf,
-    /// What it holds.
     pub stored: StoredRun,
 }
 
 /// One side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
-    /// The directory that was named.
     pub path: PathBuf,
     /// Its runs; at least one.
     pub runs: Vec<Loaded>,

@@ -28,7 +28,6 @@ impl Verdict {
     pub const ALL: [Self; 6] =
         [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
 
-    /// As tables and sentences call it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",

@@ -82,7 +82,6 @@ pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<Stri
     ]
 }
 
-/// The servers' main class.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 /// Whether a process with that command line is a server of the ensemble in that directory.

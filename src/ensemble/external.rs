@@ -7,7 +7,6 @@ use crate::zk::reach;
 /// A connect string, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct External {
-    /// As given.
     pub connect: String,
     /// `host:port` of each server.
     pub addresses: Vec<String>,

@@ -25,7 +25,6 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places of this machine.
     pub fn of_this_machine(asked: Option<PathBuf>) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Self {
@@ -48,9 +47,7 @@ impl Places {
 /// A ZooKeeper that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
-    /// The Java program.
     pub java: PathBuf,
-    /// The class path of the server.
     pub class_path: String,
     /// Where it was found, for people.
     pub origin: String,

@@ -21,7 +21,6 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// One server of a kept ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptServer {
-    /// Its process id.
     pub pid: u32,
     /// `127.0.0.1:port` for clients.
     pub address: String,
@@ -32,15 +31,12 @@ pub struct KeptServer {
 /// What is written down of a kept ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The connect string.
     pub connect: String,
-    /// Its servers.
     pub servers: Vec<KeptServer>,
     /// The directory of its data; removed with it.
     pub directory: PathBuf,
     /// Where the data lie, and on what.
     pub placement: String,
-    /// The configuration of its servers.
     pub config: Vec<(String, String)>,
     /// Since when it is up (RFC 3339, UTC).
     pub since: String,

@@ -37,7 +37,6 @@ pub trait Links: Send + Sync {
     /// Undoes all cuts and isolations. It goes on after a failure and then tells the first.
     async fn heal_all(&self) -> Done;
 
-    /// What one server sends reaches another.
     async fn reaches(&self, from: usize, to: usize) -> Fact;
 
     /// Nothing that one server sends reaches another.

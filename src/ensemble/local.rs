@@ -165,12 +165,10 @@ impl Local {
         self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
     }
 
-    /// The servers' client addresses.
     pub fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
     }
 
-    /// The connect string.
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
@@ -180,7 +178,6 @@ impl Local {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
 
-    /// The directory of the servers' data.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -28,9 +28,7 @@ pub struct LogFollower {
     servers: Vec<Server>,
     /// What was read and is not settled, with the servers that have it, one bit each.
     waiting: BTreeMap<i64, (Transaction, u64)>,
-    /// The last that was passed on.
     passed: Option<i64>,
-    /// How many are in no log.
     missing: u64,
 }
 
@@ -43,7 +41,6 @@ struct Server {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// As far as it was read.
     at: u64,
     /// There is a newer one, and all of this one was read.
     is_over: bool,
@@ -145,7 +142,6 @@ impl LogFollower {
     }
 }
 
-/// Which leader's it is.
 fn epoch(zxid: i64) -> i64 {
     zxid >> 32
 }

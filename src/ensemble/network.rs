@@ -84,7 +84,6 @@ impl Network {
         self.subnet.address(SUITE)
     }
 
-    /// A server's namespace, to be entered.
     pub fn namespace(&self, server: usize) -> PathBuf {
         self.servers.get(server - 1).cloned().unwrap_or_default()
     }

@@ -48,7 +48,6 @@ fn leave() -> Result<(), String> {
     ip(&["link", "set", "lo", "up"]).map(drop)
 }
 
-/// What the system's word means.
 fn refusal(error: &io::Error) -> String {
     use rustix::io::Errno;
     let meaning = match Errno::from_io_error(error) {

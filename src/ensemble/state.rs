@@ -44,7 +44,6 @@ pub struct Role {
     pub address: String,
     /// `leader`, `follower`, `observer`, `standalone`; or why it could not be asked.
     pub state: Result<String, String>,
-    /// The version that it reports.
     pub version: Option<String>,
     /// How many followers are in step, as a leader knows.
     pub synced_followers: Option<i64>,
@@ -85,7 +84,6 @@ impl Role {
     }
 }
 
-/// Asks every server.
 pub async fn roles(addresses: &[String]) -> Vec<Role> {
     join_all(addresses.iter().map(|address| Role::ask(address))).await
 }

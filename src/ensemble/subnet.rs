@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::namespace::ip;
 
-/// Begins the name of every interface.
 const PREFIX: &str = "zklb";
 /// The third part of an address, so that no two networks overlap.
 const NUMBERS: std::ops::Range<u8> = 0..250;

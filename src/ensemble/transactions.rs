@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::jute::Reader;
 
 const MAGIC: &[u8] = b"ZKLG";
-/// Magic, version, database id.
 pub(super) const HEADER: usize = 16;
 
 const CREATE: i32 = 1;
@@ -35,20 +34,16 @@ pub const SERVERS_OWN: i64 = 0;
 pub struct Transaction {
     /// The session that asked for it; [`SERVERS_OWN`] where the servers did it by themselves.
     pub session: i64,
-    /// Its number.
     pub zxid: i64,
     /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
     pub at_ms: i64,
-    /// What it changed.
     pub changes: Vec<Change>,
 }
 
 /// What a transaction did to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The node.
     pub path: String,
-    /// What happened to it.
     pub happened: Happened,
     /// It was deleted because its session ended.
     pub with_its_session: bool,
@@ -57,9 +52,7 @@ pub struct Change {
 /// What can happen to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Happened {
-    /// It was created.
     Created,
-    /// Its data was written.
     Written,
     /// It was deleted, by whomever: by a request, or with its session.
     Deleted,
@@ -76,13 +69,11 @@ pub fn number_of(path: &str) -> u64 {
 /// A node's life, as the ensemble wrote it down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Life {
-    /// The transaction that created it.
     pub created: i64,
     /// The transaction that deleted it; `None` while it is there.
     pub deleted: Option<i64>,
     /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
     pub deleted_at_ms: Option<i64>,
-    /// It went with its session.
     pub with_its_session: bool,
 }
 
@@ -127,7 +118,6 @@ impl Living {
         ended
     }
 
-    /// Those that are left.
     pub fn end(self) -> impl Iterator<Item = Life> {
         let left: BTreeSet<i64> = self.created.into_values().collect();
         left.into_iter().map(|created| Life { created, ..Life::default() })

@@ -39,7 +39,6 @@ impl Admission {
         }
     }
 
-    /// Its turn is over.
     pub fn go_out(&self) {
         self.is_in.store(false, Ordering::SeqCst);
     }

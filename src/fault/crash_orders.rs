@@ -11,11 +11,8 @@ use tokio::sync::Notify;
 /// What a contender that is to crash has to be doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Whatever it does.
     Anything,
-    /// It waits for the lock.
     Waiting,
-    /// It holds the lock.
     Holding,
 }
 

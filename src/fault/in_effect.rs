@@ -54,7 +54,6 @@ impl InEffect {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another fault does this.
     pub fn add(&self, effect: Effect) {
         *self.counts().entry(effect).or_default() += 1;
     }
@@ -69,7 +68,6 @@ impl InEffect {
         }
     }
 
-    /// Whether any fault does this.
     pub fn has(&self, effect: Effect) -> bool {
         self.counts().contains_key(&effect)
     }

@@ -64,9 +64,7 @@ pub struct Entry {
 
 /// What each firing of a fault is given.
 pub struct Firing<'a> {
-    /// What the scenario says of it.
     pub choice: &'a FaultChoice,
-    /// What it is done to.
     pub site: &'a Site<'a>,
     /// From which it draws whatever it draws.
     pub draw: ChaCha8Rng,
@@ -80,13 +78,11 @@ pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 pub struct Active<'a> {
     /// Whom it has hit: `contender 7 (holder)`.
     pub target: String,
-    /// Whether its effect was seen.
     pub proof: Proof,
     /// When its effect was seen, where that was before this was made.
     pub seen_at: Option<Stamp>,
     /// Whether it is in effect still: a look just before it is undone.
     pub still: Healing<'a>,
-    /// What undoes it.
     pub healing: Healing<'a>,
 }
 
@@ -114,7 +110,6 @@ impl<'a> Active<'a> {
         })
     }
 
-    /// One that has ended by itself.
     pub fn over(target: String, proof: Proof) -> Self {
         Self::until(target, proof, async { Ok(()) })
     }

@@ -33,12 +33,10 @@ pub const FAULTS: &[Entry] = &[
     burst::ENTRY,
 ];
 
-/// The descriptions of all kinds.
 pub fn cards() -> Vec<FaultCard> {
     FAULTS.iter().map(|entry| entry.card).collect()
 }
 
-/// The kind of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     FAULTS.iter().find(|entry| entry.card.name == name)
 }

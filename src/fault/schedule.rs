@@ -18,22 +18,17 @@ use crate::catalog::fault::{FaultChoice, Proof, Start};
 use crate::clock::{self, Stamp};
 use crate::units::counted;
 
-/// How closely acquisitions are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What is to be done, from when, and until when.
 pub struct Schedule<'a> {
-    /// The faults.
     pub faults: &'a [FaultChoice],
-    /// The trial's seed.
     pub seed: u64,
-    /// The begin of the measured phase.
     pub begin: Stamp,
     /// Ends it: nothing more fires, and what has fired is healed.
     pub stop: CancellationToken,
     /// Ends it soon: what is being done at that moment is not waited for, but cut short and undone.
     pub interrupt: CancellationToken,
-    /// Hears what happens, when it happens.
     pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
 }
 
@@ -44,7 +39,6 @@ pub enum News<'a> {
     Done(&'a str, &'a Proof),
     /// It was in effect no longer when it was to be undone, and why.
     Lost(&'a str),
-    /// It has been undone.
     Undone,
     /// It could not be undone, and why.
     Left(&'a str),
@@ -53,17 +47,12 @@ pub enum News<'a> {
 /// One fault that has fired, or should have.
 #[derive(Debug, Clone)]
 pub struct Fired {
-    /// Its place among the scenario's faults.
     pub fault: usize,
-    /// Whom it hit.
     pub target: String,
     /// When it was asked for; of one whose time never came, when it was given up.
     pub asked: Stamp,
-    /// When its effect was seen.
     pub effective: Option<Stamp>,
-    /// When it was undone.
     pub ended: Option<Stamp>,
-    /// Whether its effect was seen.
     pub proof: Proof,
     /// Why it could not be undone.
     pub left: Option<String>,

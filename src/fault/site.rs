@@ -14,7 +14,6 @@ use crate::zk::{SessionKey, Target};
 
 /// The contenders of a trial, by number.
 pub trait Contenders: Send + Sync {
-    /// How many there are.
     fn count(&self) -> usize;
     /// Those that hold a lock at this moment.
     fn inside(&self) -> Vec<usize>;
@@ -42,7 +41,6 @@ pub trait Contenders: Send + Sync {
 
 /// All that a fault may be done to.
 pub struct Site<'a> {
-    /// The contenders.
     pub contenders: &'a dyn Contenders,
     /// The ensemble, by another connection than theirs.
     pub target: &'a Target,
@@ -50,7 +48,6 @@ pub struct Site<'a> {
     pub processes: Option<&'a dyn Processes>,
     /// The links between servers, where they live apart.
     pub links: Option<&'a dyn Links>,
-    /// What stands between contenders and servers.
     pub proxy: Option<&'a Proxy>,
     /// What is done to the servers at this moment.
     pub in_effect: InEffect,

@@ -25,7 +25,6 @@ lock that then starts over must not find its old node and believe in it.",
     ..FaultCard::CONNECTIONS
 };
 
-/// For so long nothing may pass.
 const LOOKS_FOR: Duration = Duration::from_millis(50);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -16,9 +16,7 @@ use crate::verdict::Verdict;
 /// A run, and those that it is compared with, whose repetitions are taken together.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides<'a> {
-    /// The baseline.
     pub base: &'a Side,
-    /// The run.
     pub new: &'a Side,
 }
 

@@ -12,13 +12,11 @@ use crate::verdict::Verdict;
 
 /// What a run was to show, and what it left.
 pub struct Evaluation<'a> {
-    /// The gates of its scenario.
     pub gates: &'a [Gate],
     /// Every cell of its scenario, those among them that never ran.
     pub cells: &'a [Cell],
     /// How often each of them was to run at least.
     pub repetitions: usize,
-    /// What it left.
     pub stored: &'a StoredRun,
     /// The same run beside those that it is compared with; `None` where there is no baseline.
     pub baseline: Option<Sides<'a>>,

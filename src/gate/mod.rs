@@ -18,9 +18,7 @@ use crate::verdict::Verdict;
 /// One strategy at one number of contenders.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    /// The strategy's label.
     pub strategy: String,
-    /// Contenders.
     pub contenders: usize,
 }
 

@@ -113,7 +113,6 @@ fn median(sorted: &[f64]) -> f64 {
 }
 
 impl Observed {
-    /// The values between which it lies.
     pub(super) fn range(&self) -> (f64, f64) {
         (self.value, if self.at_least { f64::INFINITY } else { self.value })
     }

@@ -14,7 +14,6 @@ use crate::measure::Window;
 use crate::record::{Arrived, Bound, Dispersion};
 use crate::scenario::Late;
 
-/// Nothing has come of it yet.
 const OPEN: u32 = 0;
 /// It came when nobody was free, and was dropped.
 const DROPPED: u32 = u32::MAX;
@@ -37,7 +36,6 @@ pub struct Arrivals {
     draw: Box<dyn Fn() -> Coming + Send + Sync>,
     late: Late,
     begin: AtomicU64,
-    /// Those that nobody has taken yet.
     upcoming: Mutex<Upcoming>,
     /// How long after the beginning the measured phase ends.
     end: AtomicU64,
@@ -50,7 +48,6 @@ pub struct Arrivals {
 }
 
 struct Upcoming {
-    /// The number of the first.
     next: usize,
     coming: Coming,
 }

@@ -41,7 +41,6 @@ struct Unresolved {
 /// A release by its lock and its queue number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnRelease {
-    /// The lock.
     pub lock: usize,
     /// The number of the node by which it was held.
     pub number: i64,
@@ -53,7 +52,6 @@ pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
     pub inbox: Vec<Arrival>,
     unresolved: Vec<Unresolved>,
-    /// What this contender itself released last.
     pub own_release: Option<OwnRelease>,
 }
 

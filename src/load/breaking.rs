@@ -88,10 +88,8 @@ impl Contenders for Seen<'_> {
 
 /// When faults may fire, and who hears of them.
 pub struct Course<'a> {
-    /// The begin of the measured phase.
     pub begin: Stamp,
     pub stop: CancellationToken,
-    /// The user's wish to end all.
     pub interrupt: CancellationToken,
     /// What is seen of the servers' elections meanwhile.
     pub elections: &'a Elections,

@@ -39,12 +39,10 @@ pub enum Closing {
 }
 
 impl Control {
-    /// One whose contender uses that lock.
     pub fn at(lock: usize) -> Self {
         Self { lock: AtomicUsize::new(lock), ..Self::default() }
     }
 
-    /// The lock that it uses now.
     pub fn lock(&self) -> usize {
         self.lock.load(Ordering::Acquire)
     }

@@ -15,15 +15,11 @@ use crate::zk::Target;
 
 /// Where trials run.
 pub struct Environment {
-    /// How to open sessions.
     pub target: Target,
-    /// The run's root on the ensemble.
     pub workspace: Workspace,
-    /// The servers' client addresses.
     pub servers: Vec<String>,
     /// The top-level node under which the servers keep their metrics of this run, without the slash.
     pub namespace: String,
-    /// Generator threads.
     pub threads: usize,
     /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
     pub keep_awake: Option<Duration>,
@@ -50,7 +46,6 @@ impl Environment {
         (0..contenders).map(target).collect()
     }
 
-    /// Whether any server accepts a connection.
     pub(super) async fn any_reachable(&self) -> bool {
         let attempts = self.servers.iter().map(|address| async move {
             matches!(
@@ -72,14 +67,11 @@ impl Environment {
 pub enum Event<'a> {
     /// A phase of the current trial has begun.
     Phase {
-        /// Its name.
         name: &'static str,
         /// How long it is meant to take, where that is known.
         expected: Option<Duration>,
     },
-    /// The current trial goes on.
     Tick {
-        /// Locks acquired so far.
         acquired: u64,
         /// How many there will be, where the scenario says so.
         of: Option<u64>,

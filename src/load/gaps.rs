@@ -6,7 +6,6 @@ use crate::clock::Stamp;
 
 /// A shorter gap is no interruption that anybody would notice, and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
-/// Of each lock.
 const GAPS_KEPT: usize = 10_000;
 
 /// The gaps of each lock, because one that is served must not hide one that is blocked: from one acquisition to the next
@@ -23,11 +22,8 @@ struct OfLock {
     waiting: u64,
     /// Since when somebody has wanted it and nobody got it. Whoever gives up has not got it either.
     since: Option<Stamp>,
-    /// When somebody gave up last.
     given_up: Stamp,
-    /// When it was acquired last.
     acquired: Option<Stamp>,
-    /// When each gap began and ended.
     long: Vec<(Stamp, Stamp)>,
 }
 
@@ -47,7 +43,6 @@ impl Gaps {
         self.locks.iter().map(|of| look(&of.lock().unwrap_or_else(PoisonError::into_inner))).collect()
     }
 
-    /// Somebody begins to wait.
     pub fn asks(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             of.waiting += 1;
@@ -112,7 +107,6 @@ impl Gaps {
 enum Recovery {
     After(u64),
     Never,
-    /// Nobody wanted the lock any more.
     NotWanted,
 }
 

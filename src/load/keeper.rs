@@ -28,7 +28,6 @@ const AT_ONCE: usize = 512;
 const WAITING: usize = 256;
 /// How often the logs are looked at. What is purged is older by far.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Everything else goes first.
 const NICE: i32 = 10;
 
 /// What a contender notes.
@@ -85,7 +84,6 @@ impl Notes {
         }
     }
 
-    /// Hands over what is left.
     pub fn hand_over(&mut self) {
         let Some(to) = self.to.as_ref().filter(|_| !self.fresh.is_empty()) else { return };
         let fresh = std::mem::replace(&mut self.fresh, Vec::with_capacity(AT_ONCE));
@@ -164,7 +162,6 @@ struct Keeping {
     moments: Sorter<Noted, (Stamp, usize)>,
     log: Option<Log>,
     lost: Lost,
-    /// Why nothing is kept any more.
     full: Option<io::Error>,
 }
 

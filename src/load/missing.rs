@@ -75,7 +75,6 @@ struct Question {
     /// The first such change after that transaction, which is at least as late as that one; `None` for the only create, when
     /// all transactions are known.
     first: Option<(Happened, i64)>,
-    /// Who asks.
     entered: Stamp,
     contender: usize,
 }
@@ -132,7 +131,6 @@ pub fn fill_in(
     Ok(events)
 }
 
-/// Goes through questions and changes together.
 fn answer(
     questions: &Sorted<Question, (u64, i64)>,
     changes: &Changes,

@@ -27,14 +27,12 @@ pub struct Log {
     pub latest: BTreeMap<usize, (Grant, Option<Missing>)>,
     /// Looks at a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
-    /// What could have been seen.
     pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
     pub given_up_early: u64,
     /// Sessions opened before the start.
     pub opened: u64,
     pub expired: u64,
-    /// Sessions opened anew.
     pub rejoined: u64,
     /// The generator's own lag on the way to each lock, summed over the acquisitions measured.
     pub lag_us: u64,
@@ -52,7 +50,6 @@ impl Log {
         }
     }
 
-    /// Nothing more comes.
     pub fn end(&mut self) {
         for (grant, missing) in std::mem::take(&mut self.latest).into_values() {
             self.notes.note(Note::Entered(grant, missing));
@@ -92,7 +89,6 @@ impl Observation {
 pub struct ThreadRecord {
     pub sheet: Sheet,
     pub log: Log,
-    /// Lateness of the probe timer.
     pub timer_lag: Histogram,
     /// Of the servers that it kept awake.
     pub unread: Vec<Unread>,

@@ -149,7 +149,6 @@ fn stands(nodes: &[Node], session: Option<i64>) -> Option<usize> {
 /// An ephemeral node below a lock, and whose it is.
 #[derive(Debug)]
 struct Node {
-    /// Its path below the lock.
     name: String,
     sequence: Option<i64>,
     owner: i64,

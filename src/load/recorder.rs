@@ -30,13 +30,10 @@ const LOOKS_IN_A_ROW: usize = 8;
 /// One acquire, from when it should have begun.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
-    /// When it should have begun.
     pub intended: Stamp,
-    /// When acquire was called.
     pub called: Stamp,
     /// Its place in the order of arrival.
     pub arrival: u64,
-    /// What it asks for.
     pub mode: Mode,
     /// How long it is to hold, where that is known before.
     pub hold: Option<Duration>,
@@ -57,7 +54,6 @@ impl Attempt {
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     attempt: Attempt,
-    /// When acquire returned.
     pub acquired: Stamp,
     released_before: Stamp,
     overtaken: bool,
@@ -66,7 +62,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What was asked for.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.attempt.mode
@@ -78,11 +73,9 @@ impl Entry {
 pub enum HoldEnd {
     /// Its time is over, or the trial is.
     Whole,
-    /// The session has ended.
     Lost,
     /// Somebody has asked the holder to let go.
     Revoked,
-    /// The contender has died in it.
     Crashed,
 }
 
@@ -93,14 +86,12 @@ pub struct Recorder {
     observation: Observation,
     attribution: Attribution,
     acquired: u64,
-    /// The token of the latest hold.
     token: Option<i64>,
     /// Whether by virtue of which node it has entered last is noted.
     has_grant: bool,
 }
 
 impl Recorder {
-    /// One that has written nothing yet.
     #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().tallies.insert(id, Tally::default());
@@ -108,7 +99,6 @@ impl Recorder {
         Self { id, shared, observation, attribution, acquired: 0, token: None, has_grant: false }
     }
 
-    /// Locks acquired by this contender.
     #[must_use]
     pub fn acquired(&self) -> u64 {
         self.acquired
@@ -128,7 +118,6 @@ impl Recorder {
         self.observation.log.borrow_mut().rejoined += 1;
     }
 
-    /// The session has expired.
     pub fn expired(&self) {
         self.observation.log.borrow_mut().expired += 1;
     }
@@ -156,7 +145,6 @@ impl Recorder {
         *self.observation.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
     }
 
-    /// It has given up, or died.
     fn waits_no_longer(&self, now: Stamp) {
         self.scene().waits_no_longer(self.claim(Mode::Write));
         if self.shared.has_faults() {

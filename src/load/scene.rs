@@ -75,7 +75,6 @@ struct Seat {
 /// The shared state of one lock path.
 #[derive(Debug)]
 pub struct Scene {
-    /// Path of the lock's directory.
     pub path: String,
     /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
     queue: String,
@@ -84,7 +83,6 @@ pub struct Scene {
     seats: Vec<Seat>,
     /// How many leases may be taken, when not all who have them are readers.
     capacity: usize,
-    /// How many each contender asks for.
     wanted: usize,
     /// Leases of those who are inside, as many as each has taken.
     taken: AtomicUsize,
@@ -100,7 +98,6 @@ pub struct Scene {
     shut_to_readers: Shut,
     /// The latest release that was called while more wanted in than fit.
     handed_over: AtomicU64,
-    /// The latest release of a writer.
     writer_left: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
@@ -161,7 +158,6 @@ impl Scene {
         self
     }
 
-    /// The directory whose changes are followed.
     pub fn queue(&self) -> &str {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
@@ -271,7 +267,6 @@ impl Scene {
         self.inside.load(Ordering::Acquire)
     }
 
-    /// The contenders that are inside now.
     pub fn all_inside(&self) -> Vec<usize> {
         let seats = self.seats.iter().enumerate();
         seats.filter(|(_, seat)| seat.inside.load(Ordering::Acquire)).map(|(index, _)| index).collect()

@@ -22,9 +22,7 @@ pub struct Arrival {
     pub at_us: u64,
     /// The lock that it asks for, counted from 0.
     pub lock: usize,
-    /// What it asks for.
     pub mode: Mode,
-    /// How long it holds.
     pub hold: Duration,
 }
 
@@ -35,7 +33,6 @@ enum Purpose {
     Lock = 2,
     Hold = 3,
     Mode = 4,
-    /// Which lock is how popular.
     Rank = 5,
     /// How long bursts and the pauses between them last.
     Burst = 6,
@@ -128,7 +125,6 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
 
 /// Bursts and pauses, both of exponential length; times in seconds, rates a second.
 struct Bursts {
-    /// Of arrivals within a burst.
     rate: f64,
     /// Of bursts ending, while there is one.
     ends: f64,

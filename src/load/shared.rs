@@ -33,11 +33,9 @@ pub struct Signals {
     pub window: watch::Sender<Window>,
     /// Batch: contenders with a lower number may arrive.
     pub arrivals: watch::Sender<usize>,
-    /// Batch: that contender may release.
     pub releases: watch::Sender<Option<usize>>,
     /// Stop acquiring: waits are cancelled, holders release.
     pub drain: CancellationToken,
-    /// Close the sessions and end.
     pub close: CancellationToken,
     /// Give up at once, whatever is under way.
     pub abort: CancellationToken,
@@ -67,14 +65,11 @@ pub struct FirstDone {
 /// What contenders tell the conductor.
 #[derive(Debug, Default)]
 pub struct Board {
-    /// Contenders whose session is open.
     pub connected: AtomicUsize,
     /// Contenders that could not open one.
     pub unconnected: AtomicUsize,
-    /// Contenders that have ended their loop.
     pub finished: AtomicUsize,
     pub acquired: AtomicU64,
-    /// Locks whose release has returned.
     pub released: AtomicU64,
     /// The negotiated session timeout in milliseconds.
     pub negotiated_ms: AtomicU64,
@@ -115,9 +110,7 @@ pub struct Shared {
     pub leases: u32,
     pub scenes: Vec<Scene>,
     pub gauge: WaitGauge,
-    /// Moves with everything sent or received.
     pub pulse: Arc<AtomicU64>,
-    /// When the ensemble last answered.
     pub last_reply: Arc<AtomicU64>,
     pub signals: Signals,
     pub board: Board,
@@ -128,7 +121,6 @@ pub struct Shared {
     pub keeps_history: bool,
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
-    /// When nobody got a lock.
     pub gaps: Gaps,
 }
 

@@ -89,7 +89,6 @@ fn is_looked_into(shared: &Shared) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     pub servers: &'a [ServerCounters],
-    /// Requests that lost their connection.
     pub lost: u64,
 }
 

@@ -48,7 +48,6 @@ const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 /// For how long a server that is kept awake may be without a read until it is said.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
-/// How often the conductor reports progress.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
@@ -102,7 +101,6 @@ struct Conductor<'a> {
 
 struct Loaded {
     window: Window,
-    /// When the measured phase began.
     begin: Vitals,
     end: Vitals,
     backlog_us: u64,
@@ -793,7 +791,6 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-/// Requests that lost their connection.
 fn lost(log: &Log) -> u64 {
     let losses = log.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
     losses.map(|(_, times)| times).sum()

@@ -28,9 +28,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 #[derive(Debug, Default)]
 pub struct Share {
     pub contenders: Vec<usize>,
-    /// The servers that it keeps awake.
     pub awake: Vec<Target>,
-    /// By a read every so often.
     pub every: Duration,
     /// Where its contenders note what they do.
     pub notes: Notes,

@@ -19,7 +19,6 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 
 /// What a run's root holds if an ephemeral node below it shows whether the run is alive.
 const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
-/// That node.
 const ALIVE: &str = "alive";
 /// So long after its process a run counts as alive.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
@@ -103,7 +102,6 @@ impl Workspace {
         Ok(client)
     }
 
-    /// The run's root.
     pub fn root(&self) -> &str {
         &self.root
     }
@@ -260,7 +258,6 @@ const QUIET: Duration = Duration::from_secs(600);
 /// Why a run may still be under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
-    /// So many sessions of it live.
     Sessions(usize),
     /// It has made a node a short while ago; from that time on that is long enough.
     Until(SystemTime),
@@ -269,7 +266,6 @@ pub enum Alive {
 /// The nodes of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// The run's name.
     pub run_id: String,
     /// How many nodes there are, the run's root included.
     pub nodes: usize,

@@ -13,7 +13,6 @@ use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, co
 use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::zk::{EventKind, Failure, Session, Watch};
 
-/// As Curator's locks do.
 const RETRY: Retry = Retry::USUAL;
 
 pub const ENTRY: Entry = Entry {
@@ -100,7 +99,6 @@ struct Sentries {
 enum Learnt {
     /// The node just before the own has gone.
     NearIsGone,
-    /// Something else has changed.
     LookAgain,
 }
 

@@ -12,7 +12,6 @@ use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildr
 use crate::zk::{Failure, Session};
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
-/// How often an operation is tried.
 const TRIES: u32 = 10;
 /// The n-th new try comes after n times this.
 const RETRY_DELAY: Duration = Duration::from_millis(500);

@@ -11,7 +11,6 @@ use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, co
 use crate::catalog::{Guarantees, LockCard, Mode};
 use crate::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
 
-/// As Curator's locks do.
 const RETRY: Retry = Retry::USUAL;
 
 pub const ENTRY: Entry = Entry {

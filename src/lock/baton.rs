@@ -106,7 +106,6 @@ enum Behind {
 
 struct Baton {
     lock: String,
-    /// As the holder knows it.
     behind: Behind,
     connection: AnyEvent,
 }

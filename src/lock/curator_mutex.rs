@@ -91,7 +91,6 @@ impl CuratorMutex {
         Self { queue: CuratorQueue::new(lock, retry), owned: None }
     }
 
-    /// As a scenario chose it.
     fn of(config: &LockConfig) -> Self {
         let retry = Retry::of(config);
         let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));

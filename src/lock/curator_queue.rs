@@ -19,7 +19,6 @@ use crate::zk::{Failure, Session, Watch, reactor};
 /// Curator's default node data is the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";
 
-/// Between two deletes in the background.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Tells from a list whom a node has to watch; `None` when it is in.
@@ -28,7 +27,6 @@ pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String
 /// One owner's way into a lock's queue.
 pub struct CuratorQueue {
     pub lock: String,
-    /// When its requests are sent again.
     pub retry: Retry,
     revocation: Option<Revocation>,
     events: AnyEvent,

@@ -158,7 +158,6 @@ impl CuratorSemaphore {
         Ok(())
     }
 
-    /// Gives back what has been taken.
     async fn give_up(&mut self, session: &Session, mut why: AcquireError) -> AcquireError {
         for lease in self.taken.drain(..) {
             why = give_up_for_certain(session, lease, why, self.retry).await;
@@ -310,7 +309,6 @@ impl SharedCount {
     }
 }
 
-/// As Java writes an int.
 fn bytes(count: u64) -> [u8; 4] {
     u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes()
 }

@@ -77,7 +77,6 @@ pub trait Strategy {
 pub struct Entry {
     /// What is known of it.
     pub card: LockCard,
-    /// Builds one contender's lock object.
     pub build: fn(&LockConfig) -> Box<dyn Strategy>,
 }
 
@@ -89,7 +88,6 @@ pub struct Held {
 }
 
 impl Held {
-    /// Held by virtue of that node.
     pub fn by(node: QueueNode) -> Self {
         Self { node: Some(node) }
     }
@@ -145,7 +143,6 @@ impl From<Ended> for AcquireError {
 pub struct LockConfig {
     /// The lock's directory, which is there already.
     pub path: String,
-    /// The parameters in force.
     pub params: Params,
     /// The number of the contender that it is for.
     pub contender: usize,

@@ -13,7 +13,6 @@ use crate::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
 /// A node in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueNode {
-    /// Its full path.
     pub path: String,
     /// Its number: its place in the queue.
     pub sequence: i64,

@@ -37,17 +37,14 @@ pub const STRATEGIES: &[Entry] = &[
     no_lock::ENTRY,
 ];
 
-/// The descriptions of all strategies.
 pub fn cards() -> Vec<LockCard> {
     STRATEGIES.iter().map(|entry| entry.card).collect()
 }
 
-/// The strategy of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     STRATEGIES.iter().find(|entry| entry.card.name == name)
 }
 
-/// The page on every strategy.
 pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\

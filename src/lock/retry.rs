@@ -66,19 +66,16 @@ pub enum Retry {
     Backoff {
         base: Duration,
         most: Duration,
-        /// How many times to try again.
         times: u32,
     },
     /// `RetryNTimes`, and with one time `RetryOneTime`.
     Times {
         pause: Duration,
-        /// How many times to try again.
         times: u32,
     },
     /// `RetryUntilElapsed`.
     UntilElapsed {
         pause: Duration,
-        /// How long since the first try.
         limit: Duration,
     },
     /// `RetryForever`.
@@ -91,7 +88,6 @@ impl Retry {
     /// What holds unless a scenario says otherwise.
     pub const USUAL: Self = Self::Backoff { base: SLEEP, most: UNBOUNDED, times: TIMES };
 
-    /// The policy that a scenario chose.
     pub fn of(config: &LockConfig) -> Self {
         let pause = config.duration("retry_sleep", SLEEP);
         let times = u32::try_from(config.count("retry_times", u64::from(TIMES))).unwrap_or(u32::MAX);

@@ -16,7 +16,6 @@ const ASK_AFTER: Duration = Duration::from_millis(200);
 
 /// The word for a holder that can be asked, though nobody here does.
 pub const ALLOWED: &str = "allowed";
-/// The word for waiters that ask.
 pub const ASKED: &str = "asked-for";
 
 /// The parameters by which a scenario chooses it.

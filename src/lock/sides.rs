@@ -26,9 +26,7 @@ pub enum Watched {
 /// How the two kinds are named: what stands before the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
-    /// The end of a reader's prefix.
     pub read: &'static str,
-    /// The end of a writer's prefix.
     pub write: &'static str,
 }
 

@@ -18,7 +18,6 @@ use crate::zk::{Session, SessionState, StateWatcher, Watch, reactor};
 pub struct WaitGauge(Arc<AtomicUsize>);
 
 impl WaitGauge {
-    /// How many are waiting.
     pub fn waiting(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
@@ -40,9 +39,7 @@ impl Drop for Waiting<'_> {
 /// Why a wait ended before what was awaited came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The deadline passed.
     TimedOut,
-    /// Somebody asked to stop.
     Cancelled,
 }
 
@@ -63,7 +60,6 @@ impl DeadlineClock {
         self.0.jumped.notify_waiters();
     }
 
-    /// What it shows.
     pub fn now(&self) -> Stamp {
         clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
     }
@@ -120,7 +116,6 @@ impl Patience {
         self.wait(reactor::sleep(duration)).await
     }
 
-    /// Whether the deadline has passed.
     pub fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= self.clock.now())
     }
@@ -188,7 +183,6 @@ pub const FLAG_INTERVAL: Param = Param {
 pub struct Flag(Option<Duration>);
 
 impl Flag {
-    /// What the parameters ask for.
     pub fn of(config: &LockConfig) -> Self {
         let interval = config.duration(FLAG_INTERVAL.name, DEFAULT_INTERVAL);
         let looks = config.is(WAKE.name, "poll-flag") || config.is("class", "article");

@@ -40,7 +40,6 @@ impl Outcome {
         Self::Crashed,
     ];
 
-    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
@@ -79,12 +78,10 @@ impl OutcomeCounts {
         self.0[outcome as usize]
     }
 
-    /// Counts one more.
     pub fn add(&mut self, outcome: Outcome, amount: u64) {
         self.0[outcome as usize] += amount;
     }
 
-    /// Adds another set of numbers.
     pub fn merge(&mut self, other: &Self) {
         for (own, theirs) in self.0.iter_mut().zip(other.0) {
             *own += theirs;
@@ -118,7 +115,6 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// All notifications delivered.
     pub fn total(&self) -> u64 {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
@@ -128,7 +124,6 @@ impl Notifications {
         self.by_release_useful + self.by_release_spurious
     }
 
-    /// Adds another set of numbers.
     pub fn merge(&mut self, other: &Self) {
         self.node_created += other.node_created;
         self.node_deleted += other.node_deleted;
@@ -263,12 +258,10 @@ impl From<CountsInFile> for Counts {
 }
 
 impl Counts {
-    /// Locks acquired.
     pub fn acquired(&self) -> u64 {
         self.outcomes.get(Outcome::Acquired)
     }
 
-    /// Adds another set of numbers.
     pub fn merge(&mut self, other: &Self) {
         self.requests.merge(&other.requests);
         self.succeeded.merge(&other.succeeded);

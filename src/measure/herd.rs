@@ -54,7 +54,6 @@ impl Woken {
         })
     }
 
-    /// The class that it is of.
     #[must_use]
     pub fn class(&self) -> usize {
         rank_class(self.from_rank)

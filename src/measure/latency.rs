@@ -76,7 +76,6 @@ impl Latency {
     }
 }
 
-/// Two histograms as one.
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
     // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest would still be a true
     // sample.

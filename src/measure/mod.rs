@@ -101,7 +101,6 @@ impl Measure {
         own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
     }
 
-    /// How many measures there are.
     pub const COUNT: usize = 14 + RequestKind::ALL.len();
 
     /// The position in [`Measure::all`].

@@ -53,7 +53,6 @@ impl RequestKind {
         Self::RemoveWatches,
     ];
 
-    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -78,7 +77,6 @@ impl RequestKind {
 pub struct PerRequest([u64; RequestKind::ALL.len()]);
 
 impl PerRequest {
-    /// The number of one kind.
     pub fn get(&self, kind: RequestKind) -> u64 {
         self.0[kind as usize]
     }
@@ -88,7 +86,6 @@ impl PerRequest {
         self.0[kind as usize] += amount;
     }
 
-    /// The sum over all kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -98,7 +95,6 @@ impl PerRequest {
         RequestKind::ALL.into_iter().map(|kind| (kind, self.get(kind)))
     }
 
-    /// Adds another set of numbers.
     pub fn merge(&mut self, other: &Self) {
         for (own, theirs) in self.0.iter_mut().zip(other.0) {
             *own += theirs;

@@ -16,7 +16,6 @@ use crate::clock::Stamp;
 /// The span of time whose samples count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// First stamp that counts.
     pub start: Stamp,
     /// First stamp that no longer counts; `Stamp::MAX` while the window is open.
     pub end: Stamp,
@@ -91,7 +90,6 @@ const SAMPLES_AT_ONCE: usize = 512;
 struct Sample {
     /// Up to [`super::HIGHEST_US`], which fits.
     value_us: u32,
-    /// Its place among the histograms.
     place: u32,
 }
 
@@ -102,7 +100,6 @@ pub struct Sheet {
     histograms: Vec<Histogram>,
     samples: Vec<Sample>,
     window: Window,
-    /// Counts of the measured phase.
     pub measured: Counts,
     /// Counts of the whole trial, from the first request to the last: what the servers' counters see.
     pub whole: Counts,
@@ -128,7 +125,6 @@ impl Sheet {
         self.window = window;
     }
 
-    /// The window in force.
     #[must_use]
     pub fn window(&self) -> Window {
         self.window
@@ -185,7 +181,6 @@ impl Sheet {
         self.window.contains(due).then_some(waited)
     }
 
-    /// Brings all samples into their histograms.
     pub fn settle(&mut self) {
         for sample in self.samples.drain(..) {
             self.histograms[sample.place as usize].saturating_record(u64::from(sample.value_us));
@@ -225,7 +220,6 @@ impl Sheet {
         classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
     }
 
-    /// The timeline so far.
     #[must_use]
     pub fn timeline(&self) -> &[Second] {
         &self.timeline

@@ -15,7 +15,6 @@ use super::Histogram;
 /// A percentile in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
-    /// Its value.
     pub us: u64,
     /// It is at least this: what was not served could make it longer by any amount.
     pub at_least: bool,
@@ -79,7 +78,6 @@ impl Survival {
         &self.steps
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -89,7 +87,6 @@ impl Survival {
         self.shortest_us
     }
 
-    /// The longest.
     pub fn longest(&self) -> Quantile {
         self.longest
     }

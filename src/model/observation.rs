@@ -12,7 +12,6 @@ const HANDOFFS_FEW: u64 = 20;
 pub struct Observation {
     /// Where it comes from: the run and the trial.
     pub source: String,
-    /// The strategy's label.
     pub strategy: String,
     /// How many waited at a release where anybody did, on average.
     pub waiting: f64,

@@ -21,7 +21,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of values drawn.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(last) = values.len().checked_sub(1) else {
@@ -33,7 +32,6 @@ impl Interval {
         Self { low: values[beyond], middle: values[last / 2], high: values[last - beyond] }
     }
 
-    /// Whether it holds that value.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
@@ -41,11 +39,8 @@ impl Interval {
 
 /// A load that is to be predicted. Times are in microseconds.
 pub struct LoadCase<'a> {
-    /// Draws its arrivals by a seed.
     pub arrivals: &'a dyn Fn(u64) -> Vec<Arrival>,
-    /// Equal locks.
     pub locks: usize,
-    /// The pool of sessions.
     pub sessions: usize,
     /// Arrivals a second, over all locks.
     pub rate: f64,
@@ -53,7 +48,6 @@ pub struct LoadCase<'a> {
     pub from: f64,
     /// Until when.
     pub to: f64,
-    /// Who is next.
     pub order: Order,
 }
 

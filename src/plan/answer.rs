@@ -20,12 +20,10 @@ pub struct Effort {
     pub simulations: usize,
     /// The same for each further rate: of the curve, and where the objective breaks.
     pub for_curve: usize,
-    /// The seed.
     pub seed: u64,
 }
 
 impl Effort {
-    /// What a plan takes.
     #[must_use]
     pub fn whole(seed: u64) -> Self {
         Self { arrivals: SIMULATED, simulations: 60, for_curve: ENDS, seed }
@@ -46,7 +44,6 @@ const SPREAD_MOST: usize = 64;
 /// What an answer is made from.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
-    /// What trials say of the strategy.
     pub trials: Vec<Observation>,
     /// How long no lock was acquired while a server was down, as far as it was measured, in microseconds.
     pub outages_us: Vec<u64>,
@@ -54,7 +51,6 @@ pub struct Evidence {
     pub outage_waits: Vec<Bound>,
     /// Synced writes a second that the ensemble takes, where a calibration says so.
     pub writes_per_s: Option<f64>,
-    /// Whether its waiters set watches.
     pub watches: bool,
 }
 
@@ -161,7 +157,6 @@ pub struct Answer {
 const WRITES: f64 = 2.0;
 
 impl Answer {
-    /// Answers for a strategy.
     #[must_use]
     pub fn of(
         strategy: &str,
@@ -249,7 +244,6 @@ impl Answer {
         }
     }
 
-    /// What the ensemble gets of it.
     fn predicts(&mut self, evidence: &Evidence, rate: f64, prediction: &Prediction) {
         let known: Vec<f64> = evidence.trials.iter().filter_map(|one| one.requests_per_acquisition).collect();
         let served = prediction.throughput.middle;
@@ -295,7 +289,6 @@ impl Answer {
 /// How busy a lock is by what is asked of it: 1 is as much as it can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
-    /// The lower end of its interval.
     low: f64,
     middle: f64,
     /// The upper end of the share of time in which it is busy.
@@ -329,7 +322,6 @@ impl Demand {
         self.middle >= 1.0
     }
 
-    /// What follows for any objective.
     fn verdict(self) -> Verdict {
         let busy = |share: f64| format!("{} %", number(100.0 * share));
         if self.low >= 1.0 {

@@ -67,7 +67,6 @@ impl Load {
         self
     }
 
-    /// Locks.
     #[must_use]
     pub fn locks(&self) -> usize {
         self.spec.locks

@@ -38,17 +38,12 @@ pub struct Question {
 pub struct Ask {
     /// Arrivals a second.
     pub rate: f64,
-    /// Locks.
     pub locks: usize,
-    /// Sessions.
     pub clients: usize,
-    /// The measured phase.
     pub lasts: Duration,
     /// What comes before it.
     pub warm_up: Duration,
-    /// How often each strategy runs.
     pub repetitions: u32,
-    /// The seed.
     pub seed: u64,
 }
 
@@ -121,7 +116,6 @@ impl Question {
         )
     }
 
-    /// The question in words.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(

@@ -85,15 +85,10 @@ pub struct Unverified {
 /// A trial that was to show whether a prediction is right, and what was predicted from.
 #[derive(Debug)]
 pub struct Attempt<'a> {
-    /// The directory of its run.
     pub run: PathBuf,
-    /// The trial.
     pub trial: &'a Trial,
-    /// Its load.
     pub load: &'a Load,
-    /// The fit of the strategy's service.
     pub fit: &'a Fit,
-    /// The trials that were fitted.
     pub fitted: &'a [Observation],
 }
 

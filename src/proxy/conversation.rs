@@ -24,7 +24,6 @@ pub struct Lost {
 /// What some bytes to the client hold.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// The replies that end in them.
     pub marks: Vec<Mark>,
     /// The first that is to be lost; nothing after it is looked at.
     pub lost: Option<Lost>,
@@ -90,7 +89,6 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    /// Reads what the server has sent.
     pub fn replied(&self, bytes: &[u8]) -> Replies {
         let mut found = Replies::default();
         let mut state = self.locked();

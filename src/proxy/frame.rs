@@ -28,7 +28,6 @@ pub struct Frames {
     held: Vec<u8>,
     /// How many of its bytes have come, length included.
     seen: usize,
-    /// The stream is something else.
     opaque: bool,
 }
 

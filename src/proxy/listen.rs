@@ -31,7 +31,6 @@ pub struct Listening {
     /// `host:port` of those for everybody, in the order of the servers.
     pub addresses: Vec<String>,
     servers: Vec<Arc<str>>,
-    /// Those for one client alone.
     own: Mutex<BTreeMap<usize, Vec<String>>>,
     runtime: Handle,
     goes_on: Option<oneshot::Sender<()>>,

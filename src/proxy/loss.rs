@@ -21,7 +21,6 @@ pub enum Part {
 /// A request that never reached its server, or whose reply the client never got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Struck {
-    /// The request.
     pub request: Request,
     /// The zxid in the lost reply's header; 0 when the request itself was lost.
     pub zxid: i64,
@@ -101,12 +100,10 @@ impl Losses {
         }
     }
 
-    /// Nobody wants it any more.
     pub fn disarm(&mut self, number: u64) {
         self.0.remove(&number);
     }
 
-    /// How many are to be.
     pub fn len(&self) -> usize {
         self.0.len()
     }

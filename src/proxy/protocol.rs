@@ -29,7 +29,6 @@ pub struct Request {
     pub xid: i32,
     /// Its kind as the protocol numbers them.
     pub opcode: i32,
-    /// Its kind.
     pub kind: RequestKind,
     /// The node that it is about; of a multi that of its first operation. Empty when it is too long to be kept.
     pub path: String,
@@ -71,7 +70,6 @@ fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request that it answers.
     pub xid: i32,
     /// The last transaction that the server had applied.
     pub zxid: i64,

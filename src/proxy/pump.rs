@@ -40,9 +40,7 @@ pub struct Pump<'a> {
     queue: Queue,
     /// When a slow reader gets to what has come.
     reads_at: Option<Instant>,
-    /// When that came.
     came_at: Option<Instant>,
-    /// Nothing more comes.
     ended: bool,
     /// Nothing more comes because the connection broke.
     broken: bool,

@@ -85,12 +85,10 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         self.bytes < ROOM
     }
 
-    /// Adds what has just been read.
     pub fn push(&mut self, bytes: &[u8], marks: Vec<Mark>, now: Instant) {
         if bytes.is_empty() {
             return;

@@ -56,13 +56,11 @@ pub struct Delay {
     pub latency: Duration,
     /// And a random part of this on top.
     pub extra: Duration,
-    /// Of the random parts.
     pub seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
-    /// Data are under way for longer.
     Delay(Delay),
     /// So many bytes a second in each direction of each connection.
     Bandwidth(u64),
@@ -79,16 +77,13 @@ pub struct Settings {
     pub delays: Vec<Delay>,
     /// The narrowest, in bytes a second.
     pub bandwidth: Option<u64>,
-    /// Nothing moves.
     pub stalled: bool,
-    /// The connection is to end.
     pub refused: bool,
     /// The longest that a server's data wait to be read.
     pub lag: Option<Duration>,
 }
 
 impl Settings {
-    /// Puts settings together.
     pub fn of(settings: impl Iterator<Item = Setting>) -> Self {
         let mut all = Self::default();
         for setting in settings {
@@ -110,7 +105,6 @@ impl Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Both sides see it reset.
     Reset,
     /// Both sides see the other close it.
     Cut,

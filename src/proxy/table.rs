@@ -97,7 +97,6 @@ impl Table {
         (number, hears)
     }
 
-    /// Takes an armed loss back.
     pub fn disarm(&self, number: u64) {
         let mut inner = self.locked();
         inner.losses.disarm(number);

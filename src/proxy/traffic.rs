@@ -26,9 +26,7 @@ pub struct Mark {
 /// How often something was kept waiting, and for how long in all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How often.
     pub times: u32,
-    /// For how long in all.
     pub lasted: Duration,
 }
 
@@ -137,7 +135,6 @@ impl Traffic {
         self.locked().unread.count(lasted);
     }
 
-    /// Takes over what another has counted.
     pub fn take_over(&self, other: &Self) {
         let other = std::mem::take(&mut *other.locked());
         let mut own = self.locked();

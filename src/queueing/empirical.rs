@@ -39,7 +39,6 @@ impl Empirical {
         Self::weighted(&sorted.into_iter().map(|value| (value, 1.0)).collect::<Vec<_>>())
     }
 
-    /// Always the same.
     pub fn fixed(value: f64) -> Self {
         Self {
             values: vec![value],
@@ -82,7 +81,6 @@ impl Empirical {
         })
     }
 
-    /// The mean.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -92,7 +90,6 @@ impl Empirical {
         self.square
     }
 
-    /// Draws one.
     pub fn draw(&self, rng: &mut impl Rng) -> f64 {
         self.at(rng.random::<f64>())
     }

@@ -30,7 +30,6 @@ pub fn mm1_quantile(rate: f64, service: f64, quantile: f64) -> Option<f64> {
 pub struct Repairman {
     /// From asking to the end of the service, on average.
     pub response: f64,
-    /// Services in a unit of time.
     pub throughput: f64,
 }
 

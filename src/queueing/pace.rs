@@ -31,19 +31,16 @@ impl Pace {
         Self { factors: seconds.iter().map(factor).collect(), from: 0.0 }
     }
 
-    /// The same beginning at another time.
     #[must_use]
     pub fn beginning(mut self, from: f64) -> Self {
         self.from = from;
         self
     }
 
-    /// How many steps it has.
     pub fn steps(&self) -> usize {
         self.factors.len()
     }
 
-    /// The variance of the factors.
     pub fn variance(&self) -> f64 {
         let count = self.factors.len().max(1) as f64;
         self.factors.iter().map(|factor| (factor - 1.0).powi(2)).sum::<f64>() / count

@@ -12,7 +12,6 @@ use super::{Empirical, Pace};
 /// In which order those who wait get the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they came.
     Fifo,
     /// In any: whoever looks first. Somebody who comes while nobody holds may get it before those who wait.
     Unordered,
@@ -50,9 +49,7 @@ impl Handoff {
 /// Equal locks, and what each step of one takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Locks {
-    /// How many.
     pub count: usize,
-    /// Who is next.
     pub order: Order,
     /// From asking for a lock that nobody has to entering it.
     pub uncontended: Empirical,
@@ -71,18 +68,15 @@ pub struct Locks {
 /// Somebody who comes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
-    /// When.
     pub at: f64,
     /// Which lock it asks for, counted from 0.
     pub lock: usize,
-    /// How long it means to hold.
     pub hold: f64,
 }
 
 /// Arrivals that come when they come.
 #[derive(Debug, Clone, Copy)]
 pub struct Open<'a> {
-    /// All of them, by their time.
     pub arrivals: &'a [Arrival],
     /// How many can be served or wait at the same time; the others wait until a session is free.
     pub sessions: usize,
@@ -95,13 +89,9 @@ pub struct Open<'a> {
 /// Clients each of whom comes back some time after its release. The clients share the locks evenly, each its own for good.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
-    /// How many clients.
     pub clients: usize,
-    /// For how long each stays away.
     pub think: &'a Empirical,
-    /// How long each means to hold.
     pub hold: &'a Empirical,
-    /// How many acquisitions to simulate.
     pub acquisitions: usize,
     /// How many of them come before any count.
     pub warm_up: usize,
@@ -112,17 +102,13 @@ pub struct Closed<'a> {
 pub struct Outcome {
     /// Every wait that counts, from coming to entering, in the order of coming.
     pub waits: Vec<f64>,
-    /// Entries within the time that counts.
     pub entries: usize,
-    /// How long that time was.
     pub lasted: f64,
     /// Of it, for how long a lock was held or handed over, over all locks.
     pub busy: f64,
     /// The most sessions in use at the same time.
     pub sessions: usize,
-    /// Arrivals that found no free session.
     pub starved: usize,
-    /// How many entries were handed over.
     pub handoffs: usize,
 }
 
@@ -139,7 +125,6 @@ impl Outcome {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
 
-    /// Entries in a unit of time.
     pub fn throughput(&self) -> f64 {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
@@ -175,7 +160,6 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
     world.finish(|client| client.due >= load.from && client.due < load.to)
 }
 
-/// Simulates clients that come back.
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
     let mut world = World::new(locks, load.clients, seed);
     let mut thinking = BinaryHeap::new();

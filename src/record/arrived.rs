@@ -24,7 +24,6 @@ impl Arrived {
     /// Who achieves less than this share of what was offered has missed it; the rest may be chance.
     pub const ACHIEVED: f64 = 0.98;
 
-    /// Those of two trials together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -52,7 +52,6 @@ impl RawRequest {
         Self::GetChildren1000,
     ];
 
-    /// As tables name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",

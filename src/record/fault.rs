@@ -85,7 +85,6 @@ pub struct FencingCounts {
 }
 
 impl FencingCounts {
-    /// These and others.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -9,7 +9,6 @@ use crate::measure::{Count, Counts, Figure, Measure, Outcome, Ratio, Statistic, 
 /// A figure of one trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Its value, in the figure's unit.
     pub value: f64,
     /// It is a lower bound: waits that were not served could make it longer.
     pub at_least: bool,

@@ -51,7 +51,6 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Nothing was measured, and why.
     pub fn not_measured(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }

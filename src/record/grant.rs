@@ -18,19 +18,13 @@ pub const CLOCKS_DIFFER_MS: i64 = 2;
 /// A contender entered by virtue of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Which of the trial's lock paths.
     pub lock: usize,
-    /// Who.
     pub contender: usize,
-    /// What for.
     pub claim: Claim,
-    /// The transaction that created the node.
     pub czxid: i64,
     /// As of which transaction it found that it holds, where a reply told.
     pub zxid: Option<i64>,
-    /// When it asked.
     pub called: Stamp,
-    /// When it entered.
     pub entered: Stamp,
     /// When it was about to leave, before it asked for the deletion of its node; `None` while it is inside.
     pub left: Option<Stamp>,
@@ -53,7 +47,6 @@ pub struct Life {
     pub deleted: Option<i64>,
     /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
     pub deleted_at_ms: Option<i64>,
-    /// It went with its session.
     pub with_its_session: bool,
 }
 
@@ -63,13 +56,10 @@ pub type Lives = Table<Life>;
 /// By virtue of what the contenders of a trial entered, and what became of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// What the lock promises.
     pub kind: LockKind,
-    /// When the trial began.
     pub began: Stamp,
     /// Two inside at once, as contenders saw it.
     pub overlaps: Overlaps,
-    /// Who entered.
     pub grants: Grants,
     /// What the servers' logs tell of the trial's nodes; empty where they cannot be read.
     pub lives: Lives,

@@ -15,23 +15,19 @@ use crate::clock::Stamp;
 pub struct Header {
     /// Whether all that happened is there: `None` when it does not say, `Some(false)` when it was cut short.
     pub complete: Option<bool>,
-    /// The locks that its events name.
     pub locks: BTreeMap<String, LockKind>,
 }
 
 /// What a lock promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
-    /// One contender inside at a time.
     Mutex,
     /// Contenders inside together that hold no more than so many leases.
     Semaphore(u32),
-    /// Readers together, or one writer.
     ReadWrite,
 }
 
 impl LockKind {
-    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -51,7 +47,6 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// To read.
     pub const READ: Self = Self { mode: Mode::Read, leases: 1 };
     /// To be alone, or to have one of a semaphore's leases.
     pub const WRITE: Self = Self { mode: Mode::Write, leases: 1 };
@@ -60,7 +55,6 @@ impl Claim {
 /// The two ends of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It was called.
     Invoke,
     /// It returned, and did what was asked.
     Ok,
@@ -73,7 +67,6 @@ pub enum Step {
 /// What a contender has been told of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionState {
-    /// It has a connection.
     Connected,
     /// The connection is gone; whether the session still lives is not known.
     Suspended,
@@ -86,17 +79,14 @@ pub enum SessionState {
 pub struct Event<'a> {
     /// When, in microseconds of its clock. Only events of one clock are compared.
     pub t_us: u64,
-    /// The process that wrote it.
     pub process: &'a str,
     /// The clock that `t_us` was read from; `None` for the process's own.
     pub clock: Option<&'a str>,
     /// The contender's number within its process; `None` for what concerns all of them (sessions only).
     pub contender: Option<u64>,
-    /// The session, in any notation.
     pub session: Option<&'a str>,
     /// What the contender learned of its session with this event.
     pub state: Option<SessionState>,
-    /// What happened.
     pub what: What<'a>,
 }
 
@@ -105,7 +95,6 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// A contender asked for a lock, or got an answer.
     Acquire(Acquire<'a>),
-    /// A contender let a lock go.
     Release(Release<'a>),
     /// Nothing but what `state` says.
     Session,
@@ -116,11 +105,8 @@ pub enum What<'a> {
 /// One end of an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acquire<'a> {
-    /// The lock.
     pub lock: &'a str,
-    /// Which end.
     pub step: Step,
-    /// What is asked for.
     pub claim: Claim,
     /// How often the contender has the lock once it has it this time, for a reentrant lock.
     pub depth: Option<u32>,
@@ -133,9 +119,7 @@ pub struct Acquire<'a> {
 /// One end of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// The lock.
     pub lock: &'a str,
-    /// Which end.
     pub step: Step,
     /// Whether nobody else could run while the contender was inside, so that nobody could have been seen beside it.
     pub alone: bool,
@@ -148,7 +132,6 @@ pub struct Release<'a> {
 pub struct Write<'a> {
     /// The lock that guards the resource.
     pub lock: &'a str,
-    /// Which end.
     pub step: Step,
     /// The fencing token that was shown to the resource.
     pub token: Option<i64>,
@@ -159,7 +142,6 @@ pub struct Write<'a> {
 }
 
 impl<'a> What<'a> {
-    /// The lock that it is about.
     pub fn lock(&self) -> Option<&'a str> {
         match self {
             Self::Acquire(Acquire { lock, .. })
@@ -182,26 +164,19 @@ pub struct Place {
 /// What one contender did or learned at one moment of a trial: the trial's history, before it is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// When.
     pub at: Stamp,
-    /// Whose.
     pub contender: usize,
-    /// Which of the trial's lock paths.
     pub lock: usize,
     /// Its session, where it had one.
     pub session: Option<i64>,
-    /// What happened.
     pub deed: Deed,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
-    /// It asked for the lock.
     Asks(Claim),
-    /// It has the lock.
     Enters {
-        /// What it asked for.
         claim: Claim,
         /// The transaction that created its node; `None` without a node.
         token: Option<i64>,
@@ -210,7 +185,6 @@ pub enum Deed {
     },
     /// It does not go in.
     Fails,
-    /// It is about to release.
     Leaves {
         /// Whether nobody else could run while it was inside.
         alone: bool,
@@ -223,6 +197,5 @@ pub enum Deed {
     CouldNotLeave,
     /// It has written to the resource behind the lock, with this token; whether that was accepted.
     Writes(i64, bool),
-    /// It has learned of its session.
     Session(SessionState),
 }

@@ -20,9 +20,7 @@ pub type EnteredAsOf = (Stamp, usize, i64);
 pub struct Moments {
     /// By their time, and of the same time by thread.
     pub noted: Sorted<Noted, (Stamp, usize)>,
-    /// By their time.
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// The lives of the trial's nodes.
     pub lives: Lives,
     /// Some are missing, because they came faster than the disk took them.
     pub has_gaps: bool,

@@ -62,7 +62,6 @@ pub struct Excused {
 /// so each entry counts by the share of its wait in which they were, and would have been seen to be.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
-    /// Entries.
     pub entries: u64,
     /// Entries that were kept out for a part of their wait.
     pub waited: u64,
@@ -80,7 +79,6 @@ impl KeptOut {
         }
     }
 
-    /// Adds other entries.
     pub fn merge(&mut self, other: Self) {
         self.entries += other.entries;
         self.waited += other.waited;

@@ -78,9 +78,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// All planned trials ran.
     pub const COMPLETE: Self = Self { ending: RunEnding::Complete, why: None };
-    /// The user cut it short.
     pub const INTERRUPTED: Self = Self { ending: RunEnding::Interrupted, why: None };
 
     /// What a run says of itself before its end: so it stays where it is killed, or aborted by a second signal.
@@ -89,7 +87,6 @@ impl RunOutcome {
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
     }
 
-    /// The environment cut it short; why.
     pub fn aborted(why: impl Into<String>) -> Self {
         Self { ending: RunEnding::Aborted, why: Some(why.into()) }
     }

@@ -8,33 +8,24 @@ use crate::clock::Stamp;
 /// Who was found inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupant {
-    /// The contender.
     pub contender: usize,
-    /// Its queue node's number.
     pub sequence: Option<i64>,
-    /// Its node's czxid.
     pub czxid: Option<i64>,
-    /// When it entered.
     pub entered: Stamp,
 }
 
 /// A contender entered while another was inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap {
-    /// Which of the trial's lock paths.
     pub lock: usize,
-    /// Who was inside.
     pub inside: Occupant,
-    /// Who entered.
     pub entered: Occupant,
-    /// When.
     pub at: Stamp,
 }
 
 /// Why it is doubtful whether a hold was one to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// The session had ended.
     Expired,
     /// The session had lost its connection, for the first time in the hold at that time.
     Suspended(Stamp),
@@ -50,7 +41,6 @@ pub type Hold = (usize, Stamp);
 pub struct Overlaps {
     /// The first, in any order.
     pub kept: Vec<Overlap>,
-    /// How many there were.
     pub count: u64,
     /// Holds with a doubt, and when they ended.
     pub doubts: HashMap<Hold, (Doubt, Stamp)>,
@@ -62,7 +52,6 @@ impl Overlaps {
     /// How many of a thread are kept; a lock that excludes nobody would fill the memory.
     pub const KEPT: usize = 10_000;
 
-    /// Notes one.
     pub fn note(&mut self, overlap: Overlap) {
         self.count += 1;
         if self.kept.len() < Self::KEPT {
@@ -70,7 +59,6 @@ impl Overlaps {
         }
     }
 
-    /// Adds those of another thread.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.kept.extend(other.kept);

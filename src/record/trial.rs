@@ -104,7 +104,6 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// As tables call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -346,7 +345,6 @@ impl Trial {
     /// So many sentences on interference are kept.
     pub const INTERFERENCE_KEPT: usize = 20;
 
-    /// The numbers of its histograms.
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
         let numbers = |measure| Some((measure, self.latency(measure)?));
         Measure::all().into_iter().filter_map(numbers).collect()
@@ -424,7 +422,6 @@ impl Trial {
         recovered?.into_iter().max()
     }
 
-    /// Faults whose effect was seen.
     pub fn faults_proved(&self) -> usize {
         self.faults.iter().filter(|fault| fault.proved).count()
     }

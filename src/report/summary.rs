@@ -58,7 +58,6 @@ pub struct Gated {
     /// What the gates came to, the worst first.
     #[serde(default)]
     pub gates: Vec<Outcome>,
-    /// What the run was compared with.
     #[serde(default)]
     pub baseline: Option<String>,
 }
@@ -188,7 +187,6 @@ impl Summary {
             .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))
     }
 
-    /// What it says of gates.
     pub fn gated(&self) -> Gated {
         Gated { gates: self.gates.clone(), baseline: self.baseline.clone() }
     }
@@ -233,7 +231,6 @@ fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
 }
 
 impl Repetitions {
-    /// Of a cell.
     pub fn of(cell: &Cell) -> Self {
         let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
         Self { ran: cell.repetitions.len(), sound }
@@ -241,7 +238,6 @@ impl Repetitions {
 }
 
 impl Totals {
-    /// Of a cell.
     pub fn of(cell: &Cell) -> Self {
         let arrivals = cell.repetitions.iter().filter_map(|one| Some(one.open.as_ref()?.arrived));
         Self {

@@ -168,7 +168,6 @@ impl Trend {
 }
 
 impl TrendLine {
-    /// As a chart calls it.
     pub fn label(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }

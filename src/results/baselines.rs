@@ -48,9 +48,7 @@ pub struct BaselineFile {
 /// A run of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
-    /// Its directory.
     pub dir: PathBuf,
-    /// The commit of what was measured.
     pub commit: String,
     /// What its `run.json` says.
     pub run: RunFile,

@@ -25,7 +25,6 @@ pub struct Span {
     pub began: SystemTime,
     /// When its measured phase began, since then.
     pub start: Duration,
-    /// How long that phase was.
     pub length: Duration,
 }
 
@@ -39,7 +38,6 @@ impl Span {
     }
 }
 
-/// Writes histograms, each under its name.
 pub fn write(
     mut out: impl io::Write,
     span: Span,

@@ -178,7 +178,6 @@ impl Claim {
         &self.dir
     }
 
-    /// Whether it has its final name.
     pub fn is_published(&self) -> bool {
         !layout::is_partial(&self.dir)
     }

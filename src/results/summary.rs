@@ -265,7 +265,6 @@ fn latency(measure: Measure) -> Vec<Column> {
     [count, mean].into_iter().chain(values).chain(from).collect()
 }
 
-/// Medians as multiples of the floor's.
 fn over_floor() -> Vec<Column> {
     let median = |t: &Row<'_>, measure| Some(t.latencies.get(&measure)?.p50_us as f64);
     vec![

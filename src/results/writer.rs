@@ -33,7 +33,6 @@ pub struct RunWriter {
     floor: Option<Floor>,
     /// What is true of the run before its end; `None` where nobody said it.
     begun: Option<Run>,
-    /// The digests of the trials' files.
     digests: BTreeMap<String, String>,
     /// Whether the run had begun before.
     is_resumed: bool,

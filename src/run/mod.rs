@@ -24,11 +24,8 @@ use precision::Figures;
 pub enum Event<'a> {
     /// A trial is there already, as the run is resumed.
     AlreadyThere(&'a TrialSpec),
-    /// A trial begins.
     TrialBegins(&'a TrialSpec),
-    /// Something happened within it.
     Within(load::Event<'a>),
-    /// It has ended, and was judged.
     TrialEnded(&'a Trial),
     /// The figures are not as precise as the scenario asks, so these trials are added.
     RoundAdded(&'a [TrialSpec], &'a Precision),
@@ -56,12 +53,10 @@ pub struct Ran {
     pub planned: usize,
     /// How precise the figures are, where the scenario asks for that.
     pub precision: Option<Precision>,
-    /// How it ended.
     pub outcome: RunOutcome,
 }
 
 impl Ran {
-    /// Judges the run by its trials.
     pub fn judge(&self) -> Judged {
         check::of_run(&self.trials, self.planned)
     }

@@ -73,7 +73,6 @@ impl Figures {
         }
     }
 
-    /// Whether another round is to follow.
     pub(super) fn wants_more(&self, so_far: &Precision) -> bool {
         !so_far.reached && so_far.rounds < self.asked.repetitions_at_most
     }

@@ -16,11 +16,9 @@ use crate::units::{contenders, counted, format_duration, number};
 /// One piece of advice about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// The key that it is about.
     pub key: &'static str,
     /// Which of the faults it is about, from 0, if it is about one.
     pub fault: Option<usize>,
-    /// What will happen.
     pub message: String,
     /// What to do if that is not wanted.
     pub help: String,

@@ -23,13 +23,10 @@ pub enum Severity {
 /// One thing to say about one place of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
     pub severity: Severity,
     /// The offending text, as bytes of the file; empty where something is missing.
     pub span: Range<usize>,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
     pub help: Option<String>,
     /// Keys that mean nothing beside the others: without one of these nothing is wrong here.
     pub idle: Vec<&'static str>,
@@ -38,7 +35,6 @@ pub struct Diagnostic {
 /// What was written on a command line instead of in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The key that it sets.
     pub key: Vec<String>,
     /// As it was written, such as `--set hold=5ms`.
     pub text: String,
@@ -105,12 +101,10 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Nothing to say.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -120,7 +114,6 @@ impl Diagnostics {
         position(&self.text, diagnostic.span.start)
     }
 
-    /// The form for programs.
     pub fn machine(&self) -> Vec<MachineDiagnostic> {
         self.list
             .iter()

@@ -8,7 +8,6 @@ use super::model::{Stop, TrialSpec};
 use crate::catalog::ParamValue;
 use crate::catalog::fault::{FaultChoice, Start, Target};
 
-/// The fault that does it.
 const KIND: &str = "delay";
 /// Its parameter: how much longer each direction takes.
 const LATENCY: &str = "latency";

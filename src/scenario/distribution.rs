@@ -50,10 +50,8 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// Nothing at all.
     pub const ZERO: Distribution = Distribution::Fixed(Duration::ZERO);
 
-    /// The mean.
     pub fn mean(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,
@@ -63,7 +61,6 @@ impl Distribution {
         }
     }
 
-    /// What hardly any draw exceeds.
     pub fn rarely_exceeded(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,

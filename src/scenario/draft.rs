@@ -27,7 +27,6 @@ pub(super) struct Draft<'c> {
     pub(super) places: Places,
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
-    /// The strategies that could be read.
     pub(super) strategies: Vec<Listed<'c>>,
     /// Every strategy of the list could be read.
     pub(super) strategies_whole: bool,

@@ -185,7 +185,6 @@ fn word(card: &FaultCard, value: &Value<'_>, sink: &Sink<'_>) -> Option<&'static
     found
 }
 
-/// The parameters that were set.
 fn given(keys: &mut Keys<'_, '_, '_>, card: &FaultCard, sink: &Sink<'_>) -> Given {
     let set = |param: &Param| {
         let entry = keys.take(param.name)?;

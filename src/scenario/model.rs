@@ -26,7 +26,6 @@ pub enum EnsembleChoice {
     },
     /// One of containers, brought up and taken down by the suite: a Compose file.
     Compose(PathBuf),
-    /// An existing one.
     Connect(String),
 }
 
@@ -65,7 +64,6 @@ impl Load {
         }
     }
 
-    /// What an open load is.
     pub fn open(&self) -> Option<&Open> {
         match self {
             Self::Open(open) => Some(open),
@@ -77,7 +75,6 @@ impl Load {
 /// Whose the rates of an open load are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RateOf {
-    /// Of all contenders together.
     #[default]
     All,
     /// Of each contender: a trial's are as many times higher.
@@ -110,7 +107,6 @@ pub struct Precision {
 pub enum Order {
     /// Every repetition holds every combination once, shuffled by the seed.
     Shuffled,
-    /// As written, repetition by repetition.
     AsWritten,
 }
 
@@ -130,17 +126,12 @@ pub enum InDoubt {
 pub struct Scenario {
     /// Short name; the results directory begins with it.
     pub name: String,
-    /// What question it answers.
     pub description: String,
-    /// The ensemble.
     pub ensemble: EnsembleChoice,
-    /// The strategies compared.
     pub strategies: Vec<StrategyChoice>,
-    /// Contender counts: the matrix.
     pub contenders: Vec<usize>,
     /// How many independent lock paths the contenders share.
     pub locks: usize,
-    /// How long a lock is held.
     pub hold: Distribution,
     /// Time between a release and the next acquire.
     pub think: Distribution,
@@ -148,13 +139,10 @@ pub struct Scenario {
     pub read_ratio: f64,
     /// How many times each turn takes the lock.
     pub depth: u32,
-    /// The load model.
     pub load: Load,
     /// Whose the rates of an open load are.
     pub rate_of: RateOf,
-    /// When the measured phase ends.
     pub stop: Stop,
-    /// Over what time the contenders start.
     pub ramp_up: Duration,
     /// Load before the measured phase, not recorded.
     pub warm_up: Duration,
@@ -166,15 +154,12 @@ pub struct Scenario {
     pub precision: Option<Precision>,
     /// The order of trials.
     pub order: Order,
-    /// The seed of everything random.
     pub seed: u64,
-    /// The session timeout asked for.
     pub session_timeout: Duration,
     /// How long an acquire may take; `None` for ever.
     pub acquire_timeout: Option<Duration>,
     /// How long a measured phase that acquisitions end goes on without any.
     pub give_up_after: Duration,
-    /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
     /// rates are divided; 1 leaves them as written.

@@ -13,7 +13,6 @@ pub(super) struct Offered {
     /// Arrivals a second when most come.
     pub(super) peak_rate: f64,
     pub(super) arrivals: f64,
-    /// How long each holds, on average.
     pub(super) hold: Duration,
     /// The share of all that asks for the lock that most ask for.
     pub(super) hottest: f64,

@@ -36,7 +36,6 @@ fn load_key(draft: &Draft<'_>) -> std::ops::Range<usize> {
     draft.places.get("load").map_or(draft.start..draft.start, |place| place.key.clone())
 }
 
-/// Who says how many arrivals come.
 fn rate(draft: &Draft<'_>, sink: &Sink<'_>) {
     let Some(process) = draft.open.arrivals.as_ref().and_then(Comes::process) else { return };
     let given: Vec<&Place> = ["rate", "rate_each"].iter().filter_map(|name| draft.places.get(name)).collect();

@@ -20,7 +20,6 @@ use crate::catalog::fault::FaultCard;
 /// A file that can be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// What it says.
     pub scenario: Scenario,
     /// What its writer may want to change.
     pub warnings: Diagnostics,

@@ -18,7 +18,6 @@ use crate::catalog::{ParamValue, Params};
 /// A scenario, expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What was expanded.
     pub scenario: Scenario,
     /// The trials in the order of running.
     pub trials: Vec<TrialSpec>,

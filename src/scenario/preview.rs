@@ -20,9 +20,7 @@ use crate::units::{contenders, counted, format_duration, number};
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preview {
-    /// The scenario's name.
     pub name: String,
-    /// Its question.
     pub description: String,
     /// Where it runs, in words.
     pub ensemble: String,
@@ -45,17 +43,13 @@ pub struct Preview {
     pub trials: Vec<TrialPreview>,
     /// The whole, in microseconds.
     pub estimated_us: u64,
-    /// How the estimates are made.
     pub estimate_basis: &'static str,
     /// The most memory that the program takes, without servers of its own; in bytes.
     pub estimated_memory_bytes: u64,
-    /// How that is estimated.
     pub memory_basis: &'static str,
     /// The most that a trial takes on disk until it is judged, beside its results and its servers; in bytes.
     pub estimated_disk_bytes: u64,
-    /// How that is estimated.
     pub disk_basis: &'static str,
-    /// Advice on the file.
     pub warnings: Vec<MachineDiagnostic>,
 }
 
@@ -65,7 +59,6 @@ pub struct GatePreview {
     /// Its name; not written where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its condition.
     pub require: String,
     /// Whether it can be decided only with a baseline to compare with.
     pub needs_baseline: bool,
@@ -78,7 +71,6 @@ pub struct PrecisionPreview {
     pub asked: f64,
     /// How often each combination runs at most.
     pub repetitions_at_most: u32,
-    /// How many trials that makes.
     pub trials_at_most: usize,
     /// How long those take, in microseconds.
     pub estimated_at_most_us: u64,
@@ -91,11 +83,9 @@ pub struct TrialPreview {
     pub index: usize,
     /// The strategy with the parameters that the scenario set.
     pub strategy: String,
-    /// How many contenders.
     pub contenders: usize,
     /// Repetition, from 1.
     pub repetition: u32,
-    /// The trial's seed.
     pub seed: u64,
     /// How long it takes, in microseconds.
     pub estimated_us: u64,
@@ -111,7 +101,6 @@ pub struct OfferedPreview {
     pub rate: f64,
     /// Arrivals a second when most come.
     pub peak_rate: f64,
-    /// How many arrivals are expected.
     pub arrivals: f64,
     /// The share of time for which the busiest lock is held: its arrivals a second times the mean hold, without handoffs.
     pub utilisation: f64,
@@ -122,11 +111,9 @@ pub struct OfferedPreview {
 /// One fault as `validate` shows it. Times are microseconds, scaled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FaultPreview {
-    /// Its kind.
     pub kind: String,
     /// Whom it hits: a word or a number; empty where the kind says so.
     pub target: String,
-    /// Kind, target and parameters as written.
     pub label: String,
     /// When it fires and how long it lasts, in words.
     pub when: String,
@@ -136,7 +123,6 @@ pub struct FaultPreview {
     pub after_acquisitions: Option<u64>,
     /// How long it lasts; nothing where it ends by itself.
     pub duration_us: Option<u64>,
-    /// How often it fires.
     pub times: u32,
     /// From one start to the next.
     pub every_us: u64,
@@ -145,7 +131,6 @@ pub struct FaultPreview {
 }
 
 impl Preview {
-    /// Expands a file that was read.
     pub fn of(parsed: &Parsed) -> Self {
         let plan = Plan::of(&parsed.scenario);
         Self {

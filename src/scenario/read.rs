@@ -183,7 +183,6 @@ pub(super) fn expect_text<'a>(
     text
 }
 
-/// A whole number within bounds.
 pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink: &Sink<'_>) -> Option<u64> {
     let DeValue::Integer(integer) = value.get_ref() else {
         let help = match value.get_ref() {

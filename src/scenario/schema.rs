@@ -55,7 +55,6 @@ fn load_is(word: &str) -> Value {
     json!({ "properties": { "load": { "const": word } }, "required": ["load"] })
 }
 
-/// One or more of these keys.
 fn any_of(names: &[&str]) -> Value {
     let each: Vec<_> = names.iter().map(|name| json!({ "required": [name] })).collect();
     json!({ "anyOf": each })

@@ -171,7 +171,6 @@ fn can_be_served(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sin
     all
 }
 
-/// A parameter's number in force.
 fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
     let param = card.params.iter().find(|param| param.name == name)?;
     match set.get(name).cloned().or_else(|| default_value(param))? {
@@ -184,7 +183,6 @@ fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
 struct Idle {
     decider: &'static Param,
     chosen: String,
-    /// What it would have to be.
     words: Vec<&'static str>,
 }
 

@@ -46,7 +46,6 @@ pub(super) fn count(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u
     expect_count(value, bounds, sink)
 }
 
-/// One of a few whole numbers.
 pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
     let Kind::OneOfCounts(choices) = kind else { return None };
     let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
@@ -110,7 +109,6 @@ pub(super) fn duration(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Optio
     expect_duration(value, bounds, sink)
 }
 
-/// A word of the field's list.
 pub(super) fn word(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<&'static str> {
     let Kind::Word(words) = kind else { return None };
     expect_word(value, words, sink)

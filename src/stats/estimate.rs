@@ -12,7 +12,6 @@ pub struct RatioEstimate {
 /// An interval of ratios. It is that of one comparison: it isn't widened for how many are made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioInterval {
-    /// Its lower end.
     pub low: f64,
     /// Its upper end; infinite where the base is 0 too often.
     pub high: f64,
@@ -36,7 +35,6 @@ impl RatioEstimate {
 }
 
 impl RatioInterval {
-    /// Whether it holds that ratio.
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }

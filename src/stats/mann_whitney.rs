@@ -16,7 +16,6 @@ pub struct MannWhitney {
     pub u: f64,
     /// The probability of a difference that is as clear or clearer, to either side, when nothing differs.
     pub p: f64,
-    /// Whether that was counted or approximated.
     pub exactness: Exactness,
     /// New divided by base: the median of the ratios of all pairs, and the interval that holds a share of 1 − α at least.
     /// Without ties it excludes 1 exactly when p ≤ α.

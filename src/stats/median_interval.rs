@@ -3,9 +3,7 @@
 /// Between which two values a median lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MedianInterval {
-    /// The lower.
     pub low: f64,
-    /// The upper.
     pub high: f64,
     /// With which probability it lies between them: 95 % at least.
     pub coverage: f64,

@@ -32,7 +32,6 @@ pub(super) fn sizes_of_ties(ranks: &[usize]) -> Vec<usize> {
     sorted.chunk_by(|one, other| one == other).map(<[usize]>::len).collect()
 }
 
-/// Whether two values are equal.
 pub(super) fn has_ties(ranks: &[usize]) -> bool {
     sizes_of_ties(ranks).iter().any(|size| *size > 1)
 }

@@ -11,9 +11,7 @@ use super::ranks::{doubled_mid_ranks, has_ties, sizes_of_ties};
 /// Two values that were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// Of the base.
     pub base: f64,
-    /// Of the new.
     pub new: f64,
 }
 
@@ -24,7 +22,6 @@ pub struct SignedRank {
     pub v: f64,
     /// The probability of a difference that is as clear or clearer, to either side, when nothing differs.
     pub p: f64,
-    /// Whether that was counted or approximated.
     pub exactness: Exactness,
     /// Pairs whose values are equal: they say nothing of which is larger, so that p is of the others.
     pub equal: usize,
@@ -72,7 +69,6 @@ impl SignedRank {
     }
 }
 
-/// Nobody makes more pairs.
 const MOST: usize = 512;
 
 /// The middles of the ratios of all two pairs, each with itself too.

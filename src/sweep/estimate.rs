@@ -34,9 +34,7 @@ impl Interval {
 /// How far the logarithms of repetitions lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The standard deviation.
     pub deviation: f64,
-    /// On how many differences it rests.
     pub degrees: f64,
 }
 

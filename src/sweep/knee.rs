@@ -27,7 +27,6 @@ pub enum KneeFigure {
 }
 
 impl KneeFigure {
-    /// As sentences call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -54,9 +53,7 @@ impl KneeFigure {
 /// A point of a curve, on logarithmic axes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dot {
-    /// Logarithm of the variable.
     pub x: f64,
-    /// Logarithm of the figure.
     pub y: f64,
     /// How far off that may be: a standard error.
     pub error: f64,
@@ -119,7 +116,6 @@ pub enum Knee {
     },
 }
 
-/// Points that two lines take.
 const POINTS: usize = 5;
 /// How often the curve is drawn anew.
 const DRAWS: usize = 400;

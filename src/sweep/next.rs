@@ -12,17 +12,12 @@ use crate::catalog::gate::Objective;
 /// What is asked of a sweep.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The first variable.
     pub over: Over,
-    /// Its values to begin with, rising.
     pub grid: Vec<f64>,
     /// The values of the second variable; one that is `None` where there is no second.
     pub beside: Vec<Option<f64>>,
-    /// The labels of the strategies.
     pub strategies: Vec<String>,
-    /// What is to be kept.
     pub objective: Option<Objective>,
-    /// Which figure's knee is sought.
     pub figure: KneeFigure,
     /// Values of the first variable at most, of each strategy.
     pub points_at_most: usize,
@@ -33,7 +28,6 @@ pub struct Ask {
 /// What a step is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// To cover the range.
     Cover,
     /// To see how far repetitions lie apart.
     Repeat,
@@ -41,14 +35,11 @@ pub enum Why {
     Objective,
     /// To find where it breaks down.
     Collapse,
-    /// To see the bend.
     Knee,
-    /// To know a point more precisely.
     Precision,
 }
 
 impl Why {
-    /// As the progress shows it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Cover => "cover the range",
@@ -66,22 +57,18 @@ impl Why {
 pub struct Step {
     /// Where.
     pub at: At,
-    /// The labels of the strategies.
     pub strategies: Vec<String>,
-    /// What it is for.
     pub why: Why,
 }
 
 /// What follows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// This.
     Run(Step),
     /// Nothing: all is known that was asked for.
     Enough,
     /// Nothing that fits into the time that is left, though there is more to learn.
     NoTime {
-        /// Whether the range was covered.
         covered: bool,
     },
 }

@@ -28,11 +28,9 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Contenders, Self::Rate, Self::Hold, Self::Locks, Self::Servers, Self::Delay];
 
-    /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Contenders => "contenders",
@@ -56,7 +54,6 @@ impl Variable {
         }
     }
 
-    /// Whether its values are whole numbers.
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Contenders | Self::Locks | Self::Servers)
     }
@@ -187,7 +184,6 @@ impl Over {
         (low < middle && middle < high).then_some(middle)
     }
 
-    /// The largest value.
     pub fn most(&self) -> f64 {
         match &self.values {
             Values::Range { to, .. } => *to,

@@ -35,7 +35,6 @@ pub enum State {
 }
 
 impl State {
-    /// As tables show it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Sound => "ok",

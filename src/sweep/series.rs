@@ -8,7 +8,6 @@ use super::sample::{At, Reading, Sample, State};
 use crate::catalog::gate::Objective;
 use crate::measure::Figure;
 
-/// Repetitions of every point.
 pub(super) const AT_LEAST: usize = 2;
 /// Repetitions of a point at most.
 pub(super) const AT_MOST: usize = 5;
@@ -28,7 +27,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// As tables show it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -122,7 +120,6 @@ impl Series {
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
-    /// The point at that value.
     pub fn at(&self, x: f64) -> Option<&Point> {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }

@@ -23,7 +23,6 @@ pub struct Law {
 }
 
 impl Law {
-    /// The throughput at that many contenders.
     pub fn at(&self, n: f64) -> f64 {
         self.g * n / (1.0 + self.a * (n - 1.0) + self.b * n * (n - 1.0))
     }

@@ -73,11 +73,8 @@ impl Wake for StampWaker {
 /// What a notification says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// The watched node was created.
     NodeCreated,
-    /// The watched node was deleted.
     NodeDeleted,
-    /// The watched node's data changed.
     DataChanged,
     /// A child of the watched node was created or deleted.
     ChildrenChanged,
@@ -88,11 +85,8 @@ pub enum EventKind {
 /// What a list showed when a child watch was set with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arm {
-    /// Children listed.
     pub children: i64,
-    /// The lowest sequence number among them.
     pub lowest: Option<i64>,
-    /// The highest.
     pub highest: Option<i64>,
 }
 
@@ -141,11 +135,8 @@ pub fn sequence_of(name: &str) -> Option<i64> {
 /// A notification that has been delivered.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// What it says.
     pub kind: EventKind,
-    /// The path that was watched.
     pub path: Rc<str>,
-    /// When it arrived in this process.
     pub at: Stamp,
     /// For a child watch: the list with which it was set.
     pub armed: Option<Arm>,

@@ -18,7 +18,6 @@ use crate::clock::Stamp;
 /// What the change that fired a watch was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A child was created.
     Created,
     /// The lowest child, which is the holder's in a queue lock, was deleted.
     LowestDeleted,
@@ -26,7 +25,6 @@ pub enum Change {
     OtherDeleted,
     /// Changes of different kinds came at the same time, and nothing tells which was first.
     Mixed,
-    /// Nobody has listed since.
     NobodyLooked,
 }
 
@@ -53,7 +51,6 @@ impl ChangeLog {
         Self { remembered, lists, created, deleted, ranks: Ranks::default() }
     }
 
-    /// Notes what a list showed.
     pub fn listed(&self, list: &Arm) {
         if let (Some(number), Some(lowest)) = (list.change_number(), list.lowest) {
             self.ring(&self.lists).put(number, list.creates() as u64, lowest as u64);

@@ -24,7 +24,6 @@ pub struct TlsFiles {
     pub ca: Option<PathBuf>,
     /// The client's certificate, where servers ask for one.
     pub cert: Option<PathBuf>,
-    /// The client's key.
     pub key: Option<PathBuf>,
 }
 
@@ -58,7 +57,6 @@ impl Secret {
         &self.0
     }
 
-    /// An identity that nobody else has.
     pub fn drawn() -> Self {
         Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
     }
@@ -159,7 +157,6 @@ fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
 pub struct Target {
     /// `host:port,host:port/chroot`.
     pub connect: String,
-    /// Identity.
     pub access: Access,
 }
 

@@ -54,7 +54,6 @@ impl Gate {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// How often it has been opened.
     pub fn times_opened(&self) -> u64 {
         self.opened.load(Ordering::SeqCst)
     }
@@ -101,7 +100,6 @@ impl Gate {
 pub struct Shut(Vec<Arc<Gate>>);
 
 impl Shut {
-    /// Shuts these.
     pub fn these<'a>(gates: impl IntoIterator<Item = &'a Arc<Gate>>) -> Self {
         let gates: Vec<_> = gates.into_iter().cloned().collect();
         gates.iter().for_each(|gate| gate.shut());

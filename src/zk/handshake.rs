@@ -16,7 +16,6 @@ use rustls::{
 
 use super::connect::TlsFiles;
 
-/// How long each step may take.
 const STEP: Duration = Duration::from_secs(2);
 
 /// What is wrong with TLS at an address, in words that go on from it; `None` where nothing is, or nothing can be told.

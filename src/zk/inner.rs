@@ -20,9 +20,7 @@ use crate::measure::{Measure, RequestKind, Sheet};
 /// A request as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// The session that sent it.
     pub session: i64,
-    /// Its kind.
     pub kind: RequestKind,
     /// The path that it names; for a multi its operations.
     pub path: String,
@@ -31,11 +29,8 @@ pub struct Sent {
 /// Where a session writes what it sees. Shared by the sessions of one generator thread.
 #[derive(Clone)]
 pub struct Observed {
-    /// The thread's sheet.
     pub sheet: Rc<RefCell<Sheet>>,
-    /// Moves with everything sent or received.
     pub pulse: Pulse,
-    /// When the ensemble last answered anybody.
     pub last_reply: Arc<AtomicU64>,
     /// The change log of each lock path.
     pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
@@ -127,7 +122,6 @@ impl Inner {
         arm
     }
 
-    /// Its deletion is being asked for.
     pub(super) fn note_deletion(&self, path: &str) {
         let mut deleted = self.deleted.borrow_mut();
         deleted.clear();
@@ -242,7 +236,6 @@ enum Last {
     /// There is none: nothing that was asked for has passed this session.
     #[default]
     Nothing,
-    /// It came with a zxid.
     Told,
     /// An event of servers before 3.9, which do not say when it was so.
     Event(Rc<str>, EventKind, i64),
@@ -254,9 +247,7 @@ enum Last {
 /// of its servers tell: watches fire once, so it was the first one of its kind after the watch was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undated {
-    /// What happened.
     pub kind: EventKind,
-    /// To which node.
     pub path: Rc<str>,
     /// After that transaction, which the session knew of when the look at the node that set the watch was answered.
     pub after: i64,

@@ -13,14 +13,10 @@ use crate::measure::RequestKind;
 /// One write of a multi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op<'a> {
-    /// Creates an ephemeral sequential node.
     Join {
-        /// Path and prefix.
         path: &'a str,
-        /// Its data.
         data: &'a [u8],
     },
-    /// Deletes a node, whatever its version.
     Delete(&'a str),
     /// Overwrites a node's data, whatever its version.
     SetData(&'a str, &'a [u8]),

@@ -65,7 +65,6 @@ impl Failure {
         !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply)
     }
 
-    /// The kind alone, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NoNode => "no node",

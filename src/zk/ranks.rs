@@ -28,7 +28,6 @@ impl Default for Ranks {
 }
 
 impl Ranks {
-    /// A release is called.
     pub fn released(&self, now: Stamp) {
         self.latest_release.fetch_max(now, Ordering::Relaxed);
     }

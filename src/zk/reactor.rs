@@ -91,7 +91,6 @@ pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
     }
 }
 
-/// Sleeps.
 pub async fn sleep(duration: Duration) {
     Timer::after(duration).await;
 }

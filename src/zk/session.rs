@@ -32,11 +32,9 @@ const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 /// The kinds of node that locks create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Gone with its session.
     Ephemeral,
     /// Gone with its session, and numbered by its parent.
     EphemeralSequential,
-    /// Stays.
     Persistent,
     /// Goes when its last child has gone.
     Container,
@@ -47,7 +45,6 @@ pub enum NodeKind {
 pub struct Created {
     /// Its full path, number included.
     pub path: String,
-    /// Its number, for a sequential node.
     pub sequence: Option<i64>,
     /// The transaction that created it: the fencing token.
     pub czxid: i64,
@@ -56,11 +53,9 @@ pub struct Created {
 /// What a look at a node tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStat {
-    /// The transaction that created it.
     pub czxid: i64,
     /// The session that an ephemeral node belongs to; 0 for others.
     pub owner: i64,
-    /// How often its data has changed.
     pub version: i32,
 }
 
@@ -75,7 +70,6 @@ impl From<&Stat> for NodeStat {
 pub struct SessionKey(pub(super) SessionInfo);
 
 impl SessionKey {
-    /// The session's identifier.
     pub fn id(&self) -> i64 {
         self.0.id().0
     }
@@ -105,7 +99,6 @@ impl Session {
         }))
     }
 
-    /// The session's identifier.
     pub fn id(&self) -> i64 {
         self.0.client.session_id().0
     }
@@ -145,7 +138,6 @@ impl Session {
         }
     }
 
-    /// Deletes a node, whatever its version.
     pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
         self.0.note_deletion(path);
         let sent = self.sending(RequestKind::Delete, path, wire::delete(path));
@@ -159,7 +151,6 @@ impl Session {
         }
     }
 
-    /// The names of a node's children.
     pub fn get_children<'a>(
         &'a self,
         path: &'a str,
@@ -203,7 +194,6 @@ impl Session {
         }
     }
 
-    /// A node's data.
     pub fn get_data<'a>(
         &'a self,
         path: &'a str,
@@ -232,7 +222,6 @@ impl Session {
         }
     }
 
-    /// Whether a node is there.
     pub fn exists<'a>(
         &'a self,
         path: &'a str,
@@ -347,7 +336,6 @@ impl Session {
         }
     }
 
-    /// Whether the session is over.
     pub fn is_over(&self) -> bool {
         self.0.client.state().is_terminated()
     }

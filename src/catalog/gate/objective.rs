@@ -25,7 +25,6 @@ pub struct Objective {
 }
 
 impl Objective {
-    /// Whether one value keeps it.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         self.relation.holds(value, self.limit)

@@ -14,9 +14,7 @@ pub struct Mistake {
     pub span: Range<usize>,
     /// Where it begins: the character, from 1.
     pub column: usize,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
     pub help: String,
 }
 
@@ -31,9 +29,7 @@ impl std::error::Error for Mistake {}
 /// What a scenario has that a gate may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// The labels of its strategies.
     pub strategies: &'a [String],
-    /// Its numbers of contenders.
     pub contenders: &'a [usize],
 }
 
@@ -68,9 +64,7 @@ pub(super) fn quoted(label: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'t> {
     Word(&'t str),
-    /// What stands between two quotes.
     Quoted(&'t str),
-    /// Digits, perhaps with a decimal point.
     Number(&'t str),
     Relation(Relation),
     Times,

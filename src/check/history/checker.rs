@@ -19,7 +19,6 @@ use crate::record::history::{
 pub struct Ending {
     /// The number of its last line, when that broke off in its middle.
     pub cut_off_at: Option<u64>,
-    /// Whether zombies violate, too.
     pub strict: bool,
 }
 

@@ -94,7 +94,6 @@ impl Clocks {
         &self.known[process].0
     }
 
-    /// The last that a process said.
     pub fn last_of(&self, process: usize) -> Moment {
         self.known[process].2
     }

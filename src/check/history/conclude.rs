@@ -14,7 +14,6 @@ use crate::units::format_micros;
 const REPORTED: usize = 20;
 
 impl Checker {
-    /// Judges what was read.
     pub fn conclude(mut self, ending: Ending) -> Judgement {
         if ending.cut_off_at.is_some() {
             self.complete = Some(false);

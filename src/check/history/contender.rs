@@ -25,7 +25,6 @@ pub struct Stand {
     /// Whether it was told during that hold that its session had ended.
     pub lost: bool,
     pub token: Option<i64>,
-    /// The acquire that was called last.
     pub asked: Option<Asked>,
     /// How the release ended that was not done.
     pub not_let: Option<Step>,
@@ -36,10 +35,8 @@ pub struct Stand {
 #[derive(Debug)]
 pub struct Contender {
     pub process: usize,
-    /// Its number within the process.
     pub number: u64,
     pub state: SessionState,
-    /// The line that said so.
     pub told: Option<Place>,
     /// Its session, as a hash: names of sessions are many and only compared.
     pub session: Option<u64>,

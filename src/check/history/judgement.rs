@@ -6,7 +6,6 @@ use crate::verdict::Verdict;
 /// What the whole history shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// Whether the promises were kept.
     pub verdict: Verdict,
     /// Lock by lock, by name; locks that nobody asked for are left out.
     pub locks: Vec<LockReport>,
@@ -14,9 +13,7 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
     /// What could not be checked, and what a reader should know.
     pub notes: Vec<String>,
-    /// Events read.
     pub events: u64,
-    /// Contenders that did anything.
     pub contenders: usize,
     /// Clocks that times were read from.
     pub clocks: usize,
@@ -40,7 +37,6 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// The name in outputs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Violation => "violation",
@@ -56,11 +52,8 @@ impl Breach {
 /// One thing that was found, with the lines that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong.
     pub breach: Breach,
-    /// The lock.
     pub lock: String,
-    /// It in a sentence.
     pub what: String,
     /// The lines that show it, and no others.
     pub lines: Vec<Place>,
@@ -69,20 +62,17 @@ pub struct Finding {
 /// Overlaps of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overlaps {
-    /// How many entries overlapped.
     pub count: u64,
     /// The longest that the two were inside together, in microseconds.
     pub longest_us: u64,
 }
 
 impl Overlaps {
-    /// Counts as many more.
     pub fn add(&mut self, count: u64, us: u64) {
         self.count += count;
         self.longest_us = self.longest_us.max(us);
     }
 
-    /// Adds other ones.
     pub fn merge(&mut self, other: Self) {
         self.add(other.count, other.longest_us);
     }
@@ -110,7 +100,6 @@ pub struct OrderReport {
 /// What the fenced resource did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
-    /// Writes accepted.
     pub accepted: u64,
     /// Writes accepted with an older token than one accepted before: the resource does not fence.
     pub stale_accepted: u64,
@@ -129,13 +118,9 @@ pub struct WriteReport {
 /// What became of one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockReport {
-    /// Its name.
     pub name: String,
-    /// What it promises.
     pub kind: LockKind,
-    /// Acquisitions.
     pub acquired: u64,
-    /// Acquires that failed.
     pub failed: u64,
     /// Acquires whose outcome is unknown.
     pub unknown: u64,
@@ -147,7 +132,6 @@ pub struct LockReport {
     pub contended: bool,
     /// Whether contenders on different clocks got it.
     pub several_clocks: bool,
-    /// Overlaps that no session explains.
     pub violations: Overlaps,
     /// Overlaps with a holder whose session was suspended or had expired.
     pub zombies: Overlaps,
@@ -155,7 +139,6 @@ pub struct LockReport {
     pub uncertain: Overlaps,
     /// Holders that stayed inside although they had been told that their session had ended, while others entered.
     pub ignored_expiry: u64,
-    /// The ensemble's view.
     pub order: OrderReport,
     /// The fenced resource.
     pub writes: WriteReport,

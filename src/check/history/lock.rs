@@ -24,7 +24,6 @@ pub struct Lock {
     /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
     pub kept_out: KeptOut,
     pub first: Option<usize>,
-    /// Whether somebody else got it, too.
     pub contended: bool,
     pub stuck: u64,
     /// Acquires that had not ended at the end.

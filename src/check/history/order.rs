@@ -88,7 +88,6 @@ impl Order {
         }
     }
 
-    /// A contender's node was deleted.
     pub fn delete(&mut self, token: i64, zxid: i64, place: Place) {
         if let Some(grant) = self.all_kept().find(|grant| grant.token == token) {
             grant.deleted = grant.deleted.max(Some(zxid));

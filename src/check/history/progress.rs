@@ -15,7 +15,6 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// An acquire ended with the lock.
     pub fn ended(&mut self, called_us: u64, now_us: u64) {
         self.longest_us = self.longest_us.max(now_us.saturating_sub(called_us));
         self.latest_called_us = self.latest_called_us.max(Some(called_us));

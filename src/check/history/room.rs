@@ -20,7 +20,6 @@ pub struct Hold {
     pub token: Option<i64>,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
-    /// Whether the session is suspended now.
     pub suspended: bool,
     pub traces: Traces,
     /// What happened after the holder was told that its session had ended.
@@ -30,7 +29,6 @@ pub struct Hold {
 /// A hold that should have ended with its session.
 #[derive(Debug)]
 pub struct Lost {
-    /// When the holder was told.
     pub at: Moment,
     pub others: u64,
     pub first: Option<(u64, Traces)>,
@@ -43,7 +41,6 @@ pub struct Example {
     pub inside: Traces,
     pub entered: Traces,
     pub since_us: u64,
-    /// How long they were inside together.
     pub length_us: u64,
 }
 
@@ -53,9 +50,7 @@ pub struct Room {
     inside: Inside<Hold>,
     waiting: Vec<Overlap>,
     pub entries: u64,
-    /// Waits, for telling who is stuck.
     pub waits: Waits,
-    /// Overlaps that no session explains.
     pub violations: Overlaps,
     pub zombies: Overlaps,
     /// Overlaps that cannot be classed.

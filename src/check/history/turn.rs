@@ -4,7 +4,6 @@ use crate::record::history::Step;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum At {
-    /// It neither holds nor asks.
     #[default]
     Outside,
     Asking,

@@ -205,7 +205,6 @@ impl Directory {
         self.path.join(RUNS)
     }
 
-    /// What the runs' processes said.
     fn logs(&self) -> PathBuf {
         self.path.join("logs")
     }

@@ -8,7 +8,6 @@ use crate::scenario::{Load, Plan, TrialSpec};
 
 use super::side::Side;
 
-/// A figure of every combination.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [Plan::of(a.scenario()), Plan::of(b.scenario())];

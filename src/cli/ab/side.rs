@@ -29,7 +29,6 @@ pub struct Side {
     pub needs: Needs,
     /// Where its ZooKeeper is, where that was said.
     pub zookeeper_home: Option<PathBuf>,
-    /// The binary that runs it.
     pub program: Program,
     overrides: Overrides,
 }

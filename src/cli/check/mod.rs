@@ -21,10 +21,8 @@ use crate::units::one_line;
 use crate::verdict::Verdict;
 use shown::Shown;
 
-/// As answers for programs call it.
 const NAME: &str = "check";
 
-/// Judges it and says why.
 pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let stopped = stop.clone();
     super::reading(stop, move || judge(&args, &stopped)).await
@@ -42,7 +40,6 @@ fn exit(verdict: &Verdict) -> Exit {
     }
 }
 
-/// Prints a verdict and its reasons.
 fn conclusion(verdict: &Verdict) -> String {
     let reasons = verdict.reasons().iter().map(|reason| format!("\n  {}", one_line(reason)));
     format!("verdict: {}{}\n", verdict.word(), reasons.collect::<String>())
@@ -70,7 +67,6 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     Ok(exit)
 }
 
-/// Standard input, in a file.
 fn spool() -> Result<NamedTempFile, Error> {
     let mut file = NamedTempFile::new()
         .map_err(|error| Error::environment(format!("cannot keep standard input in a file: {error}")))?;

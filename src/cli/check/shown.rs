@@ -22,7 +22,6 @@ const ROWS: usize = 40;
 /// How many findings of each kind are shown with their lines.
 const SHOWN: usize = 3;
 
-/// All but the verdict, for people.
 pub fn text(path: &Path, judgement: &Judgement, shown: &[Shown<'_>], width: Option<u16>) -> String {
     let Judgement { events, contenders, clocks, .. } = judgement;
     let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));

@@ -33,7 +33,6 @@ pub struct Library {
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
-    /// What says nothing, and why.
     pub left_out: Vec<String>,
 }
 
@@ -184,7 +183,6 @@ impl Library {
         ))
     }
 
-    /// The labels that trials are of.
     pub fn strategies(&self) -> Vec<String> {
         let mut labels: Vec<String> = self.trials.iter().map(|trial| trial.strategy.clone()).collect();
         labels.sort();
@@ -214,12 +212,10 @@ impl Library {
         self.place.as_ref().map(|(host, _)| host.clone())
     }
 
-    /// On what.
     pub fn ensemble(&self) -> Option<EnsembleInfo> {
         self.place.as_ref().map(|(_, ensemble)| ensemble.clone())
     }
 
-    /// What was read.
     pub fn sources(&self) -> Vec<PathBuf> {
         self.sources.clone()
     }
@@ -236,7 +232,6 @@ fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     versions(one) == versions(other) && one.shares_host == other.shares_host
 }
 
-/// How many of which version.
 fn servers(ensemble: &EnsembleInfo) -> String {
     let version = ensemble.servers.first().map_or("unknown version", |server| server.version.as_str());
     format!("{} of {version}", ensemble.servers.len())
@@ -250,7 +245,6 @@ fn hits_servers(kind: &str) -> bool {
 /// What lies below a directory.
 #[derive(Default)]
 struct Found {
-    /// Runs and calibrations.
     runs: Vec<PathBuf>,
     /// Plans, of which only what they were answered from counts.
     plans: Vec<PathBuf>,

@@ -16,7 +16,6 @@ use crate::plan::{Ask, Question};
 const BUSY: f64 = 120.0;
 /// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
 const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
-/// How long a trial measures.
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
 /// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
@@ -24,7 +23,6 @@ const REPETITIONS: u32 = 2;
 const LONGER: u32 = 3;
 /// How long the trial lasts in which the leader is killed.
 const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
-/// The name of that run.
 const OUTAGE: &str = "outage";
 const KILLED_LEADER: &str =
     "\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"2s\"\nduration = \"2s\"\n";
@@ -42,7 +40,6 @@ struct Trials<'a> {
     /// What the names of the runs begin with.
     name: &'a str,
     strategies: &'a [String],
-    /// How long each measures.
     lasts: Duration,
     /// The seed before the first point's.
     seed: u64,

@@ -309,7 +309,6 @@ impl Directory {
         Ok(Self { path: results::create_dated(parent, "plan", asked)? })
     }
 
-    /// Writes the plan and its page.
     fn keep(&self, plan: &PlanFile) -> Result<(), Error> {
         plan.write(&self.path)?;
         // A page that can't be written costs no plan.

@@ -60,7 +60,6 @@ impl Site {
         })
     }
 
-    /// What it is.
     pub fn ensemble(&self) -> &EnsembleInfo {
         &self.place.ensemble
     }
@@ -70,7 +69,6 @@ impl Site {
         !self.place.is_external() && self.ensemble().servers.len() > 1
     }
 
-    /// Ends what was started.
     pub fn close(self) {
         let Self { place, directory, .. } = self;
         place.close(&directory.join(layout::SERVER_LOGS));
@@ -203,7 +201,6 @@ fn alike(args: &PlanArgs) -> Vec<OsString> {
     words
 }
 
-/// Removes folders in which nothing is.
 fn tidy(directory: &Path) {
     for folder in [RUNS, "logs", "scenarios"] {
         let _ = fs::remove_dir(directory.join(folder));

@@ -124,11 +124,9 @@ fn newest(store: &Path, scenario: &Scenario) -> Result<Vec<PathBuf>, Error> {
 
 /// What the gates of a run came to, and what it was compared with.
 pub struct Gated {
-    /// The gates, the worst first.
     pub outcomes: Vec<Outcome>,
     /// The comparison; `None` where there was no baseline, or where it cannot be compared.
     pub comparison: Option<Comparison>,
-    /// The directory of the baseline.
     pub baseline: Option<String>,
 }
 
@@ -166,7 +164,6 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     Gated { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
-/// Every combination that the scenario runs.
 fn cells(scenario: &Scenario) -> impl Iterator<Item = Cell> {
     scenario.strategies.iter().flat_map(|strategy| {
         let label = &strategy.label;

@@ -22,7 +22,6 @@ pub fn describe() -> HostInfo {
     }
 }
 
-/// Processors that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -108,7 +108,6 @@ impl Endpoint {
         format!("http://{}/metrics", self.address)
     }
 
-    /// Something happened in the run.
     pub fn event(&self, event: &Event<'_>) {
         let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
         match event {

@@ -69,7 +69,6 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
     measure(args, file, there, port, stop).await.map_err(broke_off)?.conclude(&outputs)
 }
 
-/// As answers for programs call it.
 const NAME: &str = "run";
 
 /// Says of a run that was to be resumed what it came to.
@@ -378,7 +377,6 @@ struct Measured {
 }
 
 impl Measured {
-    /// Turns it into results.
     fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
         let Self { args, baseline, file, writer, run, ran } = self;
         let scenario = &file.parsed.scenario;

@@ -55,7 +55,6 @@ impl Progress {
         Self { bar: wants_bar.then(|| bar(expected)), quiet, now: Arc::new(Mutex::new(now)) }
     }
 
-    /// How long the plan should take.
     pub fn expected(&self) -> String {
         seconds(self.now().expected)
     }
@@ -69,7 +68,6 @@ impl Progress {
         }
     }
 
-    /// Something happened in the run.
     pub fn event(&self, event: &Event<'_>) {
         match event {
             Event::AlreadyThere(spec) => self.already_there(spec),
@@ -141,7 +139,6 @@ impl Progress {
         }
     }
 
-    /// Nothing more comes.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

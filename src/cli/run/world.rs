@@ -21,13 +21,10 @@ use crate::zk::{Access, Secret, Target, admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {
-    /// Started for this run.
     Fresh(Arc<Local>),
-    /// Started for this run, in containers.
     Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
     Kept(Kept),
-    /// Somebody else's.
     External(External),
 }
 
@@ -98,7 +95,6 @@ impl World {
         Access { digest, ..given }
     }
 
-    /// The servers' client addresses.
     pub fn addresses(&self) -> Vec<String> {
         match self {
             Self::Fresh(local) => local.addresses(),
@@ -127,7 +123,6 @@ impl World {
         matches!(self, Self::Fresh(_) | Self::Contained(_))
     }
 
-    /// Whether it is somebody else's.
     pub fn is_external(&self) -> bool {
         matches!(self, Self::External(_))
     }
@@ -172,12 +167,10 @@ impl World {
         }
     }
 
-    /// Whether any server serves.
     pub async fn answers(&self) -> bool {
         roles(&self.addresses()).await.iter().any(|role| role.state.is_ok())
     }
 
-    /// What the results say of it.
     pub async fn describe(&self) -> EnsembleInfo {
         let roles = roles(&self.addresses()).await;
         let (kind, placement, shares_host, mut config) = match self {

@@ -19,7 +19,6 @@ use crate::zk::{Access, Secret, Target, keep_awake, reactor};
 /// An ensemble, ready for runs.
 pub struct Place {
     world: World,
-    /// How runs are let in.
     access: Access,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
@@ -62,7 +61,6 @@ impl Place {
         self.access.digest.as_ref()
     }
 
-    /// Whether it is somebody else's.
     pub fn is_external(&self) -> bool {
         self.world.is_external()
     }
@@ -72,7 +70,6 @@ impl Place {
         self.world.ended()
     }
 
-    /// Ends what was started for it.
     pub fn close(self, logs: &Path) {
         let Self { world, _awake: awake, .. } = self;
         drop(awake);

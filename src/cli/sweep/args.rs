@@ -63,7 +63,6 @@ pub struct SweepArgs {
     pub opening: OpeningArgs,
 }
 
-/// How long a sweep may take.
 fn sweep_budget(text: &str) -> Result<Duration, String> {
     let budget = parse_duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(7 * 86_400)).contains(&budget);

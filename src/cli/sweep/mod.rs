@@ -41,7 +41,6 @@ use question::{Question, announcement};
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// What a run takes beside its trials.
 const AROUND_A_RUN: f64 = 0.7;
-/// Starting servers and warming them up.
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
@@ -449,7 +448,6 @@ impl Session {
         ));
     }
 
-    /// Brings the file up to date.
     fn refresh(&mut self, End { ending, why }: End<Ending>) {
         self.file.spent_us = self.spent();
         self.file.written_at = SystemTime::now();

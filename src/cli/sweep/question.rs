@@ -21,7 +21,6 @@ const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "
 pub struct Question {
     /// What is swept: one or two variables.
     pub over: Vec<Over>,
-    /// What is to be kept.
     pub objective: Option<Objective>,
     /// The scenario with the smallest value of each variable.
     pub scenario: Scenario,
@@ -55,7 +54,6 @@ impl Question {
         Self::of(&text, args.over.clone(), args.objective.clone())
     }
 
-    /// Of a scenario's text.
     pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {
         let mut base: Table = text.parse().map_err(Error::usage)?;
         for key in DROPPED {
@@ -107,7 +105,6 @@ impl Question {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
-    /// Which figure's knee is sought.
     pub fn figure(&self) -> KneeFigure {
         match (&self.scenario.load, self.over[0].variable) {
             // An open load serves what comes, until it cannot: what bends is the wait.

@@ -67,7 +67,6 @@ impl Faults {
 pub struct Round {
     /// From 1.
     pub number: u64,
-    /// The scenario file.
     pub text: String,
 }
 
@@ -106,7 +105,6 @@ enum Load {
 const LOADS: [Load; 5] = [Load::Closed, Load::Open, Load::Closed, Load::Open, Load::Batch];
 /// How many kinds of faults of servers a round has: one after the other, for several at a time often leave no quorum.
 const OF_SERVERS: usize = 2;
-/// How many other kinds it has.
 const OF_CONTENDERS: usize = 4;
 /// From one fault of servers to the next, in milliseconds: most have been undone by then.
 const APART_MS: u64 = 8_000;
@@ -183,7 +181,6 @@ struct Sketch {
     params: Params,
     of_servers: Vec<FaultCard>,
     of_contenders: Vec<FaultCard>,
-    /// How long the measured phase lasts.
     lasts_ms: u64,
 }
 
@@ -428,7 +425,6 @@ fn value(param: &Param, draw: &mut ChaCha8Rng) -> Option<ParamValue> {
     })
 }
 
-/// As a scenario file has it.
 fn written(value: &ParamValue) -> String {
     match value {
         ParamValue::Duration(time) => format!("\"{}ms\"", time.as_millis()),

@@ -33,7 +33,6 @@ use outcome::{Outcome, Tally};
 
 /// About how long a round takes, for `--show`.
 const ROUND: Duration = Duration::from_secs(30);
-/// The directory of the rounds.
 const ROUNDS: &str = "rounds";
 
 /// Runs rounds drawn by the seed until the time is over.
@@ -145,7 +144,6 @@ impl Session {
         format!("zklockbench run {scenario} {}{}", RUN_OPTIONS.join(" "), servers(&self.args))
     }
 
-    /// Prints what came out of it.
     fn conclude(self, error: Option<Error>) -> Result<Exit, Error> {
         let tally = Tally::of(&self.outcomes);
         let exit = tally.exit(error.as_ref());

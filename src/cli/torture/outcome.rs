@@ -79,7 +79,6 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// The program itself failed.
     fn fails(&mut self, ended: &Ended, said: &Path) {
         let why = format!("the program failed ({}): {}", ended.how(), child::last_words(said));
         self.and(Verdict::Violated(vec![why]));

@@ -15,19 +15,14 @@ const SERVICE: &str = "com.docker.compose.service";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Container {
-    /// Its id.
     pub id: String,
-    /// The id of its image.
     pub image: String,
-    /// Whether it runs.
     pub state: State,
     /// What it was made from.
     pub config: Config,
     /// What the system was asked to do for it.
     pub host_config: HostConfig,
-    /// What is mounted into it.
     pub mounts: Vec<Mount>,
-    /// Its networks.
     pub network_settings: NetworkSettings,
 }
 
@@ -37,9 +32,7 @@ pub struct Container {
 pub struct State {
     /// Its process is there, be it held still.
     pub running: bool,
-    /// It is held still.
     pub paused: bool,
-    /// How it ended, when it did.
     pub exit_code: i64,
     /// The system ended it, because it used too much memory.
     #[serde(rename = "OOMKilled")]
@@ -50,11 +43,9 @@ pub struct State {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Config {
-    /// The name of its image.
     pub image: String,
     /// `NAME=value`.
     pub env: Option<Vec<String>>,
-    /// By key.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -62,9 +53,7 @@ pub struct Config {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostConfig {
-    /// What happens when it ends.
     pub restart_policy: RestartPolicy,
-    /// File systems in memory, by path.
     pub tmpfs: Option<BTreeMap<String, String>>,
     /// Where its ports are to be found on the host.
     pub port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
@@ -106,7 +95,6 @@ pub struct Mount {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkSettings {
-    /// By name.
     pub networks: BTreeMap<String, Endpoint>,
 }
 
@@ -116,7 +104,6 @@ pub struct NetworkSettings {
 pub struct Endpoint {
     /// The names by which others find it.
     pub aliases: Option<Vec<String>>,
-    /// The address that was asked for.
     #[serde(rename = "IPAMConfig")]
     pub asked: Option<Asked>,
 }
@@ -192,7 +179,6 @@ pub async fn inspect(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker(&[&["container", "inspect"], ids].concat()).await?)
 }
 
-/// The same, waiting for it.
 pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
     parse(&docker_now(&[&["container", "inspect"], ids].concat())?)
 }

@@ -152,7 +152,6 @@ impl Member {
         Some(format!("{} ended (exit code {}{why})", self.name(), now.state.exit_code))
     }
 
-    /// The last lines that it wrote.
     pub async fn log_tail(&self) -> String {
         // What a container writes on stderr comes on stderr.
         let mut command = super::command::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);

@@ -14,7 +14,6 @@ use rustix::fs::{FlockOperation, flock};
 use super::command::docker_now;
 use crate::ensemble::private;
 
-/// Begins every name.
 const PREFIX: &str = "zklockbench-";
 /// What Compose puts on all that it makes.
 const LABEL: &str = "com.docker.compose.project";
@@ -36,12 +35,10 @@ pub struct Project {
 pub struct LeftProject {
     /// Its name, as `docker ps` shows it before the names of its containers.
     pub name: String,
-    /// Whether its run is under way.
     pub in_use: bool,
 }
 
 impl Project {
-    /// A name that nobody has.
     pub fn create() -> io::Result<Self> {
         Self::create_in(&locks())
     }

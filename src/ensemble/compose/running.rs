@@ -132,12 +132,10 @@ impl Compose {
         member.made.asked_binding().map(super::container::Binding::address).unwrap_or_default()
     }
 
-    /// The servers' client addresses.
     pub fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| self.address(member)).collect()
     }
 
-    /// The connect string.
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }

@@ -27,9 +27,7 @@ pub(super) type Tick = (f64, String);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
-    /// What it shows, with the unit.
     pub title: String,
-    /// The ticks, rising.
     pub ticks: Vec<Tick>,
     scale: Scale,
     low: f64,

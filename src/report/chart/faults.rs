@@ -221,7 +221,6 @@ const NAME_LINES: usize = 4;
 /// The headings of the columns: the faults' names or, where one is too long for its column, numbers and a list of what
 /// they stand for.
 struct Names {
-    /// The lines above each column.
     headings: Vec<Vec<String>>,
     /// What numbers stand for, each with its place below the first row of the list.
     list: Vec<(String, Point)>,

@@ -10,7 +10,6 @@ use crate::report::View;
 use crate::report::view::Cell;
 use crate::units;
 
-/// Draws it for that contender count.
 pub(super) fn draw(view: &View, contenders: usize) -> Picture {
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell)).collect();
     let shown = |cell: &Cell| cell.contenders == contenders && !cell.herd().is_empty();

@@ -17,10 +17,8 @@ pub(super) const INK: Colour = (51, 51, 51);
 /// Text on a colour that is neither light nor dark.
 pub(super) const BLACK: Colour = (0, 0, 0);
 pub(super) const FAINT_INK: Colour = (95, 95, 95);
-/// Axis lines and reference lines.
 pub(super) const RULE: Colour = (140, 140, 140);
 pub(super) const GRID: Colour = (226, 226, 226);
-/// The inside of a hollow marker.
 pub(super) const PAPER: Colour = (255, 255, 255);
 /// The cross over a violated lock's figure.
 pub(super) const ALARM: Colour = (190, 0, 0);
@@ -52,7 +50,6 @@ const DASHES: [&[f64]; 10] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Outline {
     corners: u32,
-    /// In eighths of a circle.
     turn: f64,
     /// Below 1, it is a star.
     depth: f64,
@@ -86,7 +83,6 @@ pub(super) struct Look {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
-    /// Invalid or partial: drawn hollow.
     pub doubtful: bool,
     /// The lock did not exclude: crossed out.
     pub violated: bool,
@@ -98,7 +94,6 @@ impl Mark {
         Self { doubtful: !cell.is_sound(), violated: cell.is_violated() }
     }
 
-    /// The mark of one repetition's figure.
     pub fn of_one(repetition: &Repetition) -> Self {
         Self { doubtful: !repetition.is_sound(), violated: repetition.is_violated() }
     }

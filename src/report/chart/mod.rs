@@ -35,7 +35,6 @@ pub use trend::draw_trend;
 /// What was drawn, and what was not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
-    /// The files written.
     pub files: Vec<PathBuf>,
     /// The charts that were not drawn, each with the reason.
     pub left_out: Vec<(String, String)>,

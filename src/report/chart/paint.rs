@@ -27,9 +27,7 @@ const BAND: u32 = 400;
 /// How a backend differs from the SVG one in placing text.
 #[derive(Clone, Copy)]
 struct Fit {
-    /// Dots for each pixel.
     dots: f64,
-    /// Factor on the size of text.
     size: f64,
     /// How far down to move text, as a share of its size.
     down: f64,

@@ -15,9 +15,7 @@ const BETWEEN: f64 = 26.0;
 
 pub(super) struct Panel {
     pub heading: String,
-    /// The axis along the bottom.
     pub x: Axis,
-    /// The axis along the left.
     pub y: Axis,
     pub series: Vec<Series>,
     /// Values of the upright axis at which a dashed line goes across.
@@ -30,7 +28,6 @@ pub(super) struct Panels {
     pub keys: Vec<Key>,
     /// The plots, of which only the first [`AT_MOST`] are drawn.
     pub panels: Vec<Panel>,
-    /// What has to be said.
     pub caption: Vec<String>,
 }
 

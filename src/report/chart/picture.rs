@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-/// The text of axes and keys.
 pub(super) const MEDIUM: f64 = 14.0;
 /// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
 pub(super) const SMALL: f64 = 13.0;
@@ -29,9 +28,7 @@ pub(super) enum Anchor {
 /// One thing drawn. Later ones cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    /// An open line through these points.
     Line { points: Vec<Point>, colour: Colour, width: f64 },
-    /// A filled area with these corners.
     Area { points: Vec<Point>, colour: Colour },
     /// A text, vertically centred on its position.
     Text { at: Point, text: String, size: f64, colour: Colour, anchor: Anchor },
@@ -39,9 +36,7 @@ pub(super) enum Shape {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Picture {
-    /// Width in pixels.
     pub width: f64,
-    /// Height in pixels.
     pub height: f64,
     /// What is drawn, in order.
     pub shapes: Vec<Shape>,
@@ -62,12 +57,10 @@ impl Picture {
         self.shapes.push(Shape::Area { points, colour });
     }
 
-    /// Fills a rectangle between two corners.
     pub fn rectangle(&mut self, from: Point, to: Point, colour: Colour) {
         self.area(vec![from, (to.0, from.1), to, (from.0, to.1)], colour);
     }
 
-    /// Writes a text, vertically centred.
     pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, colour: Colour, anchor: Anchor) {
         let text = text.into();
         if !text.is_empty() {

@@ -8,14 +8,11 @@ use super::picture::{Anchor, MEDIUM, Picture, Point, text_width, wrap};
 /// The rectangle within the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plot {
-    /// Left edge, in pixels.
     pub left: f64,
     pub top: f64,
     pub right: f64,
     pub bottom: f64,
-    /// The axis along the bottom.
     pub x: Axis,
-    /// The axis along the left.
     pub y: Axis,
 }
 
@@ -104,14 +101,12 @@ const BETWEEN: f64 = 5.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Key {
-    /// What the strategy looks like.
     pub look: Look,
     pub label: String,
     /// The last point of its line, as values on the axes.
     pub end: (f64, f64),
 }
 
-/// The room that the keys take.
 pub(super) fn keys_width(keys: &[Key]) -> f64 {
     let widest = keys.iter().flat_map(|key| lines(&key.label)).map(|line| text_width(&line, MEDIUM));
     LEADER + SAMPLE + GAP + widest.fold(0.0, f64::max)

@@ -26,9 +26,7 @@ pub(super) struct Bar {
     pub label: String,
     pub verdict: Verdict,
     pub interval: Option<Interval>,
-    /// Dots above it, in faint ink.
     pub above: Vec<f64>,
-    /// Dots below it, in its colour.
     pub below: Vec<f64>,
 }
 

@@ -154,7 +154,6 @@ const LEGEND_LINE: f64 = 22.0;
 struct Kinds(Vec<RequestKind>);
 
 impl Kinds {
-    /// The kinds that these cells used.
     fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut kinds: Vec<RequestKind> = cells.flat_map(Cell::requests).map(|(kind, _)| kind).collect();
         kinds.sort_unstable();

@@ -5,12 +5,10 @@ use super::look::{FAINT_INK, GRID, INK, RULE};
 use super::picture::{Anchor, MEDIUM, Picture, SMALL, shorten, text_width, wrap};
 use super::plot::{Key, Plot, draw_keys, keys_height, keys_width};
 
-/// Width of every chart, in pixels.
 pub(super) const WIDTH: f64 = 1000.0;
 /// Height of a chart that has no reason to be taller.
 pub(super) const HEIGHT: f64 = 600.0;
 const LARGE: f64 = 21.0;
-/// What stays free at each edge.
 pub(super) const MARGIN: f64 = 18.0;
 const LINE: f64 = 18.0;
 /// What the title of the upright axis takes.
@@ -21,11 +19,8 @@ const CAPTION_LINES: usize = 6;
 
 /// A sheet with its heading and caption in place.
 pub(super) struct Sheet {
-    /// What has been drawn so far.
     pub picture: Picture,
-    /// First free row below the heading.
     pub top: f64,
-    /// Last free row above the caption.
     pub bottom: f64,
 }
 

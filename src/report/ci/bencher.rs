@@ -11,11 +11,9 @@ use crate::results::record::Unit;
 /// One measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Metric {
-    /// The median over the sound repetitions.
     pub value: f64,
     /// The lower end of its interval or, of fewer repetitions than an interval takes, the smallest.
     pub lower_value: f64,
-    /// The upper end, or the largest.
     pub upper_value: f64,
 }
 

@@ -17,7 +17,6 @@ pub const SMALLER: &str = "smaller-is-better.json";
 pub struct Benchmark {
     /// Strategy, contenders and figure; each name is one chart.
     pub name: String,
-    /// Its unit.
     pub unit: &'static str,
     /// The median over the sound repetitions: always a number.
     pub value: f64,

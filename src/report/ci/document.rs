@@ -18,13 +18,10 @@ use crate::verdict::Verdict;
 pub struct Document {
     /// What it is about: the scenario's name, or what was compared.
     pub title: String,
-    /// When it began; a label.
     pub began: SystemTime,
-    /// How long it took.
     pub took: Duration,
     /// By what, where and how it was measured.
     pub facts: Vec<Fact>,
-    /// What was checked.
     pub checks: Vec<Check>,
     /// What was measured, one for each strategy and number of contenders.
     pub cells: Vec<CellFigures>,
@@ -35,20 +32,16 @@ pub struct Document {
 /// Something that is true of a run as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// Its name.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
 }
 
 /// What a check is about. The order is that of the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckKind {
-    /// The run as a whole.
     Run,
     /// What a strategy promises, at one number of contenders.
     Lock,
-    /// A gate.
     Gate,
     /// A figure, compared with that of another run.
     Comparison,
@@ -58,7 +51,6 @@ impl CheckKind {
     /// Every kind, in the order of the outputs.
     pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
 
-    /// One word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -72,15 +64,12 @@ impl CheckKind {
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// What it is about.
     pub kind: CheckKind,
     /// What that is, e.g. `curator-mutex, 5 contenders`; no two of a kind have the same.
     pub name: String,
     /// What it came to: `held` when it passed, `violated` when it failed, `unknown` without enough evidence.
     pub verdict: Verdict,
-    /// What was seen, one line each.
     pub seen: Vec<String>,
-    /// How long was measured for it.
     pub took: Duration,
 }
 
@@ -107,15 +96,11 @@ impl Check {
 /// The figures of one strategy at one number of contenders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellFigures {
-    /// The strategy's label.
     pub strategy: String,
-    /// Contenders.
     pub contenders: usize,
-    /// How often it ran.
     pub repetitions: Repetitions,
     /// What its trials are judged as; `None` of a single contender, who has nobody to exclude.
     pub verdict: Option<Verdict>,
-    /// Counts over all repetitions.
     pub totals: Totals,
     /// The figures of [`TRACKED`] that were measured, in that order.
     pub values: Vec<Value>,
@@ -124,7 +109,6 @@ pub struct CellFigures {
 /// A figure over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
-    /// Which.
     pub figure: Figure,
     /// What the repetitions gave, in its unit.
     pub over: Aggregate,
@@ -223,14 +207,12 @@ impl Document {
         self.with_checks(gates.iter().map(|gate| of_gate(gate, whole)))
     }
 
-    /// The same with more checks.
     #[must_use]
     pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
         self.checks.extend(more);
         self
     }
 
-    /// The same with one more fact.
     #[must_use]
     pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
         self.facts.push(Fact { name, value: clean(value) });

@@ -49,7 +49,6 @@ impl Live {
         self.planned += trials;
     }
 
-    /// A trial begins.
     pub fn trial_begins(&mut self, strategy: &str, contenders: usize, repetition: u32) {
         let (strategy, phase) = (clean(strategy), "connect".to_owned());
         self.under_way = Some(UnderWay { strategy, contenders, repetition, phase, acquired: 0 });
@@ -83,7 +82,6 @@ impl Live {
             readings.filter(|(_, one)| !one.at_least).map(|(figure, one)| (figure, one.value)).collect();
     }
 
-    /// As OpenMetrics text, at that time.
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
         let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];

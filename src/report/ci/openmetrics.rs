@@ -77,7 +77,6 @@ fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
     }
 }
 
-/// Locks acquired in measured phases.
 pub(super) const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
 pub(super) const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
@@ -198,7 +197,6 @@ impl Families {
         &mut self.0[at].samples
     }
 
-    /// The text, with its end mark.
     pub(super) fn encode(self) -> String {
         let mut registry = Registry::with_prefix("zklockbench");
         registry.register_collector(Box::new(self));

@@ -108,7 +108,6 @@ impl Evidence {
         }
     }
 
-    /// What a link to it says.
     pub fn link(self) -> &'static str {
         match self {
             Self::Verdicts => "verdicts and their evidence",

@@ -58,7 +58,6 @@ impl<'a> Field<'a> {
         counts.into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// The label of a cell's strategy.
     pub fn label(&self, cell: &Cell) -> &'a str {
         self.view.label(cell)
     }
@@ -168,7 +167,6 @@ impl Standing {
         }
     }
 
-    /// What another is to the best.
     fn compared(&self, other: &Entry, against: &Against) -> Option<String> {
         let ratio = against.ratio?;
         let inverted = self.better == Better::Lower;

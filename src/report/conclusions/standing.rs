@@ -18,7 +18,6 @@ pub(super) enum Aspect {
 /// The readings of one strategy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
-    /// The strategy's place in the view.
     pub strategy: usize,
     pub label: String,
     /// What each of its sound repetitions gave, by the number of the repetition.
@@ -28,7 +27,6 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The median over the repetitions.
     pub fn median(&self) -> f64 {
         median(&self.values()).unwrap_or(f64::NAN)
     }
@@ -52,7 +50,6 @@ pub(super) struct Standing {
     pub aspect: Aspect,
     pub contenders: usize,
     pub better: Better,
-    /// The best by its median first.
     pub entries: Vec<Entry>,
     /// What the best is to each of the others, in their order.
     pub against: Vec<Against>,
@@ -67,7 +64,6 @@ pub(super) struct Standing {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Against {
     pub verdict: Verdict,
-    /// The best divided by the other.
     pub ratio: Option<Ratio>,
     /// In each repetition the best is better than the other is in any, by more than the margin.
     pub ahead: bool,

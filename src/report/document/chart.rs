@@ -5,37 +5,30 @@
 pub struct Chart {
     /// By what it is named in a document.
     pub id: String,
-    /// The heading.
     pub title: String,
     /// What it shows, with its extremes, for whoever cannot see it; full sentences.
     pub said: String,
     /// How to read it; empty where that is plain.
     pub caption: String,
-    /// What is drawn.
     pub kind: Kind,
 }
 
 /// What is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// Lines over a common axis.
     Lines(Lines),
-    /// Bars of parts.
     Bars(Bars),
 }
 
 /// Lines over a common axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
     /// The lines, one for each strategy that has one.
     pub series: Vec<Series>,
     /// Where something was broken.
     pub bands: Vec<Band>,
-    /// Lines across, such as the floor.
     pub guides: Vec<Guide>,
     /// Lines upright, such as what was asked for.
     pub upright: Vec<Guide>,
@@ -46,11 +39,9 @@ pub struct Lines {
 pub struct Axis {
     /// What is on it, with its unit.
     pub title: String,
-    /// How values are spread over it.
     pub scale: Scale,
     /// Where it has labels, if those do not follow from the scale.
     pub ticks: Vec<Tick>,
-    /// What its values are.
     pub unit: Unit,
 }
 
@@ -59,7 +50,6 @@ pub struct Axis {
 pub struct Tick {
     /// Where.
     pub at: f64,
-    /// The label.
     pub label: String,
 }
 
@@ -68,7 +58,6 @@ pub struct Tick {
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
-    /// Evenly by their logarithms.
     Log,
     /// Either, as the reader likes: logarithmic at first.
     LogOrLinear,
@@ -83,7 +72,6 @@ pub enum Unit {
     Micros,
     /// Times in seconds.
     Seconds,
-    /// Amounts.
     Amount,
     /// How rare something is: 1 in so many.
     Rarity,
@@ -92,13 +80,10 @@ pub enum Unit {
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The strategy's place in the document.
     pub strategy: usize,
-    /// Its points.
     pub line: Vec<(f64, f64)>,
     /// The ends of their intervals, where they have some.
     pub ends: Vec<Ends>,
-    /// Points that get a marker.
     pub marked: Vec<(f64, f64)>,
     /// Single values around it, such as one for each repetition.
     pub dots: Vec<(f64, f64)>,
@@ -132,9 +117,7 @@ impl Series {
 pub struct Ends {
     /// Where on the horizontal axis.
     pub at: f64,
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
@@ -145,38 +128,30 @@ pub struct Band {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// What it is.
     pub label: String,
-    /// Of which strategy.
     pub strategy: usize,
 }
 
 /// A line through the whole chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guide {
-    /// At which value.
     pub at: f64,
-    /// What it is.
     pub label: String,
 }
 
 /// Bars of parts, one for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// What a bar's length is.
     pub title: String,
     /// What the parts are, in the order in which they follow each other.
     pub parts: Vec<String>,
-    /// The bars.
     pub rows: Vec<Row>,
 }
 
 /// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The strategy's place in the document.
     pub strategy: usize,
-    /// What it is called.
     pub label: String,
     /// Its parts that are not nothing.
     pub parts: Vec<Part>,
@@ -187,6 +162,5 @@ pub struct Row {
 pub struct Part {
     /// Which of [`Bars::parts`].
     pub of: usize,
-    /// How much.
     pub amount: f64,
 }

@@ -15,7 +15,6 @@ pub use value::{Missing, Tone, Value};
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// What it is called.
     pub title: String,
     /// In one word, and what that rests on.
     pub verdict: Value,
@@ -36,9 +35,7 @@ pub struct Document {
 pub struct Finding {
     /// What it is about, in a word or two.
     pub topic: String,
-    /// How good that is.
     pub tone: Tone,
-    /// The same in words.
     pub sentence: String,
     /// Where it is shown, if anywhere.
     pub shown_in: Option<Link>,
@@ -47,9 +44,7 @@ pub struct Finding {
 /// A link to a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The section's id.
     pub section: &'static str,
-    /// What the link says.
     pub text: &'static str,
 }
 
@@ -58,44 +53,33 @@ pub struct Link {
 pub struct Section {
     /// By what links name it; unique in a document.
     pub id: &'static str,
-    /// The heading.
     pub title: String,
-    /// What it holds.
     pub blocks: Vec<Block>,
 }
 
 /// A piece of a section.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// A paragraph.
     Text(String),
     /// A table, what it shows in a few words, and what its columns are.
     Table {
-        /// What it shows.
         caption: String,
-        /// The figures.
         table: Table,
         /// How to read it; empty where it needs no words.
         legend: String,
     },
-    /// A chart.
     Chart(Chart),
-    /// Why there is no chart.
     NoChart {
-        /// Which.
         title: String,
         /// Why, in a sentence without a full stop.
         why: String,
     },
     /// Lines, each of which must be said.
     Notes(Vec<String>),
-    /// Names and what they are.
     Facts(Vec<(String, Value)>),
     /// Text to copy, and what it is.
     Code {
-        /// What it is.
         caption: String,
-        /// The text.
         text: String,
     },
     /// A table of words on coloured tiles.
@@ -105,13 +89,10 @@ pub enum Block {
 /// A table of what became of each row under each column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heat {
-    /// What it shows.
     pub caption: String,
-    /// The columns by their names.
     pub columns: Vec<String>,
     /// The rows by their names, with a tile for each column.
     pub rows: Vec<(String, Vec<Tile>)>,
-    /// How to read it.
     pub legend: String,
 }
 
@@ -120,19 +101,16 @@ pub struct Heat {
 pub struct Tile {
     /// What is written on it, line by line; nothing where there is nothing to say.
     pub said: Vec<String>,
-    /// What colours it.
     pub shade: Shade,
 }
 
 /// What colours a tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shade {
-    /// Nothing.
     None,
     /// How long it took, as a share of the way from the shortest to the longest.
     Time(f64),
     /// It did not go on.
     Stuck,
-    /// A promise was broken.
     Violated,
 }

@@ -13,7 +13,6 @@ pub struct Column {
     pub spare: u8,
 }
 
-/// A column of words.
 pub const fn words(heading: &'static str) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }

@@ -9,7 +9,6 @@ use crate::verdict::Verdict;
 pub enum Value {
     /// A name, or words of which nothing follows.
     Text(String),
-    /// A count.
     Count(u64),
     /// So many on average, whose unit its heading says.
     Amount(f64),
@@ -19,33 +18,24 @@ pub enum Value {
     Share(f64),
     /// So many a second.
     Rate(f64),
-    /// So many times as much.
     Multiple(f64),
     /// The smallest and the largest of several amounts.
     Range(f64, f64),
     /// Some of all; just all where that is all of them.
     OutOf {
-        /// So many.
         part: u64,
-        /// Of so many.
         whole: u64,
     },
     /// A verdict in a word, which is good or bad.
     Verdict {
-        /// The word.
         word: String,
-        /// How good that is.
         tone: Tone,
     },
     /// At least that: what had not ended could make it longer.
     AtLeast(Box<Value>),
-    /// With the ends of its interval.
     Between {
-        /// The value.
         middle: Box<Value>,
-        /// The lower end.
         low: Box<Value>,
-        /// The upper end.
         high: Box<Value>,
     },
     /// There is none.
@@ -64,21 +54,16 @@ pub enum Missing {
 /// How good a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
     Good,
     /// Not known, or not clear.
     Doubtful,
-    /// Something is wrong.
     Bad,
-    /// Neither.
     Plain,
 }
 
 impl Value {
-    /// Nothing was measured.
     pub const NOT_MEASURED: Self = Self::Missing(Missing::NotMeasured);
 
-    /// A verdict in a word.
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
         Self::Verdict { word: word.into(), tone }
     }
@@ -100,12 +85,10 @@ impl Value {
         Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
     }
 
-    /// Whether nothing was measured.
     pub fn is_not_measured(&self) -> bool {
         *self == Self::NOT_MEASURED
     }
 
-    /// As a person reads it.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) | Self::Verdict { word: text, .. } => one_line(text),
@@ -127,7 +110,6 @@ impl Value {
         }
     }
 
-    /// How good it is.
     pub fn tone(&self) -> Tone {
         match self {
             Self::Verdict { tone, .. } => *tone,

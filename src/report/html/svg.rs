@@ -249,7 +249,6 @@ fn upright(lines: &Lines, x: &Spread) -> Markup {
     }
 }
 
-/// The vertical axis and the lines.
 fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
     let heights = lines.series.iter().flat_map(|series| {
         let points = series.line.iter().chain(&series.dots).chain(&series.measured).map(|point| point.1);

@@ -21,13 +21,9 @@ use crate::verdict::Verdict;
 /// A run that was read, and where from.
 #[derive(Debug)]
 pub struct Source<'a> {
-    /// The name of its directory.
     pub name: &'a str,
-    /// What it holds.
     pub stored: &'a StoredRun,
-    /// The same as renderers see it.
     pub view: &'a View,
-    /// What its gates came to.
     pub gated: &'a Gated,
 }
 

@@ -171,7 +171,6 @@ fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Series> {
     })
 }
 
-/// A line in words.
 fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
     let (asked, first, last) = (asked(plan, answer)?, answer.curve.first()?, answer.curve.last()?);
     let wait = |us: f64| Value::Duration(us).shown();

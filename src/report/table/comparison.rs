@@ -8,7 +8,6 @@ use crate::report::document::Value;
 use crate::results::record::Unit;
 use crate::units::{counted, grouped, number};
 
-/// For a terminal.
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
     said.extend(sides(compared));

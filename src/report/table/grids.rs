@@ -41,7 +41,6 @@ const COLUMNS: [Column; COUNT] = [
 ];
 
 impl Table {
-    /// Every heading that a legend explains.
     pub(super) fn headings() -> Vec<&'static str> {
         COLUMNS.iter().chain(&FAULT_COLUMNS).map(|column| column.heading).collect()
     }
@@ -51,7 +50,6 @@ impl Table {
         Self::whole(view).without_idle_columns()
     }
 
-    /// The same with all its columns.
     pub(in crate::report) fn whole(view: &View) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell).to_vec()).collect();
         Self { columns: COLUMNS.to_vec(), labels: 1, rows }

@@ -240,7 +240,6 @@ pub(in crate::report) fn missing(plan: &PlanFile) -> Vec<String> {
     all.into_iter().map(said).collect()
 }
 
-/// Which results say nothing.
 pub(in crate::report) fn left_out(plan: &PlanFile) -> Vec<String> {
     plan.left_out.iter().map(|left| format!("left out: {left}")).collect()
 }

@@ -18,7 +18,6 @@ const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fi
 /// What the terminal allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether colours may be used.
     pub colour: bool,
     /// The columns of characters that there are; `None` for no limit.
     pub width: Option<u16>,

@@ -6,11 +6,8 @@ use crate::results::record::{Accounting, Counted};
 /// One line of the three-way check of a cell: the sums over its repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountingRow {
-    /// The strategy's label.
     pub strategy: String,
-    /// Contenders.
     pub contenders: usize,
-    /// The sums.
     pub line: Accounting,
     /// Whether the numbers of each repetition agree; `None` where only one of them counted.
     pub agrees: Option<bool>,
@@ -19,26 +16,18 @@ pub struct AccountingRow {
 /// What the client counted in one cell against what the servers did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrossCheck {
-    /// The strategy's label.
     pub strategy: String,
-    /// Contenders.
     pub contenders: usize,
-    /// Reads that succeeded.
     pub reads: Option<Compared>,
-    /// Writes that succeeded.
     pub writes: Option<Compared>,
-    /// Notifications of all kinds.
     pub notifications: Option<Compared>,
 }
 
 /// Two counts of the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compared {
-    /// As the client counted.
     pub client: u64,
-    /// As the servers counted.
     pub servers: u64,
-    /// Whether they agree in each repetition.
     pub agrees: bool,
 }
 

@@ -7,7 +7,6 @@ use crate::results::record::{Steady, Trial};
 pub struct Bins {
     /// The length of a bin, in microseconds.
     pub bin_us: u64,
-    /// Acquisitions in each full bin.
     pub acquired: Vec<u64>,
 }
 

@@ -17,7 +17,6 @@ use crate::verdict::Verdict;
 pub struct Cell {
     /// Position in [`super::View::strategies`].
     pub strategy: usize,
-    /// Contenders, one session each.
     pub contenders: usize,
     /// The repetitions, in order.
     pub repetitions: Vec<Repetition>,
@@ -26,13 +25,9 @@ pub struct Cell {
 /// The middle and the ends of what the repetitions gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The median.
     pub median: f64,
-    /// The smallest.
     pub min: f64,
-    /// The largest.
     pub max: f64,
-    /// How many repetitions gave a value.
     pub count: usize,
 }
 
@@ -52,7 +47,6 @@ impl Spread {
 /// A percentile in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percentile {
-    /// Its value.
     pub us: f64,
     /// Waits that were not served could make it longer: it is at least this.
     pub at_least: bool,
@@ -203,12 +197,10 @@ impl Cell {
         self.repetitions.iter().map(|one| one.took_part).min().unwrap_or(0)
     }
 
-    /// A count over all repetitions.
     pub fn sum(&self, count: impl Fn(&Repetition) -> u64) -> u64 {
         self.repetitions.iter().map(count).sum()
     }
 
-    /// Violations found in all repetitions.
     pub fn violations(&self) -> u64 {
         self.sum(|repetition| repetition.violations)
     }
@@ -238,15 +230,11 @@ pub struct Repetition {
     pub fairness: Option<f64>,
     /// Readers inside at a time, on average.
     pub readers: Option<f64>,
-    /// How many contenders had a session.
     pub took_part: u64,
     /// Length of the measured phase, in microseconds.
     pub measured_us: u64,
-    /// Locks acquired.
     pub acquired: u64,
-    /// Acquires that timed out.
     pub timed_out: u64,
-    /// Samples longer than histograms keep apart.
     pub saturated: u64,
     /// Samples of the waits that were served.
     pub wait: Option<Histogram>,
@@ -257,7 +245,6 @@ pub struct Repetition {
     pub parts_of_wait: BTreeMap<Measure, Histogram>,
     /// What became of the arrivals of an open load; `None` for other loads.
     pub open: Option<OpenFigures>,
-    /// Samples of the handoff.
     pub handoff: Option<Histogram>,
     /// Samples of the acquires that nobody else delayed.
     pub uncontended: Option<Histogram>,
@@ -273,9 +260,7 @@ pub struct Repetition {
     pub standstill: Option<Standstill>,
     /// Leaders that the servers elected though no fault had hit them.
     pub elections: Vec<Election>,
-    /// Violations found.
     pub violations: u64,
-    /// What was judged.
     pub judged: Judged,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
@@ -353,7 +338,6 @@ impl Repetition {
         self.unserved_wait.as_ref().map_or(0, Histogram::len)
     }
 
-    /// Its course.
     pub fn bins(&self) -> Option<&Bins> {
         self.bins.as_ref().filter(|bins| !bins.acquired.is_empty())
     }
@@ -368,7 +352,6 @@ impl Repetition {
         self.open.as_ref().is_some_and(|open| open.grows_per_s.is_some())
     }
 
-    /// Whether a promise was broken.
     pub fn is_violated(&self) -> bool {
         matches!(self.judged.verdict, Verdict::Violated(_))
     }
@@ -421,7 +404,6 @@ pub struct Broken {
     pub stuck: Vec<String>,
     /// Ephemeral nodes left when all had released; `None` when the ensemble could not be asked.
     pub orphans: Option<u64>,
-    /// Sessions that expired.
     pub sessions_lost: u64,
     /// Locks lost while they were held.
     pub holds_lost: u64,
@@ -436,14 +418,12 @@ pub struct Broken {
 /// Entries, compared with when the ensemble deleted the node of the holder before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Those that could be compared.
     pub compared: u64,
     /// Those before the deletion: by the servers' clock or by their transactions, whichever tells more.
     pub too_early: u64,
 }
 
 impl Order {
-    /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { compared: self.compared + other.compared, too_early: self.too_early + other.too_early }
@@ -457,11 +437,8 @@ pub struct Fault {
     pub number: usize,
     /// Kind, target and parameters, as the scenario says them.
     pub label: String,
-    /// Whom it hit.
     pub target: String,
-    /// When it was asked for.
     pub asked_us: i64,
-    /// When it was undone.
     pub ended_us: Option<i64>,
     /// Why its effect was not seen; `None` when it was.
     pub unproved: Option<String>,

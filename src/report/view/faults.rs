@@ -41,7 +41,6 @@ impl FaultSet {
 }
 
 impl View {
-    /// Whether anything was broken on purpose.
     pub fn has_faults(&self) -> bool {
         self.broken().next().is_some()
     }
@@ -96,13 +95,11 @@ pub struct UnderFault<'a> {
 /// What became of a lock under a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
-    /// Nothing that could be ranked.
     Unknown,
     /// It was acquired again after so many microseconds, the median.
     Recovered(f64),
     /// It was never acquired again, or somebody was not served.
     Stuck,
-    /// A promise was broken.
     Violated,
 }
 
@@ -110,7 +107,6 @@ pub enum Fate {
 /// unproved one did not do cannot be put down to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FaultFigures {
-    /// Faults that fired.
     pub fired: usize,
     /// Of those, the ones whose effect was seen.
     pub proved: usize,
@@ -126,9 +122,7 @@ pub struct FaultFigures {
 /// From a fault's effect to the next acquisition, in microseconds. Infinite where none followed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recovery {
-    /// The median.
     pub median_us: f64,
-    /// The longest.
     pub longest_us: f64,
 }
 
@@ -138,7 +132,6 @@ pub struct Recovery {
 pub struct TrialFigures {
     /// Whether the lock excluded, in a word; `None` of a single contender.
     pub verdict: Option<&'static str>,
-    /// Violations.
     pub violations: u64,
     /// See [`Broken::order`]: the sum of those trials of which the ensemble told something.
     pub order: Option<Order>,
@@ -205,7 +198,6 @@ impl<'a> UnderFault<'a> {
     }
 }
 
-/// What went wrong, worst first.
 fn wrong(trials: TrialFigures) -> Vec<(String, Fate)> {
     let too_early = trials.order.map_or(0, |order| order.too_early);
     let all = [

@@ -26,7 +26,6 @@ use crate::results::record::{Floor, Judged};
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
-    /// The scenario's name.
     pub title: String,
     /// Where it was measured: sentences without a full stop, most telling first.
     pub place: Vec<String>,
@@ -38,14 +37,12 @@ pub struct View {
     pub floor: Option<Floor>,
     /// What must be said of the run as a whole, e.g. that it was cut short.
     pub remarks: Vec<String>,
-    /// What was judged of the run.
     pub judged: Judged,
     /// What the verdict rests on, in a sentence without a full stop; `None` where it did not hold, or nothing tells.
     pub evidence: Option<String>,
 }
 
 impl View {
-    /// The label of a cell's strategy.
     pub fn label(&self, cell: &Cell) -> &str {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
@@ -71,7 +68,6 @@ impl View {
         self.cells.iter().filter(move |cell| cell.contenders == contenders)
     }
 
-    /// Every contender count that ran, rising.
     pub fn contender_counts(&self) -> Vec<usize> {
         let mut counts: Vec<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
         counts.sort_unstable();
@@ -100,7 +96,6 @@ impl View {
         })
     }
 
-    /// How to read the herd's curve.
     pub const HERD_CAPTION: &str = "One release may wake many waiters, one after the other: this is how long after the \
         release call the first, second, … of them is notified. The line is the median, the dots are the 99th \
         percentile (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";

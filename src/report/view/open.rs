@@ -7,7 +7,6 @@ use crate::results::record::{Arrived, Dispersion, Trial, Utilisation};
 pub struct OpenFigures {
     /// Arrivals a second that were due.
     pub offered_per_s: Option<f64>,
-    /// What became of them.
     pub arrived: Arrived,
     /// How late the generator was, 99th percentile, in microseconds.
     pub lateness_p99_us: Option<u64>,
@@ -24,7 +23,6 @@ pub struct OpenFigures {
 /// Something that a trial used, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// What it is, in words.
     pub what: &'static str,
     /// The share of it that was used, 0 to 1.
     pub share: f64,

@@ -70,7 +70,6 @@ impl HistoryReader {
         Ok(Self { path: path.to_owned(), lines, header, cut: None })
     }
 
-    /// What the history says of itself.
     pub fn header(&self) -> &Header {
         &self.header
     }
