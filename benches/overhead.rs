@@ -42,11 +42,11 @@ use std::time::Duration;
 use clap::Parser;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::error::{Error, Exit};
 use zklockbench::record::Trial;
 use zklockbench::report::view::Spread;
 use zklockbench::scenario::TrialSpec;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::error::{Error, Exit};
+use zklockbench::words::verdict::Verdict;
 
 use side::{Moment, Side};
 use world::World;

@@ -19,9 +19,9 @@ use clap::Parser;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
-use zklockbench::error::Exit;
-use zklockbench::plan::PlanFile;
-use zklockbench::verdict::Verdict;
+use zklockbench::answer::plan::PlanFile;
+use zklockbench::words::error::Exit;
+use zklockbench::words::verdict::Verdict;
 
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 const CLIENTS: &str = "100";

@@ -22,15 +22,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use zklockbench::ensemble::{External, Installation, Local, LocalSpec, Places};
-use zklockbench::error::{Error, Exit};
 use zklockbench::load::{Environment, TOP, Workspace, run_trial};
 use zklockbench::lock;
-use zklockbench::measure::{Histogram, Measure};
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::zk::keep_awake::EVERY;
-use zklockbench::zk::{Access, Target};
+use zklockbench::words::error::{Error, Exit};
+use zklockbench::words::measure::{Histogram, Measure};
+use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
+use zklockbench::world::zk::keep_awake::EVERY;
+use zklockbench::world::zk::{Access, Target};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";

@@ -4,50 +4,31 @@
 //! sessions* against an *ensemble*; a *recorder* keeps what happened, a *checker* says whether the lock
 //! held its promise, and *results* on disk feed *reports*.
 //!
-//! Modules are listed in layer order: a module may import those of the layers above it in this list, and
-//! the measuring half (`zk`, `ensemble`, `lock`, `load`) never meets the reading half (`report`) except in
-//! [`results`] and [`cli`]. `tests/pure/architecture` enforces the rule.
+//! Each module is a floor of the house, in the order in which data flow. What a floor may use of the others is said in its
+//! `mod.rs`; the measuring half ([`world`], [`lock`], [`load`]) never meets the reading half ([`answer`], [`report`]) except in
+//! [`results`] and [`cli`]. `tests/pure/architecture` enforces both, and the rules within a floor.
 
-// Layer 0: words.
-pub mod catalog;
-pub mod clock;
-pub mod connect;
-pub mod disk;
-pub mod error;
-pub mod jute;
-pub mod measure;
-pub mod spool;
-pub mod units;
-pub mod verdict;
-// Layer 1: the question.
+// What all else is said in.
+pub mod words;
+// The question.
 pub mod scenario;
-// Layer 2: the world.
-pub mod ensemble;
-pub mod proxy;
-pub mod zk;
-// Layer 3: the subjects, and what goes wrong on purpose.
-pub mod fault;
+// ZooKeeper, and what goes wrong on purpose.
+pub mod world;
+// The subjects.
 pub mod lock;
-// Layer 4: the record.
+// What happened.
 pub mod record;
-// Layer 5: doing, judging.
-pub mod calibrate;
-pub mod check;
+// Doing.
 pub mod load;
-// Layer 6: the bridge on disk, and the loop over trials.
+// Judging.
+pub mod check;
+// The bridge on disk.
 pub mod results;
+// The loop over trials.
 pub mod run;
-// Layer 7: reading.
-pub mod ab;
-pub mod articles;
-pub mod compare;
-pub mod gate;
-pub mod model;
-pub mod plan;
+// Reading.
+pub mod answer;
+// Showing.
 pub mod report;
-pub mod sweep;
-// Of the same layer, crates of their own: mathematics, which knows nothing of ZooKeeper.
-pub use zklockbench_queueing as queueing;
-pub use zklockbench_stats as stats;
-// Layer 8: the door.
+// The door.
 pub mod cli;

@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zklockbench::clock;
-use zklockbench::error::Error;
-use zklockbench::zk::{Access, Target, nodelay, reactor, sequence_of};
+use zklockbench::words::clock;
+use zklockbench::words::error::Error;
+use zklockbench::world::zk::{Access, Target, nodelay, reactor, sequence_of};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::side::{Moment, ticks_of};

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::ensemble::{External, Installation, Local, LocalSpec, Places};
-use zklockbench::error::Error;
 use zklockbench::load::{Environment, Event, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::zk::{Access, Target};
+use zklockbench::words::error::Error;
+use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
+use zklockbench::world::zk::{Access, Target};
 
 use crate::bare::{Loop, Running};
 use crate::{Args, WARM_UP};

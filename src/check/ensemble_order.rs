@@ -18,9 +18,9 @@
 use std::io;
 
 use super::inside::{Interval, Seen, on_axis, sweep};
-use crate::clock::Stamp;
 use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, Life};
-use crate::spool::{Sorted, Sorter};
+use crate::words::clock::Stamp;
+use crate::words::spool::{Sorted, Sorter};
 
 /// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing. However many there
 /// are, it takes little memory: what has to be in another order is sorted on disk.
@@ -164,10 +164,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalog::Mode;
-    use crate::clock::{Stamp, WallClock};
     use crate::record::history::LockKind;
     use crate::record::{Claim, Lives, Overlaps};
+    use crate::words::catalog::Mode;
+    use crate::words::clock::{Stamp, WallClock};
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
         let claim = Claim::WRITE;

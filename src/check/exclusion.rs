@@ -6,8 +6,8 @@ use super::ensemble_order;
 use super::evidence::suffices;
 use super::overlaps::{self, Classed};
 use crate::record::{Cause, Evidence, Facts, Judged, Parts, Trial};
-use crate::units::counted;
-use crate::verdict::Verdict;
+use crate::words::units::counted;
+use crate::words::verdict::Verdict;
 
 /// Judges one trial, by what was recorded of it: the facts that it comes with, if it has just ended, which it has no more
 /// afterwards; or what was made of them before.

@@ -7,9 +7,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Mode;
 use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
+use crate::words::catalog::Mode;
 
 /// A place on the axis. Neither zxids nor the time since 1970 are negative.
 pub(super) fn on_axis(value: i64) -> u64 {
@@ -320,7 +320,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::spool::Sorted;
+    use crate::words::spool::Sorted;
 
     fn writer(leases: u32) -> Claim {
         Claim { leases, ..Claim::WRITE }

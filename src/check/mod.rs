@@ -1,4 +1,6 @@
 //! Judging: pure functions of records.
+//!
+//! Uses: words, record.
 
 mod ensemble_order;
 mod evidence;

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use crate::clock::{self, Stamp};
 use crate::record::{
     CLOCKS_DIFFER_MS, Doubt, Excused, Facts, Holder, Life, Occupant, Overlap, OverlapClass, Overlaps, Trial,
     Violation,
 };
+use crate::words::clock::{self, Stamp};
 
 #[derive(Debug, Default)]
 pub(super) struct Classed {
@@ -113,10 +113,10 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::clock::WallClock;
     use crate::record::history::LockKind;
     use crate::record::{Grant, Lives};
-    use crate::spool::Sorted;
+    use crate::words::clock::WallClock;
+    use crate::words::spool::Sorted;
 
     /// With the life of one node, by a clock that counts from 1970.
     fn facts(created: i64, life: Life, all_gone: bool) -> Facts {

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::baseline::Listed;
 use super::output::Envelope;
-use crate::ab::AbFile;
-use crate::compare::Comparison;
+use crate::answer::ab::AbFile;
+use crate::answer::compare::Comparison;
 use crate::record::Judged;
 use crate::report::{Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};

@@ -17,8 +17,9 @@ use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
-use crate::measure::Figure;
-use crate::{fault, lock};
+use crate::lock;
+use crate::words::measure::Figure;
+use crate::world::fault;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Evidence, Named, page, text};
-use crate::disk::{self, MIB, Unreadable};
-use crate::error::{Error, Exit};
+use crate::answer::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Evidence, Named, page, text};
 use crate::results::{self, layout};
+use crate::words::disk::{self, MIB, Unreadable};
+use crate::words::error::{Error, Exit};
 
 /// Decides each claim from the runs and calibrations given.
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {

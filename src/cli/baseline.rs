@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::args::{BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs};
 use super::output;
-use crate::catalog::gate::Scope;
-use crate::error::{Error, Exit};
 use crate::report::{self, Trend, date};
 use crate::results::{self, Baseline};
-use crate::units::{as_utc, counted, shown};
+use crate::words::catalog::gate::Scope;
+use crate::words::error::{Error, Exit};
+use crate::words::units::{as_utc, counted, shown};
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {

@@ -12,14 +12,14 @@ use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::World;
 use super::run::{host, tool_commit, warm_up};
-use crate::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
-use crate::error::{Error, Exit};
+use crate::load::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
 use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::Plan;
-use crate::zk::{Access, Target};
+use crate::words::error::{Error, Exit};
+use crate::world::zk::{Access, Target};
 
 /// For how long it is measured when nobody says otherwise.
 const BUDGET: Duration = Duration::from_secs(40);
@@ -52,7 +52,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
             tool_commit: tool_commit(),
             started_at,
             ended_at: SystemTime::now(),
-            budget_us: crate::clock::micros(budget(&args)),
+            budget_us: crate::words::clock::micros(budget(&args)),
             saturating_sessions: SESSIONS,
             in_flight: IN_FLIGHT,
             host: host::describe(),

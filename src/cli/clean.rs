@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CleanArgs;
 use super::output;
-use crate::ensemble::{External, LeftProject, left_projects, remove_left_projects};
-use crate::error::{Error, Exit};
 use crate::load::{Alive, Leftover, leftovers, remove};
-use crate::units::{counted, one_line};
-use crate::zk::Target;
+use crate::words::error::{Error, Exit};
+use crate::words::units::{counted, one_line};
+use crate::world::ensemble::{External, LeftProject, left_projects, remove_left_projects};
+use crate::world::zk::Target;
 
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     stop.run_until_cancelled(clean(args)).await.unwrap_or(Err(Error::Interrupted))

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::args::CompareArgs;
 use super::output;
 use super::outputs::{Outputs, Prepared};
-use crate::compare::{Ask, Side, compare};
-use crate::error::{Error, Exit};
+use crate::answer::compare::{Ask, Side, compare};
 use crate::report;
 use crate::report::ci::Document;
+use crate::words::error::{Error, Exit};
 
 /// Compares two runs, or two sets of them.
 #[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]

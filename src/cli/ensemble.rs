@@ -5,9 +5,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{DownArgs, EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
 use super::output;
-use crate::ensemble::{Installation, Kept, LocalSpec, NICER_BY, Places, Role, roles};
-use crate::error::{Error, Exit};
-use crate::units::counted;
+use crate::words::error::{Error, Exit};
+use crate::words::units::counted;
+use crate::world::ensemble::{Installation, Kept, LocalSpec, NICER_BY, Places, Role, roles};
 
 pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     match args.command {

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::args::ExportArgs;
 use super::output;
-use crate::error::{Error, Exit};
 use crate::report::ci::Document;
 use crate::report::{Summary, View};
 use crate::results;
+use crate::words::error::{Error, Exit};
 
 /// Writes the outputs that were asked for. It judges nothing: the exit code says whether they were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {

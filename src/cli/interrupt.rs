@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::output;
-use crate::error::Error;
+use crate::words::error::Error;
 
 /// Listens for signals that ask the program to stop.
 pub struct Interrupt {

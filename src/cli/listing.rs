@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
 use super::output;
 use super::scenario_source::{SHIPPED, Shipped};
-use crate::catalog::fault::{Ends, FaultCard};
-use crate::catalog::{LockCard, Param};
-use crate::error::{Error, Exit};
+use crate::lock;
 use crate::scenario::nearest;
-use crate::{fault, lock};
+use crate::words::catalog::fault::{Ends, FaultCard};
+use crate::words::catalog::{LockCard, Param};
+use crate::words::error::{Error, Exit};
+use crate::world::fault;
 
 trait Listed: Sized {
     const NOUN: &'static str;

@@ -1,4 +1,6 @@
 //! The door: arguments in, a command run, an exit code out.
+//!
+//! Uses: all.
 
 mod ab;
 mod answers;
@@ -41,10 +43,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub use args::Cli;
 use args::Command;
 
-use crate::ensemble::leave_for_own_network;
-use crate::error::{Error, Exit};
 use crate::results::recorded_run;
 use crate::scenario::{EnsembleChoice, Scenario};
+use crate::words::error::{Error, Exit};
+use crate::world::ensemble::leave_for_own_network;
 use interrupt::Interrupt;
 use run::capabilities::Needs;
 use run::metrics::Port;

@@ -6,10 +6,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::error::{Error, Exit};
 use crate::report::Style;
 use crate::scenario::MachineDiagnostic;
-use crate::units;
+use crate::words::error::{Error, Exit};
+use crate::words::units;
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
 pub fn data(text: &str) -> Result<(), Error> {

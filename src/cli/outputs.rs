@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use clap::Args;
 
 use super::output;
-use crate::error::Error;
 use crate::report::ci::{Document, bencher, benchmark_action, github, junit, openmetrics};
+use crate::words::error::Error;
 
 /// Options that write the outcome for CI.
 #[derive(Debug, Clone, Default, Args)]

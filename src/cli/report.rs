@@ -7,14 +7,14 @@ use serde_json::json;
 
 use super::args::ReportArgs;
 use super::output;
-use crate::disk;
-use crate::error::{Error, Exit};
-use crate::plan;
+use crate::answer::plan;
 use crate::report::document::{Document, Section};
 use crate::report::page::{Source, document, of_plan, side_by_side};
 use crate::report::summary::{Gated, Summary};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
+use crate::words::disk;
+use crate::words::error::{Error, Exit};
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     let all: Vec<Stored> = args.runs.iter().map(|path| Stored::read(path)).collect::<Result<_, _>>()?;

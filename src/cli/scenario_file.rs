@@ -13,16 +13,17 @@ use super::scenario_source::{STDIN, Source};
 use super::shared_args::PlaceArgs;
 use super::trace_file::TraceFile;
 use super::{output, trace_file};
-use crate::catalog::gate::{Known, Mistake, parse as parse_gate};
-use crate::ensemble::External;
-use crate::error::{Error, Exit};
+use crate::lock;
 use crate::record::{Replayed, Run};
 use crate::scenario::fields::GATE;
 use crate::scenario::{
     Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode, parse_with_traces,
 };
-use crate::units::{counted, shown};
-use crate::{fault, lock};
+use crate::words::catalog::gate::{Known, Mistake, parse as parse_gate};
+use crate::words::error::{Error, Exit};
+use crate::words::units::{counted, shown};
+use crate::world::ensemble::External;
+use crate::world::fault;
 
 /// A scenario, ready to run.
 pub struct ScenarioFile {

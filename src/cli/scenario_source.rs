@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use toml::Table;
 
-use crate::disk::{self, MIB, Unreadable};
-use crate::error::Error;
 use crate::scenario::nearest;
+use crate::words::disk::{self, MIB, Unreadable};
+use crate::words::error::Error;
 
 /// A scenario built into the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::compare::Limits;
-use crate::error::Error;
-use crate::measure::Figure;
-use crate::units::{as_a_word, parse_duration};
-use crate::zk::{Access, Secret, TlsFiles};
+use crate::answer::compare::Limits;
+use crate::words::error::Error;
+use crate::words::measure::Figure;
+use crate::words::units::{as_a_word, parse_duration};
+use crate::world::zk::{Access, Secret, TlsFiles};
 
 /// What `compare` and `ab` compare, and how strictly.
 #[derive(Debug, Args)]

@@ -6,8 +6,13 @@ use clap_mangen::Man;
 use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
 use super::scenario_source::SHIPPED;
 use super::{answers, output};
-use crate::error::{Error, Exit};
-use crate::{ab, compare, fault, lock, plan, report, results, scenario, sweep};
+use crate::answer::ab;
+use crate::answer::compare;
+use crate::answer::plan;
+use crate::answer::sweep;
+use crate::words::error::{Error, Exit};
+use crate::world::fault;
+use crate::{lock, report, results, scenario};
 
 /// Prints a script that completes commands, options, names and files in a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {

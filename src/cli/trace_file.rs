@@ -6,11 +6,11 @@ use std::io::{BufReader, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::Error;
 use crate::record::history::{Acquire, Event, Release, Step, What};
 use crate::results;
 use crate::results::history::HistoryReader;
 use crate::scenario::{TraceArrival, TraceBuilder, trace_from_csv};
+use crate::words::error::Error;
 
 /// The largest CSV file that is read: five million lines of a hundred bytes.
 const LARGEST: u64 = 512 << 20;

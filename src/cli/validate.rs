@@ -6,8 +6,8 @@ use super::args::ValidateArgs;
 use super::output;
 use super::run::capabilities::Needs;
 use super::scenario_file::ScenarioFile;
-use crate::error::{Error, Exit};
 use crate::scenario::Preview;
+use crate::words::error::{Error, Exit};
 
 /// What is shown of a file that is right.
 #[derive(Serialize)]

@@ -8,15 +8,15 @@ use futures_util::future::join_all;
 
 use super::observation::Log;
 use super::shared::Shared;
-use crate::catalog::BatchCost;
-use crate::measure::RequestKind::{
-    Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
-};
-use crate::measure::{Counts, RequestKind};
 use crate::record::{Accounting, Counted, ServerCounters};
 use crate::scenario::Load;
-use crate::zk::admin;
-use crate::zk::keep_awake::Unread;
+use crate::words::catalog::BatchCost;
+use crate::words::measure::RequestKind::{
+    Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
+};
+use crate::words::measure::{Counts, RequestKind};
+use crate::world::zk::admin;
+use crate::world::zk::keep_awake::Unread;
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
 /// A multi is missing: the servers count each of its writes, and so does the client.

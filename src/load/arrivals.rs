@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::schedule::{Arrival, Coming};
-use crate::clock::Stamp;
-use crate::measure::Window;
 use crate::record::{Arrived, Bound, Dispersion};
 use crate::scenario::Late;
+use crate::scenario::schedule::{Arrival, Coming};
+use crate::words::clock::Stamp;
+use crate::words::measure::Window;
 
 const OPEN: u32 = 0;
 /// It came when nobody was free, and was dropped.
@@ -260,7 +260,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::catalog::Mode;
+    use crate::words::catalog::Mode;
 
     fn at(times: &[u64], late: Late) -> Arrivals {
         let arrival =

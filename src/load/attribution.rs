@@ -2,10 +2,10 @@
 
 use super::scene::Scene;
 use super::shared::Shared;
-use crate::clock::Stamp;
-use crate::measure::{Measure, Notifications, Sheet};
-use crate::zk::changes::Change;
-use crate::zk::{Arm, Arrival, EventKind, sequence_of};
+use crate::words::clock::Stamp;
+use crate::words::measure::{Measure, Notifications, Sheet};
+use crate::world::zk::changes::Change;
+use crate::world::zk::{Arm, Arrival, EventKind, sequence_of};
 
 /// How many notifications may wait for their cause to become known.
 const UNRESOLVED_AT_MOST: usize = 4096;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::scene::Scene;
 use super::shared::{Board, Shared};
-use crate::clock;
+use crate::words::clock;
 
 /// Without a request, reply or notification for so many steps, all is quiet.
 const QUIET_STEPS: usize = 8;

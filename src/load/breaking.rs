@@ -10,15 +10,15 @@ use super::control::Control;
 use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::shared::Shared;
-use crate::catalog::fault::{Ends, FaultChoice, Proof};
-use crate::clock::{self, Stamp};
-use crate::ensemble::{Links, Processes};
-use crate::fault::{
+use crate::record::FaultRecord;
+use crate::words::catalog::fault::{Ends, FaultChoice, Proof};
+use crate::words::clock::{self, Stamp};
+use crate::world::ensemble::{Links, Processes};
+use crate::world::fault::{
     Admission, Contenders, CrashOrder, Doing, Fired, InEffect, News, Schedule, Site, find, run,
 };
-use crate::record::FaultRecord;
-use crate::zk::SessionKey;
-use crate::zk::gate::Gate;
+use crate::world::zk::SessionKey;
+use crate::world::zk::gate::Gate;
 
 /// The contenders as faults see them.
 struct Seen<'a> {

@@ -16,14 +16,14 @@ use super::observation::Observation;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
 use super::shared::{FirstDone, Shared};
-use crate::catalog::Mode;
-use crate::clock::{self, Stamp};
-use crate::fault::Doing;
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::record::Doubt;
 use crate::scenario::{InDoubt, Load, Stop};
-use crate::zk::gate::TaskScope;
-use crate::zk::{Failure, Session, SessionState, StateWatcher, reactor};
+use crate::words::catalog::Mode;
+use crate::words::clock::{self, Stamp};
+use crate::world::fault::Doing;
+use crate::world::zk::gate::TaskScope;
+use crate::world::zk::{Failure, Session, SessionState, StateWatcher, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);

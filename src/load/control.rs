@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::clock::{self, Stamp};
-use crate::fault::{Admission, CrashOrders};
 use crate::lock::DeadlineClock;
 use crate::record::history;
-use crate::zk::gate::Gate;
-use crate::zk::{Session, SessionKey, SessionState, reactor};
+use crate::words::clock::{self, Stamp};
+use crate::world::fault::{Admission, CrashOrders};
+use crate::world::zk::gate::Gate;
+use crate::world::zk::{Session, SessionKey, SessionState, reactor};
 
 /// One contender as faults and conductor see it.
 #[derive(Debug, Default)]

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::clock::{self, Stamp};
-use crate::ensemble::Leader;
-use crate::fault::find;
 use crate::record::{Election, FaultRecord};
 use crate::scenario::TrialSpec;
+use crate::words::clock::{self, Stamp};
+use crate::world::ensemble::Leader;
+use crate::world::fault::find;
 
 /// How often each server is asked where a fault hits servers: an election is seen that much late at most, while its new
 /// leader answers at once.

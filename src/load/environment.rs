@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
 use super::workspace::Workspace;
-use crate::ensemble::Started;
-use crate::error::Error;
-use crate::proxy::Proxy;
-use crate::zk::Target;
+use crate::words::error::Error;
+use crate::world::ensemble::Started;
+use crate::world::proxy::Proxy;
+use crate::world::zk::Target;
 
 /// Where trials run.
 pub struct Environment {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::Stamp;
+use crate::words::clock::Stamp;
 
 /// A shorter gap is no interruption that anybody would notice, and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::observation::ThreadRecord;
-use crate::clock::{self, Stamp};
-use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Arrived, Health};
-use crate::units::format_micros;
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::{Histogram, Measure, Sheet};
+use crate::words::units::format_micros;
 
 /// The largest share of a result that may be the generator's own lag.
 pub const LAG_SHARE_AT_MOST: f64 = 0.2;
@@ -137,7 +137,7 @@ pub fn judge(
 }
 
 fn merged_timer_lag(threads: &[ThreadRecord]) -> Histogram {
-    let mut merged = crate::measure::new_histogram();
+    let mut merged = crate::words::measure::new_histogram();
     for thread in threads {
         // Same bounds everywhere: adding cannot fail.
         let _ = merged.add(&thread.timer_lag);

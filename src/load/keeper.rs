@@ -13,14 +13,14 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
-use crate::clock::{self, Stamp};
-use crate::ensemble::Logs;
-use crate::ensemble::log_follower::LogFollower;
-use crate::ensemble::transactions::{self, Happened, Living, Transaction, number_of};
 use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Trial};
-use crate::spool::{Sorted, Sorter, Table};
-use crate::units::shown;
-use crate::zk::is_own_session;
+use crate::words::clock::{self, Stamp};
+use crate::words::spool::{Sorted, Sorter, Table};
+use crate::words::units::shown;
+use crate::world::ensemble::Logs;
+use crate::world::ensemble::log_follower::LogFollower;
+use crate::world::ensemble::transactions::{self, Happened, Living, Transaction, number_of};
+use crate::world::zk::is_own_session;
 
 /// So many notes are handed over at once.
 const AT_ONCE: usize = 512;

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Stamp;
-use crate::ensemble::transactions::{Happened, number_of};
 use crate::lock::QueueNode;
 use crate::record::{EnteredAsOf, Grant};
-use crate::spool::{Sorted, Sorter};
-use crate::zk::{EventKind, Session};
+use crate::words::clock::Stamp;
+use crate::words::spool::{Sorted, Sorter};
+use crate::world::ensemble::transactions::{Happened, number_of};
+use crate::world::zk::{EventKind, Session};
 
 /// What is not known of an entry. Paths are numbers, as [`number_of`] says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Missing {
     event: Option<Event>,
 }
 
-/// An event without its transaction, as [`crate::zk::Undated`] says.
+/// An event without its transaction, as [`crate::world::zk::Undated`] says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Event {
     path: u64,

@@ -1,10 +1,13 @@
 //! Doing: contenders on generator threads, the load models, the phases of a trial.
+//!
+//! Uses: words, scenario, world, lock, record.
 
 mod accounting;
 mod arrivals;
 mod attribution;
 mod batch;
 mod breaking;
+pub mod calibrate;
 mod contender;
 mod control;
 mod elections;
@@ -19,7 +22,6 @@ mod pace;
 mod progress;
 mod recorder;
 mod scene;
-pub mod schedule;
 mod series;
 mod shared;
 mod standstill;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::keeper::{Note, Notes};
 use super::missing::Missing;
 use super::shared::Shared;
-use crate::measure::{Histogram, Measure, Sheet};
 use crate::record::{Grant, KeptOut, Overlaps, Tally};
-use crate::zk::Observed;
-use crate::zk::keep_awake::Unread;
+use crate::words::measure::{Histogram, Measure, Sheet};
+use crate::world::zk::Observed;
+use crate::world::zk::keep_awake::Unread;
 
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::Mode;
-use crate::clock::{self, Stamp};
 use crate::scenario::{Distribution, TrialSpec};
-use crate::zk::reactor;
+use crate::words::catalog::Mode;
+use crate::words::clock::{self, Stamp};
+use crate::world::zk::reactor;
 
 /// What a contender is to do next.
 #[derive(Debug, Clone, Copy)]
@@ -112,11 +112,11 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Guarantees;
     use crate::scenario::{Plan, parse};
+    use crate::words::catalog::Guarantees;
 
     fn spec(read_ratio: f64) -> TrialSpec {
-        let card = crate::catalog::LockCard {
+        let card = crate::words::catalog::LockCard {
             name: "x",
             summary: "",
             source: "",

@@ -13,12 +13,12 @@ use zookeeper_client::{Client, Stat};
 
 use super::shared::Shared;
 use super::workspace::{open, walk};
-use crate::clock::{self, Stamp};
 use crate::lock::longest_pause;
 use crate::record::Stuck;
 use crate::scenario::TrialSpec;
-use crate::units::contenders;
-use crate::zk::{Target, admin, sequence_of};
+use crate::words::clock::{self, Stamp};
+use crate::words::units::contenders;
+use crate::world::zk::{Target, admin, sequence_of};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
     use crate::lock;
     use crate::scenario::{Plan, parse};
-    use crate::zk::Access;
+    use crate::world::zk::Access;
 
     fn shared(lines: &str) -> Shared {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");

@@ -13,14 +13,14 @@ use super::observation::Observation;
 use super::pace::{Served, Turn};
 use super::scene::{Exit, Scene};
 use super::shared::Shared;
-use crate::catalog::{Holders, Mode, ParamValue};
-use crate::clock::{self, Stamp};
 use crate::lock::{AcquireError, Held};
-use crate::measure::{Measure, Outcome, Sheet};
 use crate::record::history::SessionState;
 use crate::record::{Claim, Deed, Doubt, Grant, Moment, Occupant, Overlap, Tally};
 use crate::scenario::Load;
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{Holders, Mode, ParamValue};
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::{Measure, Outcome, Sheet};
+use crate::world::zk::{Failure, Session};
 
 /// Of so many entries of a lock that goes past its session...
 const LOOKS_ONCE_IN: usize = 128;

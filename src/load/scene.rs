@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use super::fence::Fence;
-use crate::catalog::Mode;
-use crate::clock::Stamp;
 use crate::lock::Held;
 use crate::record::history::LockKind;
 use crate::record::{Claim, Occupant};
-use crate::zk::changes::ChangeLog;
+use crate::words::catalog::Mode;
+use crate::words::clock::Stamp;
+use crate::world::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
 const REMEMBERED: usize = 1 << 14;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::{self, Stamp};
-use crate::measure::{Truncation, truncation};
 use crate::scenario::{Stop, TrialSpec};
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::{Truncation, truncation};
 
 const SHORTEST: Duration = Duration::from_millis(5);
 /// How many slots make the shortest warm-up: ten batches of five.
@@ -116,7 +116,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::measure::{Growth, growth};
+    use crate::words::measure::{Growth, growth};
 
     /// What a trial kept of its course, on real servers.
     #[derive(Deserialize)]

@@ -13,17 +13,17 @@ use super::arrivals::Arrivals;
 use super::control::Control;
 use super::gaps::Gaps;
 use super::scene::Scene;
-use super::schedule;
 use super::series::Series;
-use crate::catalog::{Holders, Params};
-use crate::clock::Stamp;
-use crate::ensemble::Started;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
-use crate::measure::Window;
 use crate::record::history::LockKind;
 use crate::record::{FencingCounts, Utilisation};
+use crate::scenario::schedule::coming;
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::zk::Target;
+use crate::words::catalog::{Holders, Params};
+use crate::words::clock::Stamp;
+use crate::words::measure::Window;
+use crate::world::ensemble::Started;
+use crate::world::zk::Target;
 
 /// The conductor's signals, as the contenders see them.
 #[derive(Debug, Clone)]
@@ -167,7 +167,7 @@ impl Shared {
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
         let open = spec.load.open().map(|open| {
             let of = spec.clone();
-            Arrivals::new(move || schedule::coming(&of, lasts_at_most(&of)), open.late)
+            Arrivals::new(move || coming(&of, lasts_at_most(&of)), open.late)
         });
         let series = Series::of(&spec);
         Self {

@@ -13,11 +13,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::progress;
 use super::shared::Shared;
-use crate::clock::{self, Stamp};
 use crate::lock::longest_pause;
 use crate::record::{ServerCounters, Standstill};
-use crate::units::counted;
-use crate::zk::{Target, admin};
+use crate::words::clock::{self, Stamp};
+use crate::words::units::counted;
+use crate::world::zk::{Target, admin};
 
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// A server that takes longer to answer while the lock stands still is told of.

@@ -20,19 +20,19 @@ use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, progress, standstill};
-use crate::clock::{self, Stamp, WallClock};
-use crate::error::Error;
 use crate::lock::Entry;
-use crate::measure::{Measure, Sheet, Window};
 use crate::record::{
     Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Grants, Judged, Lives,
     Moments, Phase, ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
-use crate::spool::Sorted;
-use crate::units::{contenders, counted};
-use crate::zk::keep_awake::Unread;
-use crate::zk::{Failure, nodelay};
+use crate::words::clock::{self, Stamp, WallClock};
+use crate::words::error::Error;
+use crate::words::measure::{Measure, Sheet, Window};
+use crate::words::spool::Sorted;
+use crate::words::units::{contenders, counted};
+use crate::world::zk::keep_awake::Unread;
+use crate::world::zk::{Failure, nodelay};
 
 /// How long a drain may take before everything still under way is given up.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
@@ -818,7 +818,7 @@ fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>)
     (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
-fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::measure::Second> {
+fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::words::measure::Second> {
     let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
     let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(sheet.timeline().len());
     sheet.timeline()[..seconds].to_vec()

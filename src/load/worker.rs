@@ -16,11 +16,11 @@ use super::contender::Contender;
 use super::keeper::Notes;
 use super::observation::{Observation, ThreadRecord};
 use super::shared::Shared;
-use crate::clock;
-use crate::measure::{Histogram, new_histogram};
-use crate::zk::gate::TaskScope;
-use crate::zk::keep_awake::keep_awake;
-use crate::zk::{Target, reactor};
+use crate::words::clock;
+use crate::words::measure::{Histogram, new_histogram};
+use crate::world::zk::gate::TaskScope;
+use crate::world::zk::keep_awake::keep_awake;
+use crate::world::zk::{Target, reactor};
 
 /// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);

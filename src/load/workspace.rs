@@ -7,8 +7,8 @@ use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
 use super::shared::LOCK;
-use crate::error::Error;
-use crate::zk::{Failure, Target, reach};
+use crate::words::error::Error;
+use crate::world::zk::{Failure, Target, reach};
 
 /// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
 /// each top-level node for ever.
@@ -369,7 +369,7 @@ pub(super) async fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zk::{Access, Secret};
+    use crate::world::zk::{Access, Secret};
 
     #[test]
     fn who_is_not_let_in_is_told_the_option() {

@@ -10,8 +10,8 @@ use super::curator_queue::{DATA, create_protected, find_created, leave_for_certa
 use super::queue_node::watch_data;
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
-use crate::zk::{EventKind, Failure, Session, Watch};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use crate::world::zk::{EventKind, Failure, Session, Watch};
 
 const RETRY: Retry = Retry::USUAL;
 

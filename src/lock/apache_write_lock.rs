@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use super::creating::{make_directory, node_named};
 use super::queue_node::Standing;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
+use crate::world::zk::{Failure, Session};
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 const TRIES: u32 = 10;

@@ -2,8 +2,8 @@
 
 use super::wait::FLAG_INTERVAL;
 use super::{Acquired, LockConfig, QueueNode};
-use crate::catalog::{Choice, Param, ParamKind};
-use crate::zk::{Failure, Session, SessionState, sequence_of};
+use crate::words::catalog::{Choice, Param, ParamKind};
+use crate::world::zk::{Failure, Session, SessionState, sequence_of};
 
 const ARTICLE: &str = "article";
 

@@ -8,8 +8,8 @@ use super::curator_multi::{MEMBERS, PARAMS, directories};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
-use crate::catalog::{Guarantees, LockCard, Mode};
-use crate::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
+use crate::words::catalog::{Guarantees, LockCard, Mode};
+use crate::world::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
 
 const RETRY: Retry = Retry::USUAL;
 

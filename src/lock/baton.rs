@@ -8,9 +8,11 @@ use futures_util::future::join;
 use super::queue_node::if_there;
 use super::wait::AnyEvent;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::{Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi};
-use crate::zk::{EventKind, Failure, Op, Session, Watch};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::{
+    Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
+};
+use crate::world::zk::{EventKind, Failure, Op, Session, Watch};
 
 /// What a holder writes into the node of the one that it hands the lock to.
 const GRANT: &[u8] = b"go";

@@ -3,9 +3,9 @@
 //! The batch: contenders arrive one after the other, each arrival settles; then each holds once and
 //! releases when all watches are set again.
 
-use crate::catalog::{BatchCost, Events};
-use crate::measure::RequestKind;
-use crate::measure::RequestKind::{
+use crate::words::catalog::{BatchCost, Events};
+use crate::words::measure::RequestKind;
+use crate::words::measure::RequestKind::{
     Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
 };
 

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::creating::MarkedName;
 use super::queue_node::if_there;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{Guarantees, LockCard, Mode};
-use crate::zk::{Failure, Session, reactor, sequence_of};
+use crate::words::catalog::{Guarantees, LockCard, Mode};
+use crate::world::zk::{Failure, Session, reactor, sequence_of};
 
 /// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
 const YIELDS: usize = 3;

@@ -6,7 +6,7 @@
 
 use super::QueueNode;
 use super::retry::Retry;
-use crate::zk::{Failure, NodeKind, Session, reactor, sequence_of};
+use crate::world::zk::{Failure, NodeKind, Session, reactor, sequence_of};
 
 /// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
 /// empty.

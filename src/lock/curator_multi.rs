@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use super::curator_mutex::CuratorMutex;
 use super::retry::{self, Retry};
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
-use crate::clock;
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
+use crate::words::clock;
+use crate::world::zk::{Failure, Session};
 
 /// How many members there are unless a scenario says otherwise.
 pub(super) const MEMBERS: u64 = 3;

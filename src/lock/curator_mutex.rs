@@ -9,9 +9,11 @@ use super::in_process::SharedObject;
 use super::retry::{self, Retry};
 use super::revocation::{self, Revocation};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, joined};
-use crate::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, joined,
+};
+use crate::words::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
+use crate::world::zk::{Failure, Session};
 
 const SHARED_OBJECT: Param = Param {
     name: "shared_object",

@@ -14,7 +14,7 @@ use super::retry::Retry;
 use super::revocation::Revocation;
 use super::wait::{AnyEvent, Ended};
 use super::{AcquireError, Acquired, Patience, QueueNode};
-use crate::zk::{Failure, Session, Watch, reactor};
+use crate::world::zk::{Failure, Session, Watch, reactor};
 
 /// Curator's default node data is the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";

@@ -7,9 +7,9 @@ use super::curator_queue::{CuratorQueue, DATA};
 use super::retry::{self, Retry};
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, NodeKind, Session};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::GetDataWatch;
+use crate::world::zk::{Failure, NodeKind, Session};
 
 const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
 

@@ -10,9 +10,11 @@ use super::wait::{AnyEvent, Ended};
 use super::{
     AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word,
 };
-use crate::catalog::{BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, joined};
-use crate::measure::RequestKind::{Create, GetDataWatch};
-use crate::zk::{Failure, NodeKind, Session, Watch};
+use crate::words::catalog::{
+    BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, joined,
+};
+use crate::words::measure::RequestKind::{Create, GetDataWatch};
+use crate::world::zk::{Failure, NodeKind, Session, Watch};
 
 /// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";

@@ -3,7 +3,7 @@
 use super::curator_semaphore::{CuratorSemaphore, GUARANTEES};
 use super::retry;
 use super::{Entry, LockConfig, cost};
-use crate::catalog::{Guarantees, Holders, LockCard};
+use crate::words::catalog::{Guarantees, Holders, LockCard};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 
 use super::creating::{Race, create_unless_there};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::{Create, GetChildrenWatch};
-use crate::zk::{Failure, NodeKind, Session};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::{Create, GetChildrenWatch};
+use crate::world::zk::{Failure, NodeKind, Session};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

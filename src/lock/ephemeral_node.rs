@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use super::creating::Race;
 use super::queue_node::watch_data;
 use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use crate::zk::{Failure, Session, Watch};
+use crate::words::catalog::{
+    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params,
+};
+use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use crate::world::zk::{Failure, Session, Watch};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

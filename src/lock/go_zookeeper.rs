@@ -8,9 +8,9 @@ use super::creating::{MarkedName, created_or_found, find_marked, make_from_top};
 use super::queue_node::wait_for_way;
 use super::retry::Retry;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::GetDataWatch;
+use crate::world::zk::{Failure, Session};
 
 /// Three creates at most, without a pause.
 const CREATE: Retry = Retry::Times { pause: Duration::ZERO, times: 2 };

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use futures_util::future::{join, join_all};
 use tokio::sync::Notify;
 
-use crate::zk::Session;
+use crate::world::zk::Session;
 
 type Things<T> = HashMap<(String, usize), Weak<T>>;
 

@@ -9,10 +9,10 @@ use super::creating::{make_from_leaf, node_named};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
-use crate::clock;
-use crate::measure::RequestKind::{Exists, GetDataWatch};
-use crate::zk::{Failure, NodeKind, Session, reactor};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use crate::words::clock;
+use crate::words::measure::RequestKind::{Exists, GetDataWatch};
+use crate::world::zk::{Failure, NodeKind, Session, reactor};
 
 /// What stands before the number in the names of kazoo's own locks.
 const OWN_PATTERN: &str = "__lock__";

@@ -11,9 +11,9 @@ use super::retry::Retry;
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::{Exists, GetDataWatch};
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::{Exists, GetDataWatch};
+use crate::world::zk::{Failure, Session};
 
 const SIDES: Sides = Sides { read: "__rlock__", write: "__lock__" };
 /// The first pause before another try; each further one is twice as long.

@@ -9,9 +9,11 @@ use super::curator_mutex::CuratorMutex;
 use super::in_process::InProcess;
 use super::retry::{self, Retry};
 use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, count_of};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
-use crate::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{
+    BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined,
+};
+use crate::words::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
+use crate::world::zk::{Failure, Session};
 
 const TASKS: u64 = 4;
 

@@ -1,6 +1,8 @@
 //! The subjects: one way to lock a file, written over the metered session and nothing else.
 //!
 //! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
+//!
+//! Uses: words, world.
 
 mod ahead;
 mod apache_write_lock;
@@ -43,8 +45,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::catalog::{LockCard, Mode, ParamValue, Params};
-use crate::zk::{Failure, Session};
+use crate::words::catalog::{LockCard, Mode, ParamValue, Params};
+use crate::world::zk::{Failure, Session};
 
 pub use queue_node::QueueNode;
 pub use registry::{STRATEGIES, cards, find, reference};

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode};
-use crate::zk::{Failure, Session, reactor};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode};
+use crate::world::zk::{Failure, Session, reactor};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -7,10 +7,10 @@ use super::article::{self, WATCHING_CLASS};
 use super::queue_node::wait_for_way_by_parent;
 use super::wait::{FLAG_INTERVAL, Flag, WAKE};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::clock::{self, Stamp};
-use crate::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use crate::zk::{Failure, Session, Watch, reactor};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::RequestKind::{Create, Delete, GetChildrenWatch};
+use crate::world::zk::{Failure, Session, Watch, reactor};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -177,7 +177,7 @@ impl ParentWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::ParamValue;
+    use crate::words::catalog::ParamValue;
 
     fn article() -> Params {
         Params::from([("class".into(), ParamValue::Word("article".into()))])

@@ -8,10 +8,10 @@ use rand::Rng;
 use super::article::{self, CLASS};
 use super::queue_node::Standing;
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::clock;
-use crate::measure::RequestKind::{Create, Delete};
-use crate::zk::Session;
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::words::clock;
+use crate::words::measure::RequestKind::{Create, Delete};
+use crate::world::zk::Session;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn with_jitter_the_waits_tell_nothing_of_the_looks() {
-        let jitter = [("jitter".to_owned(), crate::catalog::ParamValue::Word("half".into()))].into();
+        let jitter = [("jitter".to_owned(), crate::words::catalog::ParamValue::Word("half".into()))].into();
         let cost = batch_cost(&jitter, 5);
         assert!(cost.looks_vary && !cost.looks_follow_waits);
     }

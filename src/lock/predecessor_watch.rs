@@ -6,10 +6,10 @@ use super::article::{self, WATCHING_CLASS as CLASS};
 use super::queue_node::{Standing, watch_data};
 use super::wait::{FLAG_INTERVAL, Flag, WAKE};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use crate::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::clock::{self, Stamp};
-use crate::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use crate::zk::{Failure, Session, Watch};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use crate::world::zk::{Failure, Session, Watch};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use super::creating::make_directory;
 use super::queue_node::Standing;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use crate::clock;
-use crate::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::zk::{EventKind, Failure, Session, reactor};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::clock;
+use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
+use crate::world::zk::{EventKind, Failure, Session, reactor};
 
 /// The name that the class puts into every node.
 const PREFIX: &str = "mutex_lock_";

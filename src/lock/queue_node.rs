@@ -8,7 +8,7 @@
 use futures_util::future::join;
 
 use super::{AcquireError, Acquired, Held, Patience};
-use crate::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
+use crate::world::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
 
 /// A node in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::{
     go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
     predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch, shared_predecessor_watch, ticket,
 };
-use crate::catalog::LockCard;
-use crate::units::capitalised;
+use crate::words::catalog::LockCard;
+use crate::words::units::capitalised;
 
 /// Every strategy, in the order in which lists show them.
 pub const STRATEGIES: &[Entry] = &[

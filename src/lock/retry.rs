@@ -5,9 +5,9 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::LockConfig;
-use crate::catalog::{Choice, Param, ParamKind};
-use crate::clock::{self, Stamp};
-use crate::zk::{Failure, reactor};
+use crate::words::catalog::{Choice, Param, ParamKind};
+use crate::words::clock::{self, Stamp};
+use crate::world::zk::{Failure, reactor};
 
 /// Curator's documentation uses exponential back-off with three tries in its examples, with a longer base.
 const SLEEP: Duration = Duration::from_millis(50);
@@ -63,21 +63,11 @@ pub const PARAMS: [Param; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// `ExponentialBackoffRetry` and `BoundedExponentialBackoffRetry`: the base times a random number.
-    Backoff {
-        base: Duration,
-        most: Duration,
-        times: u32,
-    },
+    Backoff { base: Duration, most: Duration, times: u32 },
     /// `RetryNTimes`, and with one time `RetryOneTime`.
-    Times {
-        pause: Duration,
-        times: u32,
-    },
+    Times { pause: Duration, times: u32 },
     /// `RetryUntilElapsed`.
-    UntilElapsed {
-        pause: Duration,
-        limit: Duration,
-    },
+    UntilElapsed { pause: Duration, limit: Duration },
     /// `RetryForever`.
     Forever { pause: Duration },
 }
@@ -170,7 +160,7 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{ParamValue, Params};
+    use crate::words::catalog::{ParamValue, Params};
 
     const BASE: Duration = Duration::from_millis(10);
     const LONG: Duration = Duration::from_secs(3600);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::queue_node::if_there;
 use super::retry::Retry;
 use super::{Acquired, LockConfig, QueueNode};
-use crate::catalog::{Choice, Param, ParamKind};
-use crate::clock::{self, Stamp};
-use crate::zk::{EventKind, Failure, Session, Watch, sequence_of};
+use crate::words::catalog::{Choice, Param, ParamKind};
+use crate::words::clock::{self, Stamp};
+use crate::world::zk::{EventKind, Failure, Session, Watch, sequence_of};
 
 /// What the holder's node is overwritten with.
 const MESSAGE: &[u8] = b"__REVOKE__";

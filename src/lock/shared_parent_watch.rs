@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::queue_node::wait_for_way_by_parent;
 use super::sides::{BARE, READ_WRITE, Watched};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, LockCard, Mode, Params};
-use crate::zk::Session;
+use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::world::zk::Session;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::queue_node::wait_for_way;
 use super::sides::{BARE, READ_WRITE, Watched};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::catalog::{BatchCost, LockCard, Mode, Params};
-use crate::measure::RequestKind::GetDataWatch;
-use crate::zk::Session;
+use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::GetDataWatch;
+use crate::world::zk::Session;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -10,8 +10,8 @@
 //! lowest node of all waits for nobody.
 
 use super::QueueNode;
-use crate::catalog::{Guarantees, Holders, Mode};
-use crate::zk::{Failure, sequence_of};
+use crate::words::catalog::{Guarantees, Holders, Mode};
+use crate::world::zk::{Failure, sequence_of};
 
 /// What a lock with a read and a write side promises: the order of arrival, but readers together.
 pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };

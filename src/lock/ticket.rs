@@ -4,9 +4,9 @@ use async_trait::async_trait;
 
 use super::queue_node::{if_there, watch_data};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use crate::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
-use crate::zk::{Failure, NodeStat, Op, Session, sequence_of};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
+use crate::world::zk::{Failure, NodeStat, Op, Session, sequence_of};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::LockConfig;
-use crate::catalog::{Param, ParamKind};
-use crate::clock::{self, Stamp};
-use crate::zk::{Session, SessionState, StateWatcher, Watch, reactor};
+use crate::words::catalog::{Param, ParamKind};
+use crate::words::clock::{self, Stamp};
+use crate::world::zk::{Session, SessionState, StateWatcher, Watch, reactor};
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]

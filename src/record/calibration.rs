@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Behaviour, EnsembleInfo, Floor, HostInfo, Timing};
-use crate::units::as_utc;
+use crate::words::units::as_utc;
 
 /// A kind of request that is measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Trial;
 use super::derived::watches_left;
-use crate::measure::{Count, Counts, Figure, Measure, Outcome, Ratio, Statistic, Survival};
+use crate::words::measure::{Count, Counts, Figure, Measure, Outcome, Ratio, Statistic, Survival};
 
 /// A figure of one trial.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Histogram, value_at};
+use crate::words::measure::{Histogram, value_at};
 
 /// How long something took, over so many times that it was done. In microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ fn multiple(us: f64, floor: Option<Timing>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::new_histogram;
+    use crate::words::measure::new_histogram;
 
     #[test]
     fn what_was_never_done_took_no_time_that_could_be_told() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::history::{Claim, LockKind};
 use super::together::Overlaps;
-use crate::clock::{Stamp, WallClock};
-use crate::spool::{Sorted, Table};
+use crate::words::clock::{Stamp, WallClock};
+use crate::words::spool::{Sorted, Table};
 
 /// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
 /// milliseconds, or are read one after the other.

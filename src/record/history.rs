@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Mode;
-use crate::clock::Stamp;
+use crate::words::catalog::Mode;
+use crate::words::clock::Stamp;
 
 /// What a history says of itself before its first event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,4 +1,6 @@
 //! Everything that a run yields, as plain data: the bridge between measuring and reading.
+//!
+//! Uses: words, scenario.
 
 mod arrived;
 mod behaviour;
@@ -47,4 +49,4 @@ pub use trial::{
 };
 
 /// The figures that records are read for.
-pub use crate::measure::{Better, Count, Figure, Ratio, Statistic, Unit};
+pub use crate::words::measure::{Better, Count, Figure, Ratio, Statistic, Unit};

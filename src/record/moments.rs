@@ -5,8 +5,8 @@ use std::io;
 
 use super::grant::Lives;
 use super::history::{Deed, Moment};
-use crate::clock::Stamp;
-use crate::spool::{Merge, Sorted};
+use crate::words::clock::Stamp;
+use crate::words::spool::{Merge, Sorted};
 
 /// A moment, and the generator thread that it comes from.
 pub type Noted = (usize, Moment);

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Stamp;
-use crate::units::counted;
+use crate::words::clock::Stamp;
+use crate::words::units::counted;
 
 /// One of the two holders of a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Floor, Timing};
-use crate::units::{as_utc, contenders, counted, format_micros, number};
+use crate::words::units::{as_utc, contenders, counted, format_micros, number};
 
 /// The machine that the generator ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::clock::Stamp;
+use crate::words::clock::Stamp;
 
 /// Who was found inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use super::{
     Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged,
     Moments, Steady, Stuck, Violation,
 };
-use crate::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
 use crate::scenario::TrialSpec;
-use crate::units::{as_utc, contenders, counted};
-use crate::verdict::Verdict;
+use crate::words::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
+use crate::words::units::{as_utc, contenders, counted};
+use crate::words::verdict::Verdict;
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,5 +1,7 @@
 //! Renderers over one view model and one document of typed values: terminal, Markdown, a page, charts, a summary for
 //! programs. The only input is a stored run.
+//!
+//! Uses: words, results, answer.
 
 pub mod chart;
 pub mod ci;

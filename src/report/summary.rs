@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use super::conclusions::{Conclusion, conclusions};
 use super::view::{Cell, Repetition, Spread};
-use crate::disk::{self, MIB, Unreadable};
-use crate::error::Error;
-use crate::gate::Outcome;
-use crate::measure::{Latency, Measure};
+use crate::answer::gate::Outcome;
+use crate::answer::stats::median_interval;
 use crate::results::StoredRun;
 use crate::results::record::{Arrived, Judged, Precision, Trial};
-use crate::stats::median_interval;
-use crate::verdict::Verdict;
+use crate::words::disk::{self, MIB, Unreadable};
+use crate::words::error::Error;
+use crate::words::measure::{Latency, Measure};
+use crate::words::verdict::Verdict;
 
 /// Its name in the directory of a run.
 pub const FILE: &str = "summary.json";

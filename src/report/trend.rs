@@ -8,11 +8,11 @@ use serde::Serialize;
 use toml::Table;
 
 use super::summary::Aggregate;
-use crate::catalog::gate::Scope;
-use crate::measure::{Figure, Unit};
 use crate::results::StoredRun;
 use crate::results::record::{Reading, Run};
-use crate::units::{as_utc, contenders, counted, grouped};
+use crate::words::catalog::gate::Scope;
+use crate::words::measure::{Figure, Unit};
+use crate::words::units::{as_utc, contenders, counted, grouped};
 
 /// A figure of the cells of a scenario, run by run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

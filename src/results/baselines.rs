@@ -22,10 +22,10 @@ use super::layout::cannot;
 use super::read::{of_version, read, read_bytes, read_run};
 use super::staging::Staging;
 use super::writer::write_json;
-use crate::disk::{self, Unreadable};
-use crate::error::Error;
 use crate::record::RunEnding;
-use crate::units::{as_utc, shown};
+use crate::words::disk::{self, Unreadable};
+use crate::words::error::Error;
+use crate::words::units::{as_utc, shown};
 
 /// Its name beside the `run.json` of a copy.
 const FILE: &str = "baseline.json";

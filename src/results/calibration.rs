@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::layout;
 use super::staging::Staging;
 use super::writer::write_json;
-use crate::disk;
-use crate::error::Error;
 use crate::record::Calibration;
+use crate::words::disk;
+use crate::words::error::Error;
 
 /// The version of the file that this program writes, and the only one that it reads.
 pub const CALIBRATION_SCHEMA_VERSION: u32 = 1;

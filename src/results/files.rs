@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Latency, Measure};
 use crate::record::{Derived, Judged, Run, Trial};
+use crate::words::measure::{Latency, Measure};
 
 /// The version of the files that this program writes, and the only one that it reads.
 pub const SCHEMA_VERSION: u32 = 2;

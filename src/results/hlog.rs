@@ -14,8 +14,8 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::measure::{Histogram, Measure, new_histogram};
 use crate::record::Trial;
+use crate::words::measure::{Histogram, Measure, new_histogram};
 
 const US_PER_MS: f64 = 1000.0;
 
@@ -140,7 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::HIGHEST_US;
+    use crate::words::measure::HIGHEST_US;
 
     fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
         let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));

@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::disk::{self, MIB};
-use crate::error::Error;
-use crate::units::{one_line, shown};
+use crate::words::disk::{self, MIB};
+use crate::words::error::Error;
+use crate::words::units::{one_line, shown};
 
 /// The page of a run; `report` may have made it again.
 pub const REPORT: &str = "report.html";

@@ -3,6 +3,8 @@
 //! [`RunWriter`] fills a directory beside the final one and renames it when the run is over; [`read()`]
 //! takes it in again and refuses what is not whole or was changed. What was recorded is written as it is: `files`
 //! adds the version of the layout, and what follows from the records. `results/README.md` describes every file.
+//!
+//! Uses: words, scenario, record.
 
 mod baselines;
 mod calibration;

@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
 use super::{digest, hlog, layout};
-use crate::disk::{self, Unreadable};
-use crate::error::Error;
 use crate::record::{Run, RunEnding, Trial};
-use crate::units::{counted, shown};
+use crate::words::disk::{self, Unreadable};
+use crate::words::error::Error;
+use crate::words::units::{counted, shown};
 
 /// Reads a run directory, histograms included.
 ///
@@ -292,7 +292,7 @@ fn in_spans(trial: &Trial) -> Vec<String> {
 fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
     let found = file.trial.latencies();
     let names = file.latencies.keys().chain(found.keys()).collect::<std::collections::BTreeSet<_>>();
-    let differ = |measure: &&crate::measure::Measure| {
+    let differ = |measure: &&crate::words::measure::Measure| {
         let [said, found] = [&file.latencies, &found].map(|all| all.get(measure));
         (said != found).then(|| format!("`{}`: the JSON and the .hlog have other numbers", measure.name()))
     };

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::layout;
 use super::layout::cannot;
-use crate::error::Error;
+use crate::words::error::Error;
 
 /// A directory that is removed when it is dropped without having been published, unless it is to be kept.
 #[derive(Debug)]

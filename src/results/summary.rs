@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Deref;
 
 use super::files::TrialFile;
-use crate::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
 use crate::record::{Arrived, Derived, Floor, Health, Trial};
+use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
 
 /// A trial, and the floor of the run that it is compared with.
 pub struct Row<'a> {

@@ -20,9 +20,9 @@ use super::layout::cannot;
 use super::read::{read, read_run, read_to_resume};
 use super::staging::{Claim, Staging};
 use super::{digest, faults, hlog, layout, summary, timeline};
-use crate::disk;
-use crate::error::Error;
 use crate::record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
+use crate::words::disk;
+use crate::words::error::Error;
 
 /// A run that is going on, in a hidden directory beside its final one. Dropped, it leaves nothing before its first trial has
 /// ended, and after that a partial run.

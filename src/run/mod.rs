@@ -1,4 +1,6 @@
 //! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how.
+//!
+//! Uses: words, scenario, world, lock, record, load, check, results.
 
 mod again;
 mod memory;
@@ -7,7 +9,6 @@ mod precision;
 use tokio_util::sync::CancellationToken;
 
 use crate::check;
-use crate::error::Error;
 use crate::load::{self, Environment, run_trial};
 use crate::lock;
 use crate::record::history::LockKind;
@@ -15,7 +16,8 @@ use crate::record::{Cause, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, TrialSpec};
-use crate::verdict::Verdict;
+use crate::words::error::Error;
+use crate::words::verdict::Verdict;
 use again::Again;
 use precision::Figures;
 

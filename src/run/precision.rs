@@ -6,9 +6,9 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::measure::Measure;
 use crate::record::{Figure, Precision, Statistic, Trial, Widest};
 use crate::scenario::{self, Load, TrialSpec};
+use crate::words::measure::Measure;
 
 /// Of fewer repetitions an interval says nothing of use: with two, Student's factor is 12.7.
 const REPETITIONS_AT_LEAST: usize = 3;

@@ -9,9 +9,9 @@ use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::offered::Offered;
 use super::plan::{HANDOFF, Plan, scaled_fault};
 use super::read::written;
-use crate::catalog::fault::{FaultCard, FaultChoice, Target};
-use crate::catalog::{Holders, LockCard};
-use crate::units::{contenders, counted, format_duration, number};
+use crate::words::catalog::fault::{FaultCard, FaultChoice, Target};
+use crate::words::catalog::{Holders, LockCard};
+use crate::words::units::{contenders, counted, format_duration, number};
 
 /// One piece of advice about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]

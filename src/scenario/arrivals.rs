@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{as_us, format_duration, number};
+use crate::words::units::{as_us, format_duration, number};
 
 /// How arrivals come, and what becomes of those that find no free session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -142,7 +142,7 @@ impl Arrivals {
             Self::Ramp { from, to } => f64::midpoint(*from, *to),
             Self::Steps(steps) => mean_of_steps(steps, over.as_secs_f64()),
             Self::Replay(replay) => {
-                let over_us = crate::clock::micros(over);
+                let over_us = crate::words::clock::micros(over);
                 let within = replay.trace.iter().filter(|arrival| arrival.at_us < over_us).count();
                 within as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE)
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use super::model::{Stop, TrialSpec};
-use crate::catalog::ParamValue;
-use crate::catalog::fault::{FaultChoice, Start, Target};
+use crate::words::catalog::ParamValue;
+use crate::words::catalog::fault::{FaultChoice, Start, Target};
 
 const KIND: &str = "delay";
 /// Its parameter: how much longer each direction takes.

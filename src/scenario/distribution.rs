@@ -7,7 +7,7 @@ use rand_distr::{Distribution as _, Exp, LogNormal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::as_us;
+use crate::words::units::as_us;
 
 /// The longest duration that is ever drawn from a distribution with a tail.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);

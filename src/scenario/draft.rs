@@ -15,9 +15,9 @@ use super::open::{OpenKeys, ReadTrace};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
-use crate::catalog::LockCard;
-use crate::catalog::fault::FaultCard;
-use crate::catalog::gate::{Gate, Known};
+use crate::words::catalog::LockCard;
+use crate::words::catalog::fault::FaultCard;
+use crate::words::catalog::gate::{Gate, Known};
 
 /// What could be read of a file. `None` is a mistake that was reported, or an optional key that is absent.
 #[derive(Default)]

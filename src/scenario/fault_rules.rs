@@ -8,8 +8,8 @@ use super::faults::Asked;
 use super::fields::{SHORTEST, Section, field};
 use super::keys::Place;
 use super::read::{Sink, written};
-use crate::catalog::fault::{Capability, Ends, Target, Targets};
-use crate::units::{contenders, counted};
+use crate::words::catalog::fault::{Capability, Ends, Target, Targets};
+use crate::words::units::{contenders, counted};
 
 /// Reports everything of the faults that does not go together.
 pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {

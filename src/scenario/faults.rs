@@ -13,8 +13,8 @@ use super::nearest::{did_you_mean, listed};
 use super::read::{Sink, Value, expect_text, shortened, wrong_type};
 use super::values;
 use super::values::{Given, default_value, given_value};
-use crate::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
-use crate::catalog::{Param, Params};
+use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
+use crate::words::catalog::{Param, Params};
 
 /// A fault as far as it could be read.
 pub(super) struct Asked<'c> {

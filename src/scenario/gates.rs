@@ -6,7 +6,7 @@ use super::fields::Section;
 use super::keys::{Keys, Places};
 use super::read::{Sink, Value, expect_text, wrong_type};
 use super::values;
-use crate::catalog::gate::{Condition, Gate, Known, parse};
+use crate::words::catalog::gate::{Condition, Gate, Known, parse};
 
 /// Reads the list: every gate without mistakes. What a gate may name is not checked where the
 /// scenario's own strategies or contenders could not be read.

@@ -1,4 +1,6 @@
 //! The scenario file: text in, a plan or diagnostics out. Pure; knows nothing of ZooKeeper.
+//!
+//! Uses: words.
 
 mod advice;
 mod arrivals;
@@ -22,6 +24,7 @@ mod preview;
 mod read;
 mod reference;
 mod rules;
+pub mod schedule;
 mod schema;
 mod strategies;
 mod syntax;

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Open;
 use super::distribution::Distribution;
-use crate::catalog::ParamValue;
-use crate::catalog::fault::FaultChoice;
-use crate::catalog::gate::Gate;
-use crate::units::{as_us, as_us_if_any};
+use crate::words::catalog::ParamValue;
+use crate::words::catalog::fault::FaultChoice;
+use crate::words::catalog::gate::Gate;
+use crate::words::units::{as_us, as_us_if_any};
 
 /// Which ensemble a scenario runs against.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,7 +51,7 @@ impl Offered {
 
 /// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
-    let end = crate::clock::micros(measured);
+    let end = crate::words::clock::micros(measured);
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);
     let count = within().count();
     if count == 0 {

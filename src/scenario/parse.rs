@@ -14,8 +14,8 @@ use super::open_rules;
 use super::read::Sink;
 use super::rules;
 use super::syntax;
-use crate::catalog::LockCard;
-use crate::catalog::fault::FaultCard;
+use crate::words::catalog::LockCard;
+use crate::words::catalog::fault::FaultCard;
 
 /// A file that can be run.
 #[derive(Debug, Clone, PartialEq)]

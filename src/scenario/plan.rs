@@ -12,8 +12,8 @@ use super::model::{
     EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
 };
 use super::offered::Offered;
-use crate::catalog::fault::{FaultChoice, Start};
-use crate::catalog::{ParamValue, Params};
+use crate::words::catalog::fault::{FaultChoice, Start};
+use crate::words::catalog::{ParamValue, Params};
 
 /// A scenario, expanded.
 #[derive(Debug, Clone, PartialEq)]

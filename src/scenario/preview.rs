@@ -12,10 +12,10 @@ use super::offered::Offered;
 use super::parse::Parsed;
 use super::plan::{BASIS, DISK_BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
-use crate::catalog::fault::{FaultChoice, Start};
-use crate::catalog::gate::Gate;
-use crate::clock::micros;
-use crate::units::{contenders, counted, format_duration, number};
+use crate::words::catalog::fault::{FaultChoice, Start};
+use crate::words::catalog::gate::Gate;
+use crate::words::clock::micros;
+use crate::words::units::{contenders, counted, format_duration, number};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]

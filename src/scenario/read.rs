@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Severity};
 use super::nearest::{did_you_mean, listed};
-use crate::units::{parse_duration, shown};
+use crate::words::units::{parse_duration, shown};
 
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 

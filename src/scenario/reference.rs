@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::fields::{ARRIVALS_MAX, Field, Kind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of};
 use super::nearest::listed;
 use super::read::written;
-use crate::catalog::fault::{Ends, FaultCard};
-use crate::catalog::{LockCard, Param, ParamKind};
+use crate::words::catalog::fault::{Ends, FaultCard};
+use crate::words::catalog::{LockCard, Param, ParamKind};
 
 /// Markdown for `docs/scenario.md`.
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {

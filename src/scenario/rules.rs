@@ -9,8 +9,8 @@ use super::keys::Place;
 use super::nearest::listed;
 use super::read::{Sink, written};
 use super::strategies::{Listed, takers};
-use crate::catalog::{LockCard, ParamValue};
-use crate::units::contenders;
+use crate::words::catalog::{LockCard, ParamValue};
+use crate::words::units::contenders;
 
 /// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {

@@ -10,10 +10,10 @@ use super::fields::{
     ENSEMBLE, FAULT, Field, Form, GATE, Kind, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES, SIGMA,
     Section, Shape, fields_of,
 };
-use crate::catalog::fault::{Ends, FaultCard, Targets};
-use crate::catalog::{LockCard, Param, ParamKind};
+use crate::words::catalog::fault::{Ends, FaultCard, Targets};
+use crate::words::catalog::{LockCard, Param, ParamKind};
 
-/// Durations as [`crate::units::parse_duration`] reads them.
+/// Durations as [`crate::words::units::parse_duration`] reads them.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
 const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";

@@ -11,7 +11,7 @@ use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
 use super::read::{Entry, Sink, Table, Value, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
-use crate::catalog::{LockCard, Param, ParamKind, ParamValue};
+use crate::words::catalog::{LockCard, Param, ParamKind, ParamValue};
 
 /// A strategy of the list, where it stands, and its card.
 pub(super) struct Listed<'c> {

@@ -11,8 +11,8 @@ use super::arrivals::TraceArrival;
 use super::fields::{CONTENDERS_MAX, ROWS_MAX};
 use super::nearest::did_you_mean;
 use super::read::shortened;
-use crate::clock::micros;
-use crate::units::{format_duration, parse_duration};
+use crate::words::clock::micros;
+use crate::words::units::{format_duration, parse_duration};
 
 /// The longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);

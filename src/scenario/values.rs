@@ -14,9 +14,9 @@ use super::read::{
     Entry, Sink, Table, Value, expect_bool, expect_count, expect_duration, expect_number, expect_text,
     expect_word, shortened, written, wrong_type,
 };
-use crate::catalog::{Param, ParamKind, ParamValue};
-use crate::connect::Connect;
-use crate::units::parse_duration;
+use crate::words::catalog::{Param, ParamKind, ParamValue};
+use crate::words::connect::Connect;
+use crate::words::units::parse_duration;
 
 pub(super) fn text(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
     expect_text(value, "text", "write it in quotes", sink).map(str::to_owned)

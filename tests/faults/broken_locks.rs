@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use zklockbench::catalog::{Guarantees, LockCard, Mode};
 use zklockbench::lock::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::verdict::Verdict;
-use zklockbench::zk::{Failure, Session};
+use zklockbench::words::catalog::{Guarantees, LockCard, Mode};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{Failure, Session};
 
 /// What is wrong with a queue lock.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use crate::support::breakable;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::catalog::fault::{FaultChoice, Start, Target};
-use zklockbench::catalog::{Holders, Params};
 use zklockbench::lock::STRATEGIES;
-use zklockbench::measure::Outcome;
 use zklockbench::record::{Deed, Trial};
 use zklockbench::scenario::TrialSpec;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench::words::catalog::{Holders, Params};
+use zklockbench::words::measure::Outcome;
+use zklockbench::words::verdict::Verdict;
 
 const SECOND: Duration = Duration::from_secs(1);
 

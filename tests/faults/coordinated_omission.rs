@@ -1,7 +1,7 @@
 //! What a closed loop hides: while nobody is served, nobody asks.
 
-use zklockbench::measure::Measure;
 use zklockbench::record::Trial;
+use zklockbench::words::measure::Measure;
 
 use crate::support::{breakable, trials};
 

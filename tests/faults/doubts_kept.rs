@@ -7,11 +7,11 @@ use crate::support::ensemble;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::catalog::LockCard;
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::LockCard;
+use zklockbench::words::verdict::Verdict;
 
 /// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {

@@ -8,7 +8,7 @@ use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive,
 use crate::support::skip::skipped;
 use std::path::Path;
 
-use zklockbench::ensemble::{Links, Local, Processes, links_capability};
+use zklockbench::world::ensemble::{Links, Local, Processes, links_capability};
 
 /// Whether servers can live apart here.
 fn can_live_apart() -> bool {

@@ -6,11 +6,11 @@ use crate::support::depth;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench::catalog::fault::Capability;
-use zklockbench::fault;
 use zklockbench::record::Trial;
 use zklockbench::scenario::TrialSpec;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::fault::Capability;
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::fault;
 
 /// What each kind is asked for, beside its name, and how long the measured phase has to be for it.
 const ASKED: &[(&str, &str, u32)] = &[

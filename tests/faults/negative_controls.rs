@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::{Either, join_all, select};
-use zklockbench::catalog::{Guarantees, Holders, LockCard, Mode};
 use zklockbench::lock::{self, AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench::record::Trial;
 use zklockbench::scenario::TrialSpec;
-use zklockbench::verdict::Verdict;
-use zklockbench::zk::{Failure, Op, Session, reactor, sequence_of};
+use zklockbench::words::catalog::{Guarantees, Holders, LockCard, Mode};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{Failure, Op, Session, reactor, sequence_of};
 
 use crate::support::{depth, ensemble, trials};
 

@@ -12,15 +12,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
-use zklockbench::clock::Stamp;
-use zklockbench::ensemble::{Links, Local, Processes, eventually};
-use zklockbench::fault::{
+use zklockbench::words::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
+use zklockbench::words::clock::Stamp;
+use zklockbench::world::ensemble::{Links, Local, Processes, eventually};
+use zklockbench::world::fault::{
     Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, Firing, InEffect, Site, find,
 };
-use zklockbench::proxy::{Proxy, Settings, Who};
-use zklockbench::zk::gate::{Gate, TaskScope};
-use zklockbench::zk::{Access, SessionKey, Target};
+use zklockbench::world::proxy::{Proxy, Settings, Who};
+use zklockbench::world::zk::gate::{Gate, TaskScope};
+use zklockbench::world::zk::{Access, SessionKey, Target};
 
 use crate::support::faults::WITHIN;
 use crate::support::{breakable, trials};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zklockbench::catalog::{Mode, Params};
-use zklockbench::clock;
 use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
-use zklockbench::zk::{Session, reactor};
+use zklockbench::words::catalog::{Mode, Params};
+use zklockbench::words::clock;
+use zklockbench::world::zk::{Session, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble;

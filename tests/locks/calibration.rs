@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::calibrate::{Measured, Plan, Site, Slice, calibrate, floor};
-use zklockbench::error::Error;
 use zklockbench::load::Workspace;
+use zklockbench::load::calibrate::{Measured, Plan, Site, Slice, calibrate, floor};
 use zklockbench::record::{RawRequest, ServerFigures, Timing};
-use zklockbench::zk::keep_awake::EVERY;
-use zklockbench::zk::{Access, Target};
+use zklockbench::words::error::Error;
+use zklockbench::world::zk::keep_awake::EVERY;
+use zklockbench::world::zk::{Access, Target};
 
 use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;
@@ -45,7 +45,7 @@ impl Ground {
     async fn ephemerals(&self) -> i64 {
         let mut most = 0;
         for server in self.alone.addresses() {
-            let mntr = zklockbench::zk::admin::mntr(&server).await.unwrap();
+            let mntr = zklockbench::world::zk::admin::mntr(&server).await.unwrap();
             most = most.max(mntr.number("zk_ephemerals_count").unwrap());
         }
         most

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::measure::{Measure, Outcome};
 use zklockbench::record::Trial;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::{Measure, Outcome};
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::ensemble;
 use crate::support::trials;

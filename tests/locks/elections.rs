@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use zklockbench::ensemble::{Leader, Local, Processes as _};
+use zklockbench::world::ensemble::{Leader, Local, Processes as _};
 
 use crate::support::ensemble;
 use crate::support::trials::run_one_on;

@@ -1,12 +1,12 @@
 //! Exclusion as the ensemble saw it, by its transactions and by no clock, in what a run writes down.
 
 use futures_util::future::join_all;
-use zklockbench::catalog::Holders;
 use zklockbench::check::history::Judgement;
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::record::history::LockKind;
 use zklockbench::results::history::write_trial;
+use zklockbench::words::catalog::Holders;
 
 use crate::support::story;
 use crate::support::trials;

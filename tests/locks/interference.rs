@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use zklockbench::check;
-use zklockbench::verdict::Verdict;
-use zklockbench::zk::Secret;
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::Secret;
 use zookeeper_client::{Client, Error};
 
 use crate::support::{ensemble, trials};

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use zklockbench::catalog::Mode::{Read, Write};
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble;

@@ -6,10 +6,10 @@
 
 use std::rc::Rc;
 
-use zklockbench::catalog::Mode::{Read, Write};
-use zklockbench::catalog::{ParamValue, Params};
 use zklockbench::lock::AcquireError;
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench::words::catalog::{ParamValue, Params};
+use zklockbench::world::zk::reactor;
 
 use crate::support::contender;
 use crate::support::contender::{Contender, SETTLE};

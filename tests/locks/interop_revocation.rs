@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::zk::reactor;
 
 use crate::support::contender::Contender;
 use crate::support::foreign::Bounded;

@@ -1,8 +1,8 @@
 //! The open loop: arrivals come when they come, and wait from then on.
 
-use zklockbench::measure::{Growth, Measure, Slope};
 use zklockbench::record::Trial;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::{Growth, Measure, Slope};
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::trials;
 

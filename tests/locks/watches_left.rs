@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use zklockbench::catalog::{Mode, ParamValue, Params};
-use zklockbench::zk::{admin, reactor};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::zk::{admin, reactor};
 
 use crate::support::contender::{Contender, Waiting};
 use crate::support::ensemble;

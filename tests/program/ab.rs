@@ -8,8 +8,8 @@ use crate::support::docker::{available, of_project, project_in};
 use crate::support::program::{Answers, Bench, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
-use zklockbench::ab::{AbFile, Ending, Turn};
-use zklockbench::compare::Verdict;
+use zklockbench::answer::ab::{AbFile, Ending, Turn};
+use zklockbench::answer::compare::Verdict;
 use zklockbench::record::Figure;
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\

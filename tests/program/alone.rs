@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zklockbench::compare::Verdict;
+use zklockbench::answer::compare::Verdict;
 
 use crate::ab::{only, read};
 use crate::support::ensemble;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench::load::leftovers;
-use zklockbench::measure::{Latency, Measure};
 use zklockbench::results::read_calibration;
-use zklockbench::zk::{Access, Target};
+use zklockbench::words::measure::{Latency, Measure};
+use zklockbench::world::zk::{Access, Target};
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
@@ -133,7 +133,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
         let p50 = Latency::of(&trial.histograms[&measure]).unwrap().p50_us;
         let multiple = p50 as f64 / base.p50_us as f64;
         assert!((cell(column).parse::<f64>().unwrap() - multiple).abs() < 1e-9, "{column}: {}", cell(column));
-        let shown = format!("{}×", zklockbench::units::number(multiple));
+        let shown = format!("{}×", zklockbench::words::units::number(multiple));
         assert!(said.contains(&shown), "{shown} in {said}");
         println!("{} contenders: {p50} µs, {shown}", trial.spec.contenders);
     }

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use crate::support::program::{Bench, stderr, stdout};
-use zklockbench::{fault, lock};
+use zklockbench::lock;
+use zklockbench::world::fault;
 
 const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders = [0]\nhold = \"20 parsecs\"\nhodl = 1\n\
                       duration = \"1s\"\n";

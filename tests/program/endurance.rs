@@ -3,10 +3,10 @@
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
 
-use zklockbench::error::Exit;
 use zklockbench::record::Trial;
 use zklockbench::results::StoredRun;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::error::Exit;
+use zklockbench::words::verdict::Verdict;
 
 const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
 

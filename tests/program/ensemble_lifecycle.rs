@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout};
 use rustix::process::Signal;
-use zklockbench::ensemble::{NICER_BY, roles};
-use zklockbench::zk::{Access, Target};
+use zklockbench::world::ensemble::{NICER_BY, roles};
+use zklockbench::world::zk::{Access, Target};
 
 /// The niceness of each thread of a process.
 fn niceness(process: u32) -> Vec<i64> {
@@ -23,7 +23,7 @@ fn niceness(process: u32) -> Vec<i64> {
 
 async fn states(addresses: &[String]) -> Vec<String> {
     let mut states: Vec<String> =
-        roles(addresses).await.iter().map(zklockbench::ensemble::Role::describe).collect();
+        roles(addresses).await.iter().map(zklockbench::world::ensemble::Role::describe).collect();
     states.sort();
     states
 }

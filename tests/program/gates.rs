@@ -4,7 +4,7 @@ use std::process::Output;
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout};
-use zklockbench::gate::Outcome;
+use zklockbench::answer::gate::Outcome;
 use zklockbench::report::Summary;
 use zklockbench::results::read;
 

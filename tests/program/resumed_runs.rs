@@ -14,12 +14,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 use zklockbench::load::leftovers;
+use zklockbench::lock;
 use zklockbench::record::{RunEnding, Trial};
 use zklockbench::results;
 use zklockbench::run::is_unfinished;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::zk::{Access, Target};
-use zklockbench::{fault, lock};
+use zklockbench::world::fault;
+use zklockbench::world::zk::{Access, Target};
 
 use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
 use crate::support::skip::skipped;

@@ -9,8 +9,8 @@ use crate::support::program::{Answers, Bench, Watched, eventually, signal, stder
 use rustix::process::Signal;
 use zklockbench::load::leftovers;
 use zklockbench::record::RunEnding;
-use zklockbench::zk::admin::mntr;
-use zklockbench::zk::{Access, Target};
+use zklockbench::world::zk::admin::mntr;
+use zklockbench::world::zk::{Access, Target};
 
 const LONG: &str = "name = \"long\"
 strategies = [\"predecessor-watch\", \"parent-watch\"]

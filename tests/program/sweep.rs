@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use zklockbench::answer::sweep::{Ending, Over, State, SweepFile, VERSION, read};
 use zklockbench::record::HostInfo;
-use zklockbench::sweep::{Ending, Over, State, SweepFile, VERSION, read};
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 

@@ -4,14 +4,14 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::support::records;
-use zklockbench::ab::{
+use zklockbench::answer::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, Cell, CellPair, Comparison, Conclusion, Ending,
     Question, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
-use zklockbench::compare::{Limits, Regression, Verdict as Found};
+use zklockbench::answer::compare::{Limits, Regression, Verdict as Found};
 use zklockbench::record::{Cause, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::verdict::Verdict;
 
 const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
 

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use zklockbench::articles::{
+use zklockbench::answer::articles::{
     Answer, BACKGROUND, CuratorWatches, Decision, Decisions, Evidence, FOREGROUND, Named, WatchStep, claims,
     decide, page, text,
 };
-use zklockbench::catalog::ParamValue;
-use zklockbench::measure::{Counts, Notifications, Outcome, RequestKind};
 use zklockbench::record::{
     Behaviour, Bystander, Calibration, Change, CreationOrder, FaultRecord, FencingCounts, Left, NodeSize,
     Numbers, OneShot, QueueSeen, Raced, Stuck, Tally, Timing, Trial, WatchCell, WatchedBy,
 };
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::Distribution;
+use zklockbench::words::catalog::ParamValue;
+use zklockbench::words::measure::{Counts, Notifications, Outcome, RequestKind};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zklockbench::catalog::gate::Scope;
 use zklockbench::check;
-use zklockbench::error::Error;
 use zklockbench::record::{Run, RunOutcome};
 use zklockbench::report::{self, Style, Trend};
 use zklockbench::results::{self, RunWriter};
+use zklockbench::words::catalog::gate::Scope;
+use zklockbench::words::error::Error;
 
 use crate::support::records;
 

@@ -5,17 +5,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklockbench::catalog::gate::Scope;
-use zklockbench::compare::{Ask, Loaded, Regression, Side, compare};
-use zklockbench::gate;
-use zklockbench::measure::Measure;
+use zklockbench::answer::compare::{Ask, Loaded, Regression, Side, compare};
+use zklockbench::answer::gate;
 use zklockbench::record::Trial;
 use zklockbench::report::View;
 use zklockbench::report::ci::{
     Check, CheckKind, Document, Live, bencher, benchmark_action, github, junit, openmetrics,
 };
 use zklockbench::results;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::gate::Scope;
+use zklockbench::words::measure::Measure;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::skip::skipped;
 use crate::support::{depth, records, run_dirs};

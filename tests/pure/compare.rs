@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zklockbench::compare::{Ask, Comparison, Loaded, Regression, Row, Side, Verdict, compare};
-use zklockbench::error::{Error, Exit};
-use zklockbench::measure::Measure;
+use zklockbench::answer::compare::{Ask, Comparison, Loaded, Regression, Row, Side, Verdict, compare};
 use zklockbench::record::{Accounting, Counted, Figure, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
+use zklockbench::words::error::{Error, Exit};
+use zklockbench::words::measure::Measure;
 
 use crate::support::{records, run_dirs};
 
@@ -249,7 +249,7 @@ fn counts_that_the_load_determines_are_compared_exactly_even_once() {
         let mut trial = records::trial(0);
         trial.spec.load = Load::Batch;
         trial.measured.requests = Default::default();
-        trial.measured.requests.add(zklockbench::measure::RequestKind::Create, requests);
+        trial.measured.requests.add(zklockbench::words::measure::RequestKind::Create, requests);
         let counts = Some(requests);
         trial.accounting =
             vec![Accounting { what: Counted::Requests, client: counts, expected: counts, servers: counts }];
@@ -383,7 +383,7 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
 
 #[test]
 fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
-    let schema = serde_json::to_value(zklockbench::compare::comparison_schema()).unwrap();
+    let schema = serde_json::to_value(zklockbench::answer::compare::comparison_schema()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
     let open = [

@@ -7,7 +7,7 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::compare::{Compared, Limits, Regression, Test, Verdict, judge_family};
+use zklockbench::answer::compare::{Compared, Limits, Regression, Test, Verdict, judge_family};
 use zklockbench::record::{Figure, Reading};
 
 use crate::support::depth;

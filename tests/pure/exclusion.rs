@@ -1,15 +1,15 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
 use zklockbench::check::{judge, least_evidence, of_run};
-use zklockbench::clock::WallClock;
 use zklockbench::record::history::LockKind;
 use zklockbench::record::{
     Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
     Life, Overlaps, Parts, Stuck, Trial,
 };
 use zklockbench::scenario::TrialSpec;
-use zklockbench::spool::Sorted;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::clock::WallClock;
+use zklockbench::words::spool::Sorted;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
 

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use zklockbench::catalog::gate::{
+use zklockbench::words::catalog::gate::{
     Condition, Known, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor, parse,
 };
-use zklockbench::measure::{Better, Figure, Unit};
+use zklockbench::words::measure::{Better, Figure, Unit};
 
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::said_of_files;

@@ -1,15 +1,15 @@
 //! What gates come to: each kind of gate green, red and unknown, over records made by hand.
 
-use zklockbench::catalog::gate::{Gate, parse};
-use zklockbench::compare::{Ask, Comparison, Loaded, Side, compare};
-use zklockbench::error::Error;
-use zklockbench::gate::{Cell, Evaluation, Outcome, Sides, overall};
-use zklockbench::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
+use zklockbench::answer::compare::{Ask, Comparison, Loaded, Side, compare};
+use zklockbench::answer::gate::{Cell, Evaluation, Outcome, Sides, overall};
 use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
 use zklockbench::report::{self, Style};
 use zklockbench::results::StoredRun;
 use zklockbench::scenario::Load;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::gate::{Gate, parse};
+use zklockbench::words::error::Error;
+use zklockbench::words::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
 

@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use zklockbench::error::Exit;
 use zklockbench::scenario::default_value;
-use zklockbench::{fault, lock, report, results, scenario};
+use zklockbench::words::error::Exit;
+use zklockbench::world::fault;
+use zklockbench::{lock, report, results, scenario};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

@@ -7,8 +7,8 @@ use zklockbench::report::page::{Source, document};
 use zklockbench::report::summary::Gated;
 use zklockbench::report::{Style, View, accounting_table, html, markdown, terminal};
 use zklockbench::results::{self, add_baseline};
-use zklockbench::units::harmless;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::units::harmless;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::{records, run_dirs};
 

@@ -11,6 +11,7 @@
 
 mod ab;
 mod architecture;
+mod arrival_schedule;
 mod articles;
 mod baselines;
 mod ci_outputs;

@@ -5,12 +5,15 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
-use zklockbench::model::{Fit, LoadCase, Observation, fit, predict, simulate};
-use zklockbench::plan::{Answer, Ask, Effort, Evidence, Headroom, Load, Question, objective, recommend};
-use zklockbench::queueing::{Arrival, Empirical, Order, Pace};
+use zklockbench::answer::model::{Fit, LoadCase, Observation, fit, predict, simulate};
+use zklockbench::answer::plan::{
+    Answer, Ask, Effort, Evidence, Headroom, Load, Question, objective, recommend,
+};
+use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
+use zklockbench::lock;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::verdict::Verdict;
-use zklockbench::{fault, lock};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::fault;
 
 use crate::support::{depth, plans};
 

@@ -1,10 +1,10 @@
 //! A plan as people see it: in the terminal and as a page.
 
-use zklockbench::plan::{PlanFile, Unverified, read};
+use zklockbench::answer::plan::{PlanFile, Unverified, read};
 use zklockbench::report::html;
 use zklockbench::report::page::of_plan;
 use zklockbench::report::{self, Style};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::plans::plan;
 

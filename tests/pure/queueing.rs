@@ -7,7 +7,7 @@ use crate::support::depth;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
-use zklockbench::queueing::{
+use zklockbench::answer::queueing::{
     Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Outcome, Pace, closed, formulas, open,
 };
 

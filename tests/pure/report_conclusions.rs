@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::support::records;
-use zklockbench::measure::{Counts, Outcome, RequestKind};
 use zklockbench::record::{Tally, Trial};
 use zklockbench::report::View;
 use zklockbench::report::conclusions::{Certainty, Conclusion, Topic, conclusions};
 use zklockbench::results::StoredRun;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::{Counts, Outcome, RequestKind};
+use zklockbench::words::verdict::Verdict;
 
 /// A strategy, and how many acquisitions a second each of its repetitions came to.
 struct Lock {

@@ -5,11 +5,11 @@ use crate::support::records;
 use std::collections::BTreeMap;
 
 use crate::support::views::{FIVE, break_all, broken, cell, fault, view, violate};
-use zklockbench::measure::Outcome;
 use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
 use zklockbench::report::view::{Fault, Order};
 use zklockbench::report::{Style, View, chart, markdown, terminal};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::Outcome;
+use zklockbench::words::verdict::Verdict;
 
 const PLAIN: Style = Style { colour: false, width: None };
 

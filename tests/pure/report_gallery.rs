@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::support::drawn::{boxes, colours, texts};
 use crate::support::views;
-use zklockbench::measure::new_histogram;
 use zklockbench::report::chart::svgs;
 use zklockbench::report::{self, Style, View, chart};
 use zklockbench::results::record::Election;
+use zklockbench::words::measure::new_histogram;
 
 /// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
 fn gallery(name: &str, view: &View, charts: &str) -> String {

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
-use zklockbench::catalog::gate::Scope;
-use zklockbench::gate::{Check, Outcome};
-use zklockbench::measure::{Histogram, Measure, Woken, new_histogram};
+use zklockbench::answer::gate::{Check, Outcome};
 use zklockbench::record::Trial;
 use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
 use zklockbench::report::summary::Gated;
 use zklockbench::results::{self, StoredRun};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::gate::Scope;
+use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
 

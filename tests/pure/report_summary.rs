@@ -3,11 +3,11 @@
 use crate::support::{records, run_dirs};
 use std::fs;
 
-use zklockbench::measure::{Measure, new_histogram};
 use zklockbench::record::Trial;
 use zklockbench::report::{self, Style, Summary, View, summary};
 use zklockbench::results::{self, StoredRun};
-use zklockbench::units::{format_micros, number};
+use zklockbench::words::measure::{Measure, new_histogram};
+use zklockbench::words::units::{format_micros, number};
 
 /// Three repetitions, each of which acquired another number of locks in the same time; the last one is invalid.
 fn trials() -> Vec<Trial> {

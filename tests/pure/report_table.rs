@@ -4,7 +4,7 @@ use crate::support::views::{FIVE, cell, line, samples, view};
 use crate::support::{records, views};
 use zklockbench::record::{Counted, Floor, Standstill};
 use zklockbench::report::{Style, View, accounting_table, markdown, terminal};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::verdict::Verdict;
 
 const PLAIN: Style = Style { colour: false, width: None };
 
@@ -180,7 +180,7 @@ fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled(
 
 #[test]
 fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
-    use zklockbench::measure::RequestKind::{Create, Delete};
+    use zklockbench::words::measure::RequestKind::{Create, Delete};
     let mut view = view(&["polling"], &[4]);
     let kinds =
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::support::records;
 use zklockbench::check;
-use zklockbench::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 use zklockbench::record::{
     Accounting, Counted, EnsembleInfo, Floor, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
     ServerInfo, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
 use zklockbench::results::RunFile;
+use zklockbench::words::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 
 fn run() -> Run {
     let server = |role: &str| ServerInfo {

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zklockbench::error::Error;
 use zklockbench::results;
+use zklockbench::words::error::Error;
 
 /// Publishes a run of two trials, does the damage, and gives what the reader says.
 ///
@@ -273,7 +273,7 @@ fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves
         assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
         // A comparison makes nothing of the scenario's name but text.
         if said != "run.json: `scenario`" {
-            let compared = zklockbench::compare::Side::read(&dir);
+            let compared = zklockbench::answer::compare::Side::read(&dir);
             let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };
             assert!(told.contains(said), "{field} = {text}: {told}");
         }

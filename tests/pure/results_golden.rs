@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use zklockbench::answer::plan;
 use zklockbench::check;
-use zklockbench::error::Error;
-use zklockbench::plan;
 use zklockbench::record::Judged;
 use zklockbench::results::{self, SCHEMA_VERSION};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::error::Error;
+use zklockbench::words::verdict::Verdict;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

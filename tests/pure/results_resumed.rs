@@ -8,7 +8,7 @@ use crate::support::{records, run_dirs};
 use zklockbench::record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
 use zklockbench::results::{self, Resumed, RunWriter, StoredRun};
 use zklockbench::run::is_unfinished;
-use zklockbench::verdict::Verdict;
+use zklockbench::words::verdict::Verdict;
 
 const PLANNED: usize = 4;
 

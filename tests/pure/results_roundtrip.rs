@@ -5,11 +5,11 @@ use crate::support::run_dirs;
 use std::fs;
 use std::time::Duration;
 
-use zklockbench::error::Error;
-use zklockbench::measure::{Measure, RequestKind};
 use zklockbench::record::{RunEnding, RunOutcome};
 use zklockbench::results::{self, RunWriter, SCHEMA_VERSION};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::error::Error;
+use zklockbench::words::measure::{Measure, RequestKind};
+use zklockbench::words::verdict::Verdict;
 
 #[test]
 fn a_run_that_was_published_is_read_back_as_it_was() {

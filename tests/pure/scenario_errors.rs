@@ -2,9 +2,9 @@
 
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
-use zklockbench::catalog::{Choice, LockCard, Param, ParamKind};
 use zklockbench::lock;
 use zklockbench::scenario::parse;
+use zklockbench::words::catalog::{Choice, LockCard, Param, ParamKind};
 
 #[test]
 fn what_is_said_of_lines_after_a_right_file() {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
-use zklockbench::catalog::ParamValue;
-use zklockbench::catalog::fault::{Capability, Ends, FaultCard, Start, Target, Targets};
-use zklockbench::fault;
 use zklockbench::scenario::fields::{Section, fields_of};
 use zklockbench::scenario::{Diagnostics, MachineDiagnostic, Parsed, Plan, Preview, parse};
+use zklockbench::words::catalog::ParamValue;
+use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard, Start, Target, Targets};
+use zklockbench::world::fault;
 
 const HEAD: &str =
     "name = \"x\"\nstrategies = [\"parent-watch\"]\nwarm_up = \"1s\"\nacquire_timeout = \"30s\"\n";

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::cards::CARDS;
-use zklockbench::catalog::ParamValue;
 use zklockbench::scenario::{
     Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Plan, Popularity, Preview, Step,
     Stop, TraceArrival, parse, parse_with_traces,
 };
+use zklockbench::words::catalog::ParamValue;
 
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 

@@ -2,8 +2,8 @@
 
 use crate::support::cards::CARDS;
 use proptest::prelude::*;
-use zklockbench::fault;
 use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
+use zklockbench::world::fault;
 
 /// Separated by white space.
 const WORDS: &str = r#"

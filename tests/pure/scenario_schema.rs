@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use crate::support::cards::CARDS;
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use zklockbench::catalog::LockCard;
+use zklockbench::lock;
 use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
 use zklockbench::scenario::{reference, schema};
-use zklockbench::{fault, lock};
+use zklockbench::words::catalog::LockCard;
+use zklockbench::world::fault;
 
 fn validator(cards: &[LockCard]) -> Validator {
     jsonschema::draft202012::new(&schema(cards, &fault::cards())).unwrap()

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use zklockbench::lock;
 use zklockbench::scenario::{Parsed, Plan, parse};
-use zklockbench::{fault, lock};
+use zklockbench::world::fault;
 
 /// Every shipped scenario, its name before its text.
 pub fn shipped() -> Vec<(String, String)> {

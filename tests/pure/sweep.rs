@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use zklockbench::catalog::gate::Objective;
-use zklockbench::sweep::{
+use zklockbench::answer::sweep::{
     Ask, At, Collapse, Decision, Edge, Finding, Knee, KneeFigure, Law, Next, NoLaw, Opinion, Over, Reading,
     Sample, Series, State, Step, Why, find, next, usl,
 };
+use zklockbench::words::catalog::gate::Objective;
 
 const STRATEGY: &str = "baton";
 

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use zklockbench::report::{self, Style, chart};
-use zklockbench::sweep::{
+use zklockbench::answer::sweep::{
     Ask, At, Ending, FILE, KneeFigure, Over, Reading, RunRecord, Sample, State, SweepFile, VERSION, find,
     read, schema,
 };
+use zklockbench::report::{self, Style, chart};
 
 use crate::support::records;
 

@@ -1,6 +1,6 @@
 //! Cards of locks as the scenario layer sees them, so that its tests do not depend on the registry.
 
-use zklockbench::catalog::{Guarantees, LockCard, Param, ParamKind};
+use zklockbench::words::catalog::{Guarantees, LockCard, Param, ParamKind};
 
 const WATCHES: Guarantees = Guarantees::QUEUE;
 

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::catalog::{Mode, Params};
 use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
-use zklockbench::zk::{Failure, Session, reactor};
+use zklockbench::words::catalog::{Mode, Params};
+use zklockbench::world::zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, Trace, patience};
 

@@ -1,8 +1,8 @@
 //! `line:column message => help` of every error of a file, in the order of the file.
 
-use zklockbench::catalog::LockCard;
-use zklockbench::fault;
 use zklockbench::scenario::parse;
+use zklockbench::words::catalog::LockCard;
+use zklockbench::world::fault;
 
 /// A file of five lines in which nothing is wrong.
 const RIGHT: &str = r#"name = "x"

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zklockbench::zk::reactor;
+use zklockbench::world::zk::reactor;
 
 use crate::support::skip;
 

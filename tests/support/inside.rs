@@ -16,9 +16,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use zklockbench::catalog::{Mode, Params};
 use zklockbench::lock::{LockConfig, Strategy, find};
-use zklockbench::zk::{NodeKind, Session, reactor};
+use zklockbench::words::catalog::{Mode, Params};
+use zklockbench::world::zk::{NodeKind, Session, reactor};
 
 use crate::support::depth;
 use crate::support::foreign::Rivals;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zklockbench::model::{Fit, FitRange, Interval, Part, Prediction};
-use zklockbench::plan::{
+use zklockbench::answer::model::{Fit, FitRange, Interval, Part, Prediction};
+use zklockbench::answer::plan::{
     Answer, Because, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
     Verification, objective,
 };
 use zklockbench::record::{EnsembleInfo, ServerInfo};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::verdict::Verdict;
 
 use super::records;
 

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use zklockbench::catalog::ParamValue;
-use zklockbench::measure::{Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram};
 use zklockbench::record::{
     Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Floor,
     Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
@@ -14,7 +12,11 @@ use zklockbench::results::{RunFile, SCHEMA_VERSION, StoredRun};
 use zklockbench::scenario::{
     Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
 };
-use zklockbench::verdict::Verdict;
+use zklockbench::words::catalog::ParamValue;
+use zklockbench::words::measure::{
+    Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram,
+};
+use zklockbench::words::verdict::Verdict;
 
 /// `2026-11-21T08:45:08.123456Z`.
 pub fn began() -> SystemTime {

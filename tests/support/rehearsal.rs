@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench::catalog::{Mode, ParamValue, Params};
 use zklockbench::lock::{AcquireError, Held};
-use zklockbench::zk::{Sent, reactor};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::zk::{Sent, reactor};
 
 use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
 use crate::support::sessions::{Scene, scene};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::clock;
 use zklockbench::lock::{DeadlineClock, Patience, WaitGauge};
-use zklockbench::measure::Sheet;
-use zklockbench::zk::{Access, Observed, Sent, Session, Target, reactor};
+use zklockbench::words::clock;
+use zklockbench::words::measure::Sheet;
+use zklockbench::world::zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use zklockbench::check::history::{Breach, Checker, Ending, Finding, Judgement, LockReport};
-use zklockbench::error::Error;
 use zklockbench::results::history::HistoryReader;
+use zklockbench::words::error::Error;
 
 /// The JSON lines of a story.
 pub fn lines(story: &str) -> String {

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
-use zklockbench::ensemble::{External, Local, Started};
 use zklockbench::load::{Environment, Event, Workspace, run_trial};
 use zklockbench::lock::Entry;
-use zklockbench::proxy::Proxy;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::zk::keep_awake::EVERY;
-use zklockbench::zk::{Access, Secret, Target};
-use zklockbench::{check, fault, lock};
+use zklockbench::world::ensemble::{External, Local, Started};
+use zklockbench::world::fault;
+use zklockbench::world::proxy::Proxy;
+use zklockbench::world::zk::keep_awake::EVERY;
+use zklockbench::world::zk::{Access, Secret, Target};
+use zklockbench::{check, lock};
 
 use crate::support::ensemble;
 

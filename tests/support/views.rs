@@ -1,10 +1,10 @@
 //! Views made by hand, of the sizes and shapes that real runs have.
 
-use zklockbench::measure::{Histogram, RANK_CLASSES, RequestKind, Woken, new_histogram};
 use zklockbench::report::View;
 use zklockbench::report::view::{Bins, Broken, Cell, Fault, Repetition};
 use zklockbench::results::record::{Accounting, Counted};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::{Histogram, RANK_CLASSES, RequestKind, Woken, new_histogram};
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
 

@@ -8,7 +8,7 @@ use super::sessions::end_of_history;
 use super::turn::At;
 use super::verdict;
 use crate::record::history::Place;
-use crate::units::format_micros;
+use crate::words::units::format_micros;
 
 /// How many findings of each kind are reported.
 const REPORTED: usize = 20;

@@ -1,7 +1,7 @@
 //! What a history shows.
 
 use crate::record::history::{LockKind, Place};
-use crate::verdict::Verdict;
+use crate::words::verdict::Verdict;
 
 /// What the whole history shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::order::Order;
 use super::room::Room;
 use crate::record::KeptOut;
 use crate::record::history::{Claim, LockKind};
-use crate::units::counted;
+use crate::words::units::counted;
 
 #[derive(Debug)]
 pub struct Lock {

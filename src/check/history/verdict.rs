@@ -3,8 +3,8 @@
 use super::checker::Ending;
 use super::judgement::LockReport;
 use crate::check::evidence::suffices;
-use crate::units::counted;
-use crate::verdict::Verdict;
+use crate::words::units::counted;
+use crate::words::verdict::Verdict;
 
 /// A count of one lock, and the sentence for it.
 type Reason = (fn(&LockReport) -> u64, &'static str);

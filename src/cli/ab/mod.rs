@@ -21,20 +21,20 @@ use super::runs::child::{self, Ended};
 use super::runs::place::Place;
 use super::runs::{End, whole_seconds};
 use super::shared_args::{InstallArgs, OpeningArgs};
-use crate::ab::{
+use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
     RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
-use crate::clock::micros;
-use crate::compare::Limits;
-use crate::error::{Error, Exit};
+use crate::answer::compare::Limits;
+use crate::answer::stats::SignedRank;
 use crate::record::Trial;
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
-use crate::stats::SignedRank;
-use crate::units::{counted, number};
-use crate::verdict::Verdict;
+use crate::words::clock::micros;
+use crate::words::error::{Error, Exit};
+use crate::words::units::{counted, number};
+use crate::words::verdict::Verdict;
 use args::AbArgs;
 use questions::questions;
 use side::{Errand, Side};
@@ -409,7 +409,7 @@ impl Session {
         let planned = self.length.planned(self.spoiled());
         let first = self.questions.iter().zip(answers).next();
         let ratios = first.map_or_else(String::new, |(question, answers)| {
-            let over_a = |of: &crate::ab::Answer| match (&answers.a, of) {
+            let over_a = |of: &crate::answer::ab::Answer| match (&answers.a, of) {
                 (Ok(a), Ok(of)) if a.value > 0.0 => number(of.value / a.value),
                 _ => "-".to_owned(),
             };

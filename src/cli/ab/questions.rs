@@ -1,10 +1,10 @@
 //! What is compared when nobody says, by what the load measures.
 
-use crate::ab::{CellPair, Question, pair};
-use crate::error::Error;
-use crate::measure::Measure;
+use crate::answer::ab::{CellPair, Question, pair};
 use crate::record::{Figure, Statistic};
 use crate::scenario::{Load, Plan, TrialSpec};
+use crate::words::error::Error;
+use crate::words::measure::Measure;
 
 use super::side::Side;
 

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ab::{Matrix, Turn};
+use crate::answer::ab::{Matrix, Turn};
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
-use crate::error::Error;
 use crate::scenario::{EnsembleChoice, Scenario};
+use crate::words::error::Error;
 
 use super::args::{AbArgs, SideArgs};
 

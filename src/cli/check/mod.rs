@@ -13,12 +13,12 @@ use super::output;
 use super::scenario_source::STDIN;
 use crate::check;
 use crate::check::history::{Checker, Ending, Judgement};
-use crate::error::{Error, Exit};
 use crate::record::{Judged, Trial};
 use crate::results::history::{HistoryReader, lines_at};
 use crate::results::{self, StoredRun};
-use crate::units::one_line;
-use crate::verdict::Verdict;
+use crate::words::error::{Error, Exit};
+use crate::words::units::one_line;
+use crate::words::verdict::Verdict;
 use shown::Shown;
 
 const NAME: &str = "check";

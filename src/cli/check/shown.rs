@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::history::LockKind;
-use crate::units::{self, counted, format_micros, one_line};
+use crate::words::units::{self, counted, format_micros, one_line};
 
 /// A finding with the text of its lines.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::catalog::gate::Objective;
+use crate::answer::plan::SIMULATED;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
-use crate::plan::SIMULATED;
-use crate::units::parse_duration;
+use crate::words::catalog::gate::Objective;
+use crate::words::units::parse_duration;
 
 /// `plan`.
 #[derive(Debug, Args)]
@@ -17,13 +17,13 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::plan::rate)]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::answer::plan::rate)]
     pub rate: f64,
     /// How long each client holds the lock, e.g. 20ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = hold)]
     pub hold: Duration,
     /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
-    #[arg(long, value_name = "CONDITION", value_parser = crate::plan::objective)]
+    #[arg(long, value_name = "CONDITION", value_parser = crate::answer::plan::objective)]
     pub slo: Objective,
     /// Number of locks; requests are spread evenly over them
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::catalog::fault::FaultCard;
-use crate::disk;
-use crate::error::Error;
-use crate::fault;
-use crate::model::Observation;
-use crate::plan::{self, Evidence};
+use crate::answer::model::Observation;
+use crate::answer::plan::{self, Evidence};
 use crate::results::record::{Bound, EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
 use crate::scenario::each_way;
-use crate::units::format_duration;
+use crate::words::catalog::fault::FaultCard;
+use crate::words::disk;
+use crate::words::error::Error;
+use crate::words::units::format_duration;
+use crate::world::fault;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
 const DEPTH: usize = 4;

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::args::PlanArgs;
 use super::evidence::Library;
 use super::site::Site;
+use crate::answer::plan::{Ask, Question};
 use crate::cli::output;
-use crate::error::Error;
-use crate::plan::{Ask, Question};
+use crate::words::error::Error;
 
 /// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
 const BUSY: f64 = 120.0;

@@ -15,19 +15,20 @@ use super::output;
 use super::reading;
 use super::run::capabilities::Needs;
 use super::run::tool_commit;
-use crate::catalog::{Holders, LockCard};
-use crate::error::{Error, Exit};
-use crate::plan::{
+use crate::answer::plan::{
     Answer, Ask, Attempt, Effort, Load, PlanFile, Question, SIMULATED, Unverified, VERSION, Verification,
     recommend, verify,
 };
-use crate::queueing::Order;
+use crate::answer::queueing::Order;
+use crate::lock;
 use crate::report::{self, Style, page};
 use crate::results::{self, layout};
 use crate::scenario::{Plan, Scenario, nearest, parse};
-use crate::units::shown;
-use crate::verdict::Verdict;
-use crate::{fault, lock};
+use crate::words::catalog::{Holders, LockCard};
+use crate::words::error::{Error, Exit};
+use crate::words::units::shown;
+use crate::words::verdict::Verdict;
+use crate::world::fault;
 use args::PlanArgs;
 use evidence::{Library, VERIFIES};
 use measuring::{Measuring, copies};

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
+use crate::answer::plan::RUNS;
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::runs::child;
 use crate::cli::runs::place::Place;
 use crate::cli::shared_args::AccessArgs;
-use crate::error::Error;
-use crate::plan::RUNS;
 use crate::results::layout;
 use crate::results::record::EnsembleInfo;
+use crate::words::error::Error;
 
 /// The ensemble, and where runs leave their directories.
 pub struct Site {

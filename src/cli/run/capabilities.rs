@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
-use crate::ensemble::{Compose, links_capability};
-use crate::error::Error;
-use crate::fault;
-use crate::proxy::Proxy;
 use crate::scenario::{EnsembleChoice, Scenario};
-use crate::units::counted;
+use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
+use crate::words::error::Error;
+use crate::words::units::counted;
+use crate::world::ensemble::{Compose, links_capability};
+use crate::world::fault;
+use crate::world::proxy::Proxy;
 
 /// All that the scenario's faults need.
 pub struct Needs(BTreeSet<Capability>);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::calibrate::{self, Site};
-use crate::error::Error;
 use crate::load::Environment;
+use crate::load::calibrate::{self, Site};
 use crate::record::Floor;
+use crate::words::error::Error;
 
 /// How long it may take, with what it takes to prepare and to tidy up about a quarter of a second more.
 const WITHIN: Duration = Duration::from_millis(1_200);

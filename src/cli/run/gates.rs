@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::super::output;
-use crate::compare::{Ask, Comparison, Loaded, Side, compare, differences};
-use crate::error::Error;
-use crate::gate::{self, Cell, Evaluation, Outcome, Sides};
+use crate::answer::compare::{Ask, Comparison, Loaded, Side, compare, differences};
+use crate::answer::gate::{self, Cell, Evaluation, Outcome, Sides};
 use crate::results::{self, layout};
 use crate::scenario::Scenario;
-use crate::units::shown;
-use crate::verdict::Verdict;
+use crate::words::error::Error;
+use crate::words::units::shown;
+use crate::words::verdict::Verdict;
 
 pub struct Baseline {
     path: PathBuf,

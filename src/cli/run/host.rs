@@ -3,8 +3,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-use crate::error::Error;
 use crate::record::HostInfo;
+use crate::words::error::Error;
 
 /// Describes it; what the system does not tell stays empty.
 pub fn describe() -> HostInfo {

@@ -21,10 +21,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::output;
-use crate::error::Error;
 use crate::load;
 use crate::report::ci::{Live, openmetrics};
 use crate::run::Event;
+use crate::words::error::Error;
 
 /// Connections that are served at the same time.
 const AT_ONCE: usize = 4;

@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::output;
 use crate::load;
-use crate::measure::Measure;
 use crate::record::{Standstill, Trial};
 use crate::run::Event;
 use crate::scenario::{Plan, TrialSpec};
-use crate::units::{contenders, counted, format_duration, format_micros};
-use crate::verdict::Verdict;
+use crate::words::measure::Measure;
+use crate::words::units::{contenders, counted, format_duration, format_micros};
+use crate::words::verdict::Verdict;
 
 /// Shows how far a run is.
 #[derive(Clone)]

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use super::host;
 use super::tool_commit;
+use crate::answer::compare::{Difference, between_parts};
 use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::cli::scenario_file::ScenarioFile;
-use crate::compare::{Difference, between_parts};
-use crate::error::Error;
 use crate::record::{Run, Trial};
 use crate::results::{Resumed, RunFile, RunWriter, StoredRun};
 use crate::run::is_unfinished;
 use crate::scenario::{EnsembleChoice, Plan, TrialSpec};
-use crate::units::counted;
+use crate::words::error::Error;
+use crate::words::units::counted;
 
 /// Takes over the run that left this directory, with its scenario. The options are then those with which it was started.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {

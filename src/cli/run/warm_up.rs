@@ -5,10 +5,10 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Error;
 use crate::load::{Environment, Event, run_trial};
 use crate::lock;
 use crate::scenario::{Plan, parse};
+use crate::words::error::Error;
 
 /// What the person who waits is told.
 pub const NOTE: &str = "warming up the servers, up to 12 s";

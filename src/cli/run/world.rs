@@ -8,16 +8,16 @@ use super::host;
 use super::progress::Progress;
 use crate::cli::output;
 use crate::cli::shared_args::OpeningArgs;
-use crate::ensemble::{
-    Compose, External, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, namespace_of,
-    roles,
-};
-use crate::error::Error;
 use crate::load::{Environment, TOP, Workspace};
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario};
-use crate::units::counted;
-use crate::zk::{Access, Secret, Target, admin, keep_awake};
+use crate::words::error::Error;
+use crate::words::units::counted;
+use crate::world::ensemble::{
+    Compose, External, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, namespace_of,
+    roles,
+};
+use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 
 /// The ensemble in use.
 pub enum World {

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::shared_args::AccessArgs;
-use crate::disk;
-use crate::ensemble::spawn_mortal;
-use crate::error::Error;
-use crate::zk::Secret;
+use crate::words::disk;
+use crate::words::error::Error;
+use crate::world::ensemble::spawn_mortal;
+use crate::world::zk::Secret;
 
 /// How often it is looked whether the run has ended: seldom, as everything that runs beside it disturbs it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

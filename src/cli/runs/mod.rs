@@ -6,8 +6,8 @@ pub mod place;
 
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::units::format_duration;
+use crate::words::error::Error;
+use crate::words::units::format_duration;
 
 /// How many runs together ended, in the words of the command, and what cut them short.
 pub struct End<E> {

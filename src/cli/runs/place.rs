@@ -10,11 +10,11 @@ use crate::cli::run::progress::Progress;
 use crate::cli::run::world::World;
 use crate::cli::run::{floor, warm_up};
 use crate::cli::shared_args::OpeningArgs;
-use crate::error::Error;
 use crate::load::{Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor};
 use crate::scenario::{Plan, Scenario};
-use crate::zk::{Access, Secret, Target, keep_awake, reactor};
+use crate::words::error::Error;
+use crate::world::zk::{Access, Secret, Target, keep_awake, reactor};
 
 /// An ensemble, ready for runs.
 pub struct Place {

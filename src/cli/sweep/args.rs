@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use crate::catalog::gate::Objective;
+use crate::answer::sweep::Over;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{OpeningArgs, run_id};
-use crate::sweep::Over;
-use crate::units::parse_duration;
+use crate::words::catalog::gate::Objective;
+use crate::words::units::parse_duration;
 
 /// `sweep`.
 #[derive(Debug, Args)]

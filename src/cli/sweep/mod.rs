@@ -1,7 +1,7 @@
 //! `sweep`: a scenario measured over a range, point by point, on an ensemble that is kept for all of them.
 //!
 //! Every run is a process of its own and leaves an ordinary directory, as in `ab`. What is measured next follows from what
-//! was measured alone (`crate::sweep`), so a sweep that was killed goes on where it was.
+//! was measured alone (`crate::answer::sweep`), so a sweep that was killed goes on where it was.
 
 #![expect(clippy::disallowed_methods, reason = "when it began is a label, and a budget is no measurement")]
 
@@ -24,16 +24,16 @@ use super::runs::child::{self, Ended};
 use super::runs::place::Place;
 use super::runs::{End, whole_seconds};
 use super::shared_args::PlaceArgs;
-use crate::clock::micros;
-use crate::error::{Error, Exit};
-use crate::report;
-use crate::results::{self, layout};
-use crate::scenario::{EnsembleChoice, Plan, Scenario};
-use crate::sweep::{
+use crate::answer::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
     read, samples,
 };
-use crate::units::{as_a_word, format_duration};
+use crate::report;
+use crate::results::{self, layout};
+use crate::scenario::{EnsembleChoice, Plan, Scenario};
+use crate::words::clock::micros;
+use crate::words::error::{Error, Exit};
+use crate::words::units::{as_a_word, format_duration};
 use args::SweepArgs;
 use question::{Question, announcement};
 

@@ -5,15 +5,16 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use super::args::SweepArgs;
-use crate::catalog::gate::Objective;
+use crate::answer::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::error::Error;
+use crate::lock;
 use crate::scenario::{DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
-use crate::sweep::{At, KneeFigure, Over, Step, Values, Variable};
-use crate::units::{format_duration, shown};
-use crate::{fault, lock};
+use crate::words::catalog::gate::Objective;
+use crate::words::error::Error;
+use crate::words::units::{format_duration, shown};
+use crate::world::fault;
 
 /// Keys that a sweep decides by itself, or has no use for.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];

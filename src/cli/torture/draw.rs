@@ -7,11 +7,11 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::catalog::fault::{Ends, FaultCard, Targets};
-use crate::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
 use crate::cli::shared_args::SEEDS;
-use crate::fault;
 use crate::scenario::default_value;
+use crate::words::catalog::fault::{Ends, FaultCard, Targets};
+use crate::words::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
+use crate::world::fault;
 
 /// Something that is never drawn, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -23,11 +23,12 @@ use tokio_util::sync::CancellationToken;
 use super::args::TortureArgs;
 use super::output;
 use super::runs::child;
-use crate::catalog::fault::{Capability, FaultCard};
-use crate::ensemble::links_capability;
-use crate::error::{Error, Exit};
-use crate::units::as_a_word;
-use crate::{fault, lock, results};
+use crate::words::catalog::fault::{Capability, FaultCard};
+use crate::words::error::{Error, Exit};
+use crate::words::units::as_a_word;
+use crate::world::ensemble::links_capability;
+use crate::world::fault;
+use crate::{lock, results};
 use draw::{Faults, LeftOut, Round, Rounds};
 use outcome::{Outcome, Tally};
 

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::cli::runs::child::{self, Ended};
 use crate::cli::runs::whole_seconds;
-use crate::clock::micros;
-use crate::error::{Error, Exit};
-use crate::fault;
 use crate::record::Trial;
 use crate::results;
-use crate::units::{counted, grouped, listed};
-use crate::verdict::Verdict;
+use crate::words::clock::micros;
+use crate::words::error::{Error, Exit};
+use crate::words::units::{counted, grouped, listed};
+use crate::words::verdict::Verdict;
+use crate::world::fault;
 
 /// What became of a round.
 #[derive(Debug, Clone, Serialize)]
@@ -87,7 +87,7 @@ impl Outcome {
     fn add(&mut self, trial: &Trial) {
         let spec = &trial.spec;
         let locks = counted(spec.locks, "lock", "locks");
-        let contenders = crate::units::contenders(spec.contenders);
+        let contenders = crate::words::units::contenders(spec.contenders);
         self.what = format!("{}, {} load, {contenders}, {locks}", spec.strategy.label, spec.load.name());
         self.acquired += trial.whole.acquired();
         self.stuck += trial.stuck.len();

@@ -6,9 +6,9 @@ use super::panels::{Panel, Panels};
 use super::picture::Picture;
 use super::plot::{Key, Series};
 use super::ratios::{Bar, Interval, Ratios};
-use crate::ab::{AbFile, Comparison, Turn, Values};
+use crate::answer::ab::{AbFile, Comparison, Turn, Values};
 use crate::report::{ab_headline, sides};
-use crate::units::number;
+use crate::words::units::number;
 
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 

@@ -1,6 +1,6 @@
 //! An axis: a scale, a range, and ticks with labels that name their unit.
 
-use crate::units::{format_micros, number};
+use crate::words::units::{format_micros, number};
 
 /// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::panels::{Panel, Panels};
 use super::percentile::{curve, markers};
 use super::picture::{MEDIUM, Picture, shorten};
 use super::plot::{Key, Series};
-use crate::compare::{CellKey, Comparison, Side};
-use crate::measure::{Measure, Survival};
+use crate::answer::compare::{CellKey, Comparison, Side};
+use crate::words::measure::{Measure, Survival};
 
 const SIDES: [&str; 2] = ["base", "new"];
 /// Two keys beside each other have room for labels that wide.

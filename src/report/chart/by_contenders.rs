@@ -8,7 +8,7 @@ use super::plot::{Plot, Series, draw_series};
 use super::sheet::{HEIGHT, MARGIN, Sheet, WIDTH};
 use crate::report::View;
 use crate::report::view::{Cell, Repetition, Spread};
-use crate::units::{contenders, number};
+use crate::words::units::{contenders, number};
 
 /// A figure, and the fewest contenders with which it says anything.
 #[derive(Clone, Copy)]

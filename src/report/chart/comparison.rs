@@ -2,8 +2,8 @@
 
 use super::picture::Picture;
 use super::ratios::{Bar, Interval, Ratios};
-use crate::compare::{Comparison, Row};
-use crate::units::number;
+use crate::answer::compare::{Comparison, Row};
+use crate::words::units::number;
 
 /// Draws it; says why when there is no ratio.
 pub(super) fn draw(compared: &Comparison) -> Result<Picture, String> {

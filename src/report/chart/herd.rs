@@ -5,10 +5,10 @@ use super::look::{Mark, caption_of};
 use super::picture::Picture;
 use super::plot::{Series, draw_series};
 use super::sheet::Sheet;
-use crate::measure::{Woken, rank_label};
 use crate::report::View;
 use crate::report::view::Cell;
-use crate::units;
+use crate::words::measure::{Woken, rank_label};
+use crate::words::units;
 
 pub(super) fn draw(view: &View, contenders: usize) -> Picture {
     let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell)).collect();

@@ -11,7 +11,7 @@ use std::f64::consts::TAU;
 use super::picture::{Colour, Picture, Point};
 use crate::report::View;
 use crate::report::view::{Cell, Repetition};
-use crate::units::counted;
+use crate::words::units::counted;
 
 pub(super) const INK: Colour = (51, 51, 51);
 /// Text on a colour that is neither light nor dark.

@@ -24,10 +24,10 @@ mod trend;
 use std::path::{Path, PathBuf};
 
 use super::View;
-use crate::ab::AbFile;
-use crate::compare::{Comparison, Side};
-use crate::error::Error;
-use crate::measure::Measure;
+use crate::answer::ab::AbFile;
+use crate::answer::compare::{Comparison, Side};
+use crate::words::error::Error;
+use crate::words::measure::Measure;
 use picture::Picture;
 pub use sweep::draw_sweep;
 pub use trend::draw_trend;

@@ -8,7 +8,7 @@ use super::plot::{Plot, Series, draw_series};
 use super::sheet::Sheet;
 use crate::report::View;
 use crate::report::view::{Broken, Cell, Fault};
-use crate::units;
+use crate::words::units;
 
 /// The contender count that the chart is drawn for; `None` when no trial has a course.
 pub(super) fn count(view: &View) -> Option<usize> {

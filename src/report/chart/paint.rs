@@ -15,8 +15,8 @@ use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorK
 use png::{ColorType, Encoder};
 
 use super::picture::{Anchor, Colour, Picture, Point, Shape, font};
-use crate::disk;
-use crate::error::Error;
+use crate::words::disk;
+use crate::words::error::Error;
 
 /// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
 /// sharp text in the PNG on a dense screen.

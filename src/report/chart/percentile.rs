@@ -5,11 +5,11 @@ use super::look::{INK, Mark, caption_of, dashed};
 use super::picture::{Anchor, Picture, SMALL};
 use super::plot::{Marked, Plot, Series, draw_series};
 use super::sheet::Sheet;
-use crate::measure::{Measure, Survival};
 use crate::report::View;
 use crate::report::view::{Cell, Repetition};
 use crate::results::record::Timing;
-use crate::units::{self, format_micros};
+use crate::words::measure::{Measure, Survival};
+use crate::words::units::{self, format_micros};
 
 /// The contender count that the chart is drawn for; `None` when there is no sample.
 pub(super) fn count(view: &View, measure: Measure) -> Option<usize> {

@@ -28,10 +28,23 @@ pub(super) enum Anchor {
 /// One thing drawn. Later ones cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    Line { points: Vec<Point>, colour: Colour, width: f64 },
-    Area { points: Vec<Point>, colour: Colour },
+    Line {
+        points: Vec<Point>,
+        colour: Colour,
+        width: f64,
+    },
+    Area {
+        points: Vec<Point>,
+        colour: Colour,
+    },
     /// A text, vertically centred on its position.
-    Text { at: Point, text: String, size: f64, colour: Colour, anchor: Anchor },
+    Text {
+        at: Point,
+        text: String,
+        size: f64,
+        colour: Colour,
+        anchor: Anchor,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::look::{FAINT_INK, GRID, INK, RULE};
 use super::picture::{Anchor, Colour, MEDIUM, Picture, Point, SMALL, shorten, wrap};
-use crate::compare::Verdict;
+use crate::answer::compare::Verdict;
 
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 18.0;

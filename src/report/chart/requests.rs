@@ -4,10 +4,10 @@ use super::axis::{Axis, float};
 use super::look::{GRID, INK, Look, Mark, PAPER, RULE, caption_of, ink_on};
 use super::picture::{Anchor, Colour, MEDIUM, Picture, Point, SMALL, label_lines, text_width};
 use super::sheet::{MARGIN, Sheet, WIDTH};
-use crate::measure::RequestKind;
 use crate::report::View;
 use crate::report::view::{Cell, Repetition};
-use crate::units::number;
+use crate::words::measure::RequestKind;
+use crate::words::units::number;
 
 const LABEL: f64 = 190.0;
 const LINE: f64 = 17.0;

@@ -8,11 +8,11 @@ use super::picture::{Anchor, Picture, SMALL};
 use super::plot::{Plot, Series, draw_series};
 use super::sheet::Sheet;
 use super::write;
-use crate::error::Error;
-use crate::measure::{Figure, Measure, Statistic};
+use crate::answer::sweep::{Finding, Interval, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::table::sweep_title;
-use crate::sweep::{Finding, Interval, Knee, KneeFigure, Point, State, SweepFile, Variable};
-use crate::units::counted;
+use crate::words::error::Error;
+use crate::words::measure::{Figure, Measure, Statistic};
+use crate::words::units::counted;
 
 /// Draws both charts into the sweep's directory, as SVG and PNG; gives the files.
 ///
@@ -103,7 +103,7 @@ fn draw(file: &SweepFile, drawn: &Drawn) -> Option<Picture> {
         file.host.hostname,
         counted(file.host.cores, "core", "cores")
     );
-    let title = format!("{} by {}", crate::units::capitalised(drawn.name), variable.name());
+    let title = format!("{} by {}", crate::words::units::capitalised(drawn.name), variable.name());
     let mut sheet = Sheet::for_keys(&place, &title, &caption, &keys);
     let ends =
         file.findings.iter().flat_map(|finding| &finding.series.points).filter_map(|point| (drawn.of)(point));

@@ -8,10 +8,10 @@ use super::paint;
 use super::picture::{Anchor, Picture, SMALL, shorten};
 use super::plot::{Series, draw_series};
 use super::sheet::Sheet;
-use crate::error::Error;
-use crate::measure::Unit;
 use crate::report::{Trend, TrendLine};
-use crate::units::capitalised;
+use crate::words::error::Error;
+use crate::words::measure::Unit;
+use crate::words::units::capitalised;
 
 /// How many cells one chart shows at most: more cannot be told apart.
 const LINES: usize = 10;

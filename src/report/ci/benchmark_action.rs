@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{CellFigures, Document, Value};
 use crate::results::record::{Better, Unit};
-use crate::units::number;
+use crate::words::units::number;
 
 /// Its name where more is better: for `tool: customBiggerIsBetter`.
 pub const BIGGER: &str = "bigger-is-better.json";

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::compare::{Compared, Comparison, Method, Regression, Row};
-use crate::gate::Outcome;
-use crate::measure::Measure;
+use crate::answer::compare::{Compared, Comparison, Method, Regression, Row};
+use crate::answer::gate::Outcome;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
 use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial};
-use crate::units::{contenders, counted, format_micros, harmless, number};
-use crate::verdict::Verdict;
+use crate::words::measure::Measure;
+use crate::words::units::{contenders, counted, format_micros, harmless, number};
+use crate::words::verdict::Verdict;
 
 /// What CI is told of a run or a comparison.
 #[derive(Debug, Clone, PartialEq)]

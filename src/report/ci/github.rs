@@ -5,8 +5,8 @@
 
 use super::{CellFigures, Check, Document};
 use crate::results::record::Figure;
-use crate::units::counted;
-use crate::verdict::Verdict;
+use crate::words::units::counted;
+use crate::words::verdict::Verdict;
 
 /// How many bytes GitHub takes as the summary of a step.
 pub const SUMMARY_AT_MOST: usize = 1024 * 1024;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{Check, CheckKind, Document};
-use crate::verdict::Verdict;
+use crate::words::verdict::Verdict;
 
 /// The file.
 ///

@@ -3,12 +3,12 @@
 use super::ranking::Field;
 use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
-use crate::compare::Verdict as Compared;
-use crate::measure::Measure;
+use crate::answer::compare::Verdict as Compared;
 use crate::report::document::value::Value;
 use crate::report::view::{Cell, Repetition};
-use crate::units::{contenders, listed, number};
-use crate::verdict::Verdict;
+use crate::words::measure::Measure;
+use crate::words::units::{contenders, listed, number};
+use crate::words::verdict::Verdict;
 
 /// The recommendation for that number of contenders; `None` where there is nothing to choose from.
 ///

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::View;
-use crate::compare::Limits;
+use crate::answer::compare::Limits;
 use crate::results::StoredRun;
 use ranking::Field;
 use standing::Aspect;

@@ -2,14 +2,14 @@
 
 use super::standing::{Against, Aspect, Entry, Question, Standing, answers};
 use super::{Certainty, Conclusion, Evidence, Topic};
-use crate::compare::Limits;
-use crate::measure::Measure;
+use crate::answer::compare::Limits;
 use crate::report::View;
 use crate::report::document::value::Value;
 use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
-use crate::units::{contenders, counted, listed, number};
+use crate::words::measure::Measure;
+use crate::words::units::{contenders, counted, listed, number};
 
 /// What tells how fast a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Standing {
     /// What the best comes to, and what that is to the last of those that it is shown to be better than.
     pub fn in_numbers(&self, speed: Speed) -> String {
         let beaten =
-            self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
+            self.others().filter(|(_, against)| against.verdict == crate::answer::compare::Verdict::Improved);
         let last = beaten.last().and_then(|(entry, against)| self.compared(entry, against));
         [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
     }
@@ -224,8 +224,9 @@ impl Standing {
         };
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
-            let beaten =
-                self.others().filter(|(_, against)| against.verdict == crate::compare::Verdict::Improved);
+            let beaten = self
+                .others()
+                .filter(|(_, against)| against.verdict == crate::answer::compare::Verdict::Improved);
             let beaten = self.compared_with(beaten);
             let margin = format!("{} %", number(100.0 * limits.margin));
             let names = names(&leaders);

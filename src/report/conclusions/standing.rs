@@ -1,8 +1,8 @@
 //! How strategies stand to each other in one respect with one number of contenders.
 
-use crate::compare::{Block, Compared, Limits, Ratio, Test, Verdict, exactly, judge_family};
+use crate::answer::compare::{Block, Compared, Limits, Ratio, Test, Verdict, exactly, judge_family};
+use crate::answer::stats::{MannWhitney, SignedRank, median};
 use crate::results::record::{Better, Reading};
-use crate::stats::{MannWhitney, SignedRank, median};
 
 /// In which respect strategies are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use crate::report::View;
 use crate::report::view::{Cell, Repetition};
 use crate::results::StoredRun;
 use crate::results::record::RunEnding;
-use crate::units::{contenders, counted, listed};
-use crate::verdict::Verdict;
+use crate::words::units::{contenders, counted, listed};
+use crate::words::verdict::Verdict;
 
 pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));

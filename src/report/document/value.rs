@@ -1,8 +1,8 @@
 //! A value that knows what it is.
 
-use crate::compare;
-use crate::units::{format_micros, number, one_line};
-use crate::verdict::Verdict;
+use crate::answer::compare;
+use crate::words::units::{format_micros, number, one_line};
+use crate::words::verdict::Verdict;
 
 /// What stands in a cell of a table, or in a sentence.
 #[derive(Debug, Clone, PartialEq)]

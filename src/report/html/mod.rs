@@ -7,7 +7,7 @@ mod svg;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::document::{Document, Finding, Section, Tone, Value};
-use crate::units::harmless;
+use crate::words::units::harmless;
 
 /// Colours, sizes and what is switched off where.
 pub const STYLE: &str = include_str!("style.css");

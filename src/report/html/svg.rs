@@ -8,7 +8,7 @@ use super::text;
 use crate::report::document::{
     Axis, Bars, Chart, Ends, Kind, Lines, Row, Scale, Series, Tick, Unit, simplified,
 };
-use crate::units::{format_micros, number};
+use crate::words::units::{format_micros, number};
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 340.0;

@@ -1,14 +1,14 @@
 //! The charts of a run, in the units of their figures.
 
 use super::Source;
-use crate::measure::{Histogram, Measure, RequestKind, Survival, Woken, pooled, rank_label};
 use crate::report::View;
 use crate::report::document::{
     Axis, Band, Bars, Chart, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit,
 };
 use crate::report::view::{Cell, Fault, Repetition};
 use crate::results::record::Trial;
-use crate::units::{capitalised, contenders, format_micros, listed, number};
+use crate::words::measure::{Histogram, Measure, RequestKind, Survival, Woken, pooled, rank_label};
+use crate::words::units::{capitalised, contenders, format_micros, listed, number};
 
 impl Source<'_> {
     /// The trials of a cell whose figures count.
@@ -454,7 +454,7 @@ pub(super) fn fairness(source: &Source<'_>) -> Result<Chart, String> {
                 shares.iter_mut().zip(turns).for_each(|(all, turns)| all.push(turns as f64 / even));
             }
         }
-        let middle = |all: &Vec<f64>| crate::stats::median(all);
+        let middle = |all: &Vec<f64>| crate::answer::stats::median(all);
         let line: Vec<(f64, f64)> = shares
             .iter()
             .zip(1_u32..)

@@ -1,13 +1,13 @@
 //! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
 
 use super::Source;
-use crate::measure::Outcome;
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
 use crate::report::view::{Cell, Repetition};
 use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
-use crate::units::{counted, number};
-use crate::verdict::Verdict;
+use crate::words::measure::Outcome;
+use crate::words::units::{counted, number};
+use crate::words::verdict::Verdict;
 
 fn table(caption: &str, columns: Vec<Column>, labels: usize, rows: Vec<Vec<Value>>, legend: &str) -> Block {
     let table = Table { columns, labels, rows };

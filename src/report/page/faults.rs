@@ -3,7 +3,7 @@
 use crate::report::View;
 use crate::report::document::{Block, Heat, Shade, Tile};
 use crate::report::view::{Cell, Fate, SHORTEST_US, UnderFault};
-use crate::units::contenders;
+use crate::words::units::contenders;
 
 /// The tiles of all strategies under all faults; nothing where nothing was broken.
 pub(super) fn blocks(view: &View) -> Vec<Block> {

@@ -13,10 +13,10 @@ use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Ton
 use super::summary::Gated;
 use super::table::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::table::{evidence, gates_not_passed, gates_sentence, gates_table, headline};
-use crate::gate::overall;
-use crate::measure::Measure;
+use crate::answer::gate::overall;
 use crate::results::StoredRun;
-use crate::verdict::Verdict;
+use crate::words::measure::Measure;
+use crate::words::verdict::Verdict;
 
 /// A run that was read, and where from.
 #[derive(Debug)]

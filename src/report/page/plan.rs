@@ -2,7 +2,7 @@
 
 use super::facts::{fact, place, program};
 use super::section;
-use crate::plan::{Answer, CurvePoint, PlanFile, wait_of};
+use crate::answer::plan::{Answer, CurvePoint, PlanFile, wait_of};
 use crate::report::document::{
     Axis, Block, Chart, Document, Ends, Finding, Guide, Kind, Lines, Link, Scale, Series, Tone, Unit, Value,
 };
@@ -10,8 +10,8 @@ use crate::report::table::plan::{
     Explained, checked, doubt, ensemble, fits, left_out, missing, recommendation, sensitivities, unverified,
     verified, waits, word,
 };
-use crate::units::{as_a_word, capitalised, number};
-use crate::verdict::Verdict;
+use crate::words::units::{as_a_word, capitalised, number};
+use crate::words::verdict::Verdict;
 
 const CURVE: Link = Link { section: "curve", text: "waits over the rate" };
 const FIGURES: Link = Link { section: "figures", text: "figures" };

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
-use crate::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
-use crate::compare;
+use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
+use crate::answer::compare;
 use crate::report::document::Value;
-use crate::units::{counted, format_micros, grouped, number};
-use crate::verdict::Verdict;
+use crate::words::units::{counted, format_micros, grouped, number};
+use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
 pub fn ab(file: &AbFile, style: Style) -> String {

@@ -4,7 +4,7 @@ use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
 use crate::report::document::Value;
 use crate::results::record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
-use crate::units::number;
+use crate::words::units::number;
 
 /// A share of the generator's thread from which on the generator is taken for the limit.
 const BUSY: f64 = 0.9;

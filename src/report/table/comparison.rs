@@ -3,10 +3,10 @@
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
-use crate::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
+use crate::answer::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
 use crate::report::document::Value;
 use crate::results::record::Unit;
-use crate::units::{counted, grouped, number};
+use crate::words::units::{counted, grouped, number};
 
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
@@ -190,7 +190,7 @@ fn some_of(names: &[String]) -> String {
 }
 
 fn without_partner(compared: &Comparison) -> Option<String> {
-    let names: Vec<String> = compared.only_new.iter().map(crate::compare::CellKey::name).collect();
+    let names: Vec<String> = compared.only_new.iter().map(crate::answer::compare::CellKey::name).collect();
     (!names.is_empty()).then(|| format!("only the new has: {}", some_of(&names)))
 }
 

@@ -3,7 +3,7 @@
 use super::Style;
 use super::markdown::bullets;
 use crate::report::conclusions::Conclusion;
-use crate::units::one_line;
+use crate::words::units::one_line;
 
 /// The first, which is the most telling, to stand before everything else; and a line for each of the others, for the end.
 /// Nothing where there is none.

@@ -3,9 +3,9 @@
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
 use super::markdown::escaped;
-use crate::gate::{Check, Outcome, overall};
-use crate::units::{contenders, harmless};
-use crate::verdict::Verdict;
+use crate::answer::gate::{Check, Outcome, overall};
+use crate::words::units::{contenders, harmless};
+use crate::words::verdict::Verdict;
 
 /// Where the gates are wider than this, what was observed is not put below each other.
 const GATE_WIDTH: usize = 60;

@@ -1,6 +1,5 @@
 //! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
-use crate::measure::Measure;
 use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
@@ -8,7 +7,8 @@ use crate::report::view::{
     UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::{Arrived, Timing};
-use crate::units::{format_micros, number};
+use crate::words::measure::Measure;
+use crate::words::units::{format_micros, number};
 
 const COUNT: usize = 24;
 

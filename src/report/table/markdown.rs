@@ -4,7 +4,7 @@ use super::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::{Table, evidence, headline};
 use crate::report::View;
 use crate::report::view::Cell;
-use crate::units::harmless;
+use crate::words::units::harmless;
 
 /// The main table, what must be said of it, and the three-way check folded away.
 pub fn markdown(view: &View) -> String {

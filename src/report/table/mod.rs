@@ -28,8 +28,8 @@ pub use trend::{date, trend};
 
 use super::View;
 use super::document::{Table, numbers, words};
-use crate::units::{counted, format_micros, number};
-use crate::verdict::Verdict;
+use crate::words::units::{counted, format_micros, number};
+use crate::words::verdict::Verdict;
 
 /// What stands where nothing was measured, in tables whose cells are texts.
 const NOT_MEASURED: &str = "-";

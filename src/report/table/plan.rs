@@ -2,12 +2,12 @@
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
-use crate::measure::Figure;
-use crate::model::{Fit, Interval, Part, Prediction};
-use crate::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
+use crate::answer::model::{Fit, Interval, Part, Prediction};
+use crate::answer::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
 use crate::report::document::{Column, Tone, Value};
-use crate::units::{capitalised, counted, number};
-use crate::verdict::Verdict;
+use crate::words::measure::Figure;
+use crate::words::units::{capitalised, counted, number};
+use crate::words::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
 pub fn plan(plan: &PlanFile, style: Style) -> String {

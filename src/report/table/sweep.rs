@@ -2,11 +2,11 @@
 
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
-use crate::sweep::{
+use crate::answer::sweep::{
     Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
     SweepFile, Values, Variable,
 };
-use crate::units::{counted, format_micros, number, shown};
+use crate::words::units::{counted, format_micros, number, shown};
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {

@@ -6,7 +6,7 @@ use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
 use crate::report::Trend;
 use crate::report::document::Value;
-use crate::units::{counted, shown};
+use crate::words::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
 pub fn trend(trend: &Trend, style: Style) -> String {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::bins::Bins;
 use super::open::OpenFigures;
-use crate::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken, pooled};
 use crate::results::record::{Accounting, Election, Judged, Standstill, Trial};
-use crate::units::format_micros;
-use crate::verdict::Verdict;
+use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken, pooled};
+use crate::words::units::format_micros;
+use crate::words::verdict::Verdict;
 
 /// One strategy at one contender count.
 ///

@@ -5,7 +5,7 @@
 
 use super::cell::verdict_word;
 use super::{Broken, Cell, Fault, Order, Repetition, View};
-use crate::units::format_micros;
+use crate::words::units::format_micros;
 
 /// One label, or several that one trial had together.
 #[derive(Debug, Clone, PartialEq, Eq)]

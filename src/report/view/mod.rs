@@ -20,8 +20,8 @@ pub use faults::{
 };
 pub use open::{Limit, OpenFigures};
 
-use crate::measure::Measure;
 use crate::results::record::{Floor, Judged};
+use crate::words::measure::Measure;
 
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]

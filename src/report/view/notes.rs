@@ -1,9 +1,9 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
 use super::{Broken, Cell, Fault, Repetition, View};
-use crate::measure::{HIGHEST_US, Measure};
 use crate::results::record::{Arrived, Election};
-use crate::units::{contenders, counted, format_micros, number};
+use crate::words::measure::{HIGHEST_US, Measure};
+use crate::words::units::{contenders, counted, format_micros, number};
 
 impl View {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults

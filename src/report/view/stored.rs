@@ -2,12 +2,12 @@
 
 use super::open::OpenFigures;
 use super::{Bins, Broken, Cell, Fault, Order, Repetition, View};
-use crate::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::results::record::{
     Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
 };
 use crate::results::{RunFile, StoredRun};
-use crate::units::{contenders, counted, format_micros, listed, shown};
+use crate::words::measure::{Counts, Measure, Outcome, RequestKind};
+use crate::words::units::{contenders, counted, format_micros, listed, shown};
 
 impl View {
     /// The view of a stored run. Never fails: what is missing is not shown.

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::super::layout::cannot;
 use super::wire::{EventLine, FORMAT, HeaderLine, VERSION, Versioned};
-use crate::error::Error;
 use crate::record::history::{Event, Header, Place};
-use crate::units::one_line;
+use crate::words::error::Error;
+use crate::words::units::one_line;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;

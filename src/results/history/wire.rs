@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Mode;
 use crate::record::history::{
     Acquire, Claim, Event, Header, LockKind, Release, SessionState, Step, What, Write,
 };
+use crate::words::catalog::Mode;
 
 /// What the first line says that this is.
 pub const FORMAT: &str = "zklockbench-history";

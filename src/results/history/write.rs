@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::super::layout::cannot;
 use super::wire::{EventLine, HeaderLine};
-use crate::error::Error;
 use crate::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What, Write};
 use crate::record::{Deed, Moment, Moments, Trial};
+use crate::words::error::Error;
 
 /// How long an event is kept back, so that one of another thread with an earlier stamp can still go before it.
 const KEPT_BACK_US: u64 = 1_000_000;

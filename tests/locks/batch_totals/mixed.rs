@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::catalog::Mode;
-use zklockbench::measure::RequestKind;
-use zklockbench::measure::RequestKind::{
-    Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch,
-};
 use zklockbench::record::{Counted, Trial};
 use zklockbench::scenario::TrialSpec;
+use zklockbench::words::catalog::Mode;
+use zklockbench::words::measure::RequestKind;
+use zklockbench::words::measure::RequestKind::{
+    Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch,
+};
 
 use crate::support::{depth, trials};
 

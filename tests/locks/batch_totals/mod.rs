@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
 use zklockbench::lock::{Entry, STRATEGIES};
-use zklockbench::measure::Measure;
 use zklockbench::record::{Counted, Trial};
-use zklockbench::verdict::Verdict;
+use zklockbench::words::measure::Measure;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::{depth, trials};
 

@@ -9,9 +9,9 @@ use expected::{EXPECTED, Expected};
 use futures_util::StreamExt;
 use futures_util::stream::iter;
 use story::{Story, Strike, Told};
-use zklockbench::catalog::Mode;
 use zklockbench::lock::{STRATEGIES, find};
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::Mode;
+use zklockbench::world::zk::reactor;
 
 use crate::support::proxy::Fate;
 

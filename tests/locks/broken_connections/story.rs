@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join3};
-use zklockbench::catalog::{Mode, ParamKind, ParamValue, Params};
 use zklockbench::lock::{AcquireError, Entry, Held, find};
-use zklockbench::zk::{Failure, reactor};
+use zklockbench::words::catalog::{Mode, ParamKind, ParamValue, Params};
+use zklockbench::world::zk::{Failure, reactor};
 
 use super::expected::{Expected, Gone};
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};

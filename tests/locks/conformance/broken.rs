@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zklockbench::catalog::{Mode, ParamValue};
 use zklockbench::lock::AcquireError;
-use zklockbench::zk::{Failure, reactor};
+use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::world::zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Proxy;

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use zklockbench::measure::Sheet;
-use zklockbench::zk::{Failure, NodeKind, Op, reactor};
+use zklockbench::words::measure::Sheet;
+use zklockbench::world::zk::{Failure, NodeKind, Op, reactor};
 
 use crate::support::proxy::Proxy;
 use crate::support::sessions::scene;

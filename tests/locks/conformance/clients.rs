@@ -1,7 +1,7 @@
 //! The locks of other client libraries.
 
-use zklockbench::catalog::ParamValue;
 use zklockbench::lock::AcquireError;
+use zklockbench::words::catalog::ParamValue;
 
 use crate::support::contender::LONG;
 use crate::support::rehearsal::{lines, subject};

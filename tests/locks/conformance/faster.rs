@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench::catalog::{Mode, ParamValue};
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::rehearsal::{Lines, lines, subject};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zklockbench::catalog::{Mode, ParamValue, Params};
 use zklockbench::lock::{AcquireError, LockConfig, Patience, Strategy, find};
-use zklockbench::verdict::Verdict;
-use zklockbench::zk::{Failure, NodeKind, Session, reactor};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{Failure, NodeKind, Session, reactor};
 
 use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::{Scene, patience, scene};

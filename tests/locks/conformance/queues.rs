@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zklockbench::catalog::ParamValue;
 use zklockbench::lock::STRATEGIES;
+use zklockbench::words::catalog::ParamValue;
 
 use crate::support::rehearsal::{lines, subject};
 

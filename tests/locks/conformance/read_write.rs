@@ -1,7 +1,7 @@
 //! Locks with a read and a write side.
 
-use zklockbench::catalog::Mode;
-use zklockbench::catalog::Mode::{Read, Write};
+use zklockbench::words::catalog::Mode;
+use zklockbench::words::catalog::Mode::{Read, Write};
 
 use crate::support::rehearsal::{Lines, lines, subject};
 

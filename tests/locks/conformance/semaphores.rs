@@ -3,9 +3,9 @@
 //! `exists leases` stands in for the checkWatches request that Java sends before it lets the inner mutex go:
 //! this client library has none, and the watch stays armed either way.
 
-use zklockbench::catalog::{Mode, ParamValue};
-use zklockbench::verdict::Verdict;
-use zklockbench::zk::reactor;
+use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, settled};
 use crate::support::rehearsal::{Subject, lines, subject};

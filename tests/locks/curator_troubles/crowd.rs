@@ -1,8 +1,8 @@
 //! CURATOR-716: a mutex that a thousand wait for is slow.
 
-use zklockbench::measure::Measure;
 use zklockbench::record::Trial;
-use zklockbench::zk::reactor;
+use zklockbench::words::measure::Measure;
+use zklockbench::world::zk::reactor;
 
 use crate::support::ensemble::shared;
 use crate::support::foreign;

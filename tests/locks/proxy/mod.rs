@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::join;
 use raw::Raw;
 use world::{World, eventually, fastest, timed, world};
-use zklockbench::measure::RequestKind;
-use zklockbench::proxy::{Delay, Guard, LostMessage, Proxy, Who};
-use zklockbench::zk::{Failure, NodeKind, reactor};
+use zklockbench::words::measure::RequestKind;
+use zklockbench::world::proxy::{Delay, Guard, LostMessage, Proxy, Who};
+use zklockbench::world::zk::{Failure, NodeKind, reactor};
 
 use crate::support::ensemble;
 use crate::support::sessions;

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklockbench::clock;
-use zklockbench::measure::Sheet;
-use zklockbench::proxy::Proxy;
-use zklockbench::zk::{Access, Observed, Session, Target, reactor};
+use zklockbench::words::clock;
+use zklockbench::words::measure::Sheet;
+use zklockbench::world::proxy::Proxy;
+use zklockbench::world::zk::{Access, Observed, Session, Target, reactor};
 
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, scene};

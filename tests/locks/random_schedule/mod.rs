@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench::catalog::{Holders, Mode, ParamValue, Params};
-use zklockbench::clock;
 use zklockbench::lock::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
-use zklockbench::zk::{Session, reactor};
+use zklockbench::words::catalog::{Holders, Mode, ParamValue, Params};
+use zklockbench::words::clock;
+use zklockbench::world::zk::{Session, reactor};
 
 use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};

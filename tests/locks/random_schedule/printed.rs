@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use zklockbench::catalog::{Guarantees, LockCard, Mode, Params};
 use zklockbench::lock::{
     AcquireError, Entry, Held, LockConfig, Patience, QueueNode, STRATEGIES, Strategy, find,
 };
-use zklockbench::zk::{Failure, Session, reactor};
+use zklockbench::words::catalog::{Guarantees, LockCard, Mode, Params};
+use zklockbench::world::zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, patience, scene};
 

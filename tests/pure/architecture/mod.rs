@@ -5,6 +5,7 @@
 //! each rule stand tests that plant a violation and look for it, so that no rule can pass by seeing nothing.
 
 mod cycles;
+mod floors;
 mod layers;
 mod mention;
 mod registered;
@@ -17,8 +18,9 @@ use violation::Violation;
 type Rule = fn(&[Source]) -> Vec<Violation>;
 
 /// All rules by what they ask; one test for all of them, since most of its time goes into reading the sources.
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 8] = [
     ("a module imports only what its layer may", layers::check),
+    ("a floor uses only what it says", floors::check),
     ("files of one module do not import each other in a circle", cycles::check),
     ("every file belongs to the crate", registered::modules),
     ("every strategy is in the registry", registered::strategies),

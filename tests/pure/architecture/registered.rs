@@ -10,7 +10,7 @@ use super::source::{Source, declared};
 use super::violation::Violation;
 
 const REGISTRY: &str = "src/lock/registry.rs";
-const FAULTS: &str = "src/fault/registry.rs";
+const FAULTS: &str = "src/world/fault/registry.rs";
 const CHARTS: &str = "src/report/chart/mod.rs";
 const DISPATCH: &str = "src/cli/mod.rs";
 
@@ -45,7 +45,7 @@ pub fn strategies(tree: &[Source]) -> Vec<Violation> {
 /// Files with a constant `CARD` that the registry does not name.
 pub fn faults(tree: &[Source]) -> Vec<Violation> {
     let is_one = |item: &Item| matches!(item, Item::Const(constant) if constant.ident == "CARD");
-    unlisted(tree, "src/fault/", FAULTS, "fault", is_one)
+    unlisted(tree, "src/world/fault/", FAULTS, "fault", is_one)
 }
 
 /// Functions that draw a view, or say why they can not, and that the list of charts does not name.
@@ -166,13 +166,13 @@ mod tests {
     fn a_fault_that_is_imported_but_not_listed_is_found() {
         let card = "//! Doc.\n\npub const CARD: FaultCard = FaultCard {};\n";
         let tree = tree(&[
-            ("src/fault/kill.rs", card),
-            ("src/fault/pause.rs", card),
-            ("src/fault/reference.rs", "pub fn reference() {}\n"),
+            ("src/world/fault/kill.rs", card),
+            ("src/world/fault/pause.rs", card),
+            ("src/world/fault/reference.rs", "pub fn reference() {}\n"),
             ("src/lock/polling.rs", card),
             (FAULTS, "use super::{kill, pause};\npub const FAULTS: &[FaultCard] = &[kill::CARD];\n"),
         ]);
-        assert_eq!(places(&faults(&tree)), [("src/fault/pause.rs", 3)]);
+        assert_eq!(places(&faults(&tree)), [("src/world/fault/pause.rs", 3)]);
     }
 
     #[test]

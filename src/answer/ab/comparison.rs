@@ -1,0 +1,285 @@
+//! What the blocks say to each question, and what may be concluded from it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::{Answer, Answers, Question, Silence};
+use super::blocks::Turn;
+use super::cells::CellPair;
+use crate::answer::compare::{self, Compared, Limits, Regression, Test, Verdict, judge_family};
+use crate::results::record::{Better, Reading};
+use crate::words::units::counted;
+
+/// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// The middle: the median of the Walsh averages of the pairs' log ratios.
+    pub ratio: Option<f64>,
+    /// The lower end of the interval; `None` of too few pairs for any.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// With which probability the interval holds the ratio.
+    pub coverage: Option<f64>,
+    /// How far it reaches to either side of its middle, as a share.
+    pub half_width: Option<f64>,
+}
+
+impl From<compare::Ratio> for Ratio {
+    fn from(ratio: compare::Ratio) -> Self {
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        Self {
+            ratio: finite(ratio.ratio),
+            low: ratio.low.and_then(finite),
+            high: ratio.high.and_then(finite),
+            coverage: ratio.coverage,
+            half_width: ratio.half_width().and_then(finite),
+        }
+    }
+}
+
+/// The figure of each run of one block; `None` where there is none, or where the queue grew, so that it has no steady value
+/// and counts as longer than any.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Values {
+    /// The block's number.
+    pub block: u32,
+    /// Of A.
+    pub a: Option<f64>,
+    /// Of B.
+    pub b: Option<f64>,
+    /// Of A again.
+    pub again: Option<f64>,
+}
+
+/// A run that said nothing to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Silent {
+    /// The block's number.
+    pub block: u32,
+    /// Which run of it.
+    pub turn: Turn,
+    /// Why.
+    pub why: String,
+    /// Its trial was invalid or partial, so that another block may have made up for it.
+    #[serde(default)]
+    pub spoiled: bool,
+}
+
+/// One figure of one combination, of both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Which combinations.
+    pub cells: CellPair,
+    /// The figure's name.
+    pub figure: String,
+    /// Its unit: `us`, `per_s`, `amount`, `bytes` or `share`.
+    pub unit: String,
+    /// Which way it is better: `lower`, `higher` or `neither`.
+    pub better: String,
+    /// The median of A over the pairs that are compared.
+    pub a: Option<f64>,
+    /// The median of B over the same pairs.
+    pub b: Option<f64>,
+    /// At least one of A's values is a lower bound, because waits had not ended.
+    pub a_at_least: bool,
+    /// At least one of B's is.
+    pub b_at_least: bool,
+    /// Pairs that are compared.
+    pub pairs: usize,
+    /// B divided by A.
+    pub ratio: Option<Ratio>,
+    /// The probability of a difference that is as clear, when nothing differs: Wilcoxon's signed ranks.
+    pub p: Option<f64>,
+    /// The same, corrected for the number of comparisons (Holm).
+    pub p_adjusted: Option<f64>,
+    /// A again divided by A: what noise does here.
+    pub itself: Option<Ratio>,
+    /// What was found out.
+    pub verdict: Verdict,
+    /// Whether B is worse by more than the margin.
+    pub regression: Regression,
+    /// What must be said of the verdict, in a sentence without a full stop; `None` where it speaks for itself.
+    pub why: Option<String>,
+    /// How many pairs it would take about; `None` where it needs no more, or where no number of them would do.
+    pub pairs_needed: Option<usize>,
+    /// The values of each block.
+    pub values: Vec<Values>,
+    /// Runs that said nothing.
+    pub silent: Vec<Silent>,
+}
+
+/// What all comparisons together come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conclusion {
+    /// Something is worse.
+    Regressed,
+    /// Nothing was found to be worse, but of something it is not known.
+    Unknown,
+    /// Nothing is worse, and something is better.
+    Improved,
+    /// Nothing is worse.
+    NotWorse,
+    /// All is the same.
+    Same,
+}
+
+impl Conclusion {
+    /// Of these comparisons; of none, nothing is known.
+    pub fn of(comparisons: &[Comparison]) -> Self {
+        let any = |regression| comparisons.iter().any(|one| one.regression == regression);
+        let is = |verdict| move |one: &Comparison| one.verdict == verdict;
+        if any(Regression::Yes) {
+            Self::Regressed
+        } else if comparisons.is_empty() || any(Regression::Unknown) {
+            Self::Unknown
+        } else if comparisons.iter().any(is(Verdict::Improved)) {
+            Self::Improved
+        } else if comparisons.iter().all(is(Verdict::Same)) {
+            Self::Same
+        } else {
+            Self::NotWorse
+        }
+    }
+}
+
+/// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
+/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
+pub fn compare(
+    questions: &[Question],
+    blocks: &[(u32, Vec<Answers>)],
+    asked: u32,
+    limits: Limits,
+) -> Vec<Comparison> {
+    let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
+    let asked = usize::try_from(asked).unwrap_or(usize::MAX);
+    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), asked, limits));
+    let (measured, tests): (Vec<_>, Vec<_>) = measured.map(|one| (one.0, one.1)).unzip();
+    let compared = judge_family(tests, limits);
+    let each = questions.iter().zip(measured).zip(compared);
+    each.map(|((question, measured), compared)| measured.judge(question, compared)).collect()
+}
+
+/// What was measured for one question, beside what is tested.
+struct Measured {
+    itself: Compared,
+    values: Vec<Values>,
+    silent: Vec<Silent>,
+    pairs: usize,
+    /// How many pairs there were to be.
+    asked: usize,
+}
+
+impl Measured {
+    fn of<'a>(
+        question: &Question,
+        blocks: impl Iterator<Item = (u32, &'a Answers)> + Clone,
+        asked: usize,
+        limits: Limits,
+    ) -> (Self, Test) {
+        let (mut values, mut silent) = (Vec::new(), Vec::new());
+        for (block, Answers { a, b, again }) in blocks.clone() {
+            let finite = |reading: &Reading| Some(reading.value).filter(|value| value.is_finite());
+            let value = |answer: &Answer| answer.as_ref().ok().and_then(finite);
+            values.push(Values { block, a: value(a), b: value(b), again: value(again) });
+            for (turn, answer) in [(Turn::A, a), (Turn::B, b), (Turn::Again, again)] {
+                silent.extend(answer.as_ref().err().map(|why| Silent {
+                    block,
+                    turn,
+                    why: why.to_string(),
+                    spoiled: matches!(why, Silence::Spoiled(_)),
+                }));
+            }
+        }
+        let pairs = |other: fn(&Answers) -> &Answer| {
+            let pair = |(_, answers): (u32, &Answers)| {
+                Some(compare::Block { base: *answers.a.as_ref().ok()?, new: *other(answers).as_ref().ok()? })
+            };
+            blocks.clone().filter_map(pair).collect::<Vec<_>>()
+        };
+        let of_both = pairs(|answers| &answers.b);
+        // Which way A differs from itself does not matter.
+        let itself = compare::paired(&pairs(|answers| &answers.again), Better::Lower, limits, 1);
+        let measured = Self { itself, values, silent, pairs: of_both.len(), asked };
+        (measured, Test::paired(&of_both, question.figure.better(), limits))
+    }
+
+    fn judge(self, question: &Question, compared: Compared) -> Comparison {
+        let (verdict, regression, why) = self.conclude(&compared);
+        let better = question.figure.better();
+        Comparison {
+            cells: question.cells.clone(),
+            figure: question.figure.to_string(),
+            unit: question.figure.unit().name().into(),
+            better: better.name().into(),
+            a: compared.base.median.filter(|median| median.is_finite()),
+            b: compared.new.median.filter(|median| median.is_finite()),
+            a_at_least: compared.base.at_least,
+            b_at_least: compared.new.at_least,
+            pairs: self.pairs,
+            ratio: compared.ratio.map(Into::into),
+            p: compared.p,
+            p_adjusted: compared.p_adjusted,
+            itself: self.itself.ratio.map(Into::into),
+            verdict,
+            regression,
+            why,
+            pairs_needed: compared.repetitions_needed,
+            values: self.values,
+            silent: self.silent,
+        }
+    }
+
+    /// What the pairs say, unless pairs are missing or A lies as far from itself.
+    fn conclude(&self, compared: &Compared) -> (Verdict, Regression, Option<String>) {
+        let found = (compared.verdict, compared.regression, compared.why.clone());
+        let unknown = |why: String| (Verdict::Inconclusive, Regression::Unknown, Some(why));
+        match compared.verdict {
+            Verdict::NotMeasured => (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default())),
+            Verdict::Inconclusive if compared.regression == Regression::Unknown => {
+                let why = [self.lost(), found.2]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; as for the rest, ");
+                unknown(why)
+            }
+            _ if self.differs_from_itself() => unknown(
+                "A differs from itself as clearly, so the difference may be due to the machine".into(),
+            ),
+            Verdict::Regressed => found,
+            _ => match self.lost() {
+                Some(lost) if !self.is_made_up_for() => unknown(lost),
+                lost => (found.0, found.1, found.2.or(lost)),
+            },
+        }
+    }
+
+    /// Whether as many pairs are there as were asked for, and those that are missing say nothing against B: what spoils a
+    /// run may be what makes it slow, so B must not have been spoiled more often than A, which ran twice as often.
+    fn is_made_up_for(&self) -> bool {
+        let spoiled = |is_it: fn(Turn) -> bool| {
+            self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
+        };
+        let all_spoiled = self.silent.iter().all(|silent| silent.spoiled);
+        let (of_b, of_a) = (spoiled(|turn| turn == Turn::B), spoiled(|turn| turn != Turn::B));
+        all_spoiled && self.pairs >= self.asked && of_b <= of_a
+    }
+
+    /// Whether A lies wholly beyond the margin from itself, to either side.
+    fn differs_from_itself(&self) -> bool {
+        matches!(self.itself.verdict, Verdict::Regressed | Verdict::Improved)
+    }
+
+    /// How many pairs are missing, and the first run without which one is.
+    fn lost(&self) -> Option<String> {
+        let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
+        Some(format!(
+            "{} of {} missing: in block {block} {} gave none: {why}",
+            self.values.len() - self.pairs,
+            counted(self.values.len(), "pair is", "pairs are"),
+            turn.title()
+        ))
+    }
+}

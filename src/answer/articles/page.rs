@@ -1,0 +1,145 @@
+//! The decisions as a page and as text for a terminal.
+
+use serde::{Deserialize, Serialize};
+
+use super::Evidence;
+use super::claim::{Answer, Article, Decision};
+
+/// The version of [`Decisions`] that this program writes and reads.
+pub const DECISIONS_VERSION: u32 = 1;
+
+/// What is kept of a look at all claims: `results/articles/decisions.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decisions {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Where and how it was measured, run by run where runs differ.
+    pub measured_on: Vec<String>,
+    /// What whoever measured has to say of it.
+    pub note: Option<String>,
+    pub claims: Vec<Decision>,
+}
+
+impl Decisions {
+    /// All claims, as that evidence decides them.
+    pub fn by(evidence: &Evidence, note: Option<String>) -> Self {
+        let claims = super::decide(evidence);
+        Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
+    }
+
+    /// The same with what was kept of the claims for which these runs are missing.
+    #[must_use]
+    pub fn or_kept(mut self, kept: Self) -> Self {
+        for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
+            if let Some(before) = kept.claims.iter().find(|before| before.number == claim.number) {
+                let Decision { answer, sentence, figures, runs, .. } = before.clone();
+                *claim = Decision { answer, sentence, figures, runs, ..claim.clone() };
+            }
+        }
+        self.note = self.note.or(kept.note);
+        let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
+        for place in measured_here {
+            if !self.measured_on.contains(&place) {
+                self.measured_on.push(place);
+            }
+        }
+        self
+    }
+
+    pub fn counts(&self) -> [(Answer, usize); 4] {
+        [Answer::Confirmed, Answer::Refuted, Answer::HoldsWhen, Answer::NotDecided]
+            .map(|answer| (answer, self.claims.iter().filter(|claim| claim.answer == answer).count()))
+    }
+
+    fn summary(&self) -> String {
+        let counts = self.counts().map(|(answer, count)| format!("{count} {}", answer.name()));
+        counts.join(", ")
+    }
+}
+
+/// `docs/articles.md`.
+pub fn page(decisions: &Decisions) -> String {
+    let mut text = String::from(
+        "# The articles' claims\n\n\
+         Made from `results/articles/decisions.json` by `zklockbench articles`; `scripts/articles` repeats all measurements. \
+         The figures come from the runs named under each claim. Their summaries are in `results/articles/`, with the host and \
+         the ensemble that they were measured on.\n\n\
+         Five articles make the claims. For most of them no title, author or published figures are recorded here, so they are \
+         named by their topic:\n\n",
+    );
+    for article in Article::ALL {
+        text += &format!("- **{article:?}**: {}\n", article.about());
+    }
+    for line in decisions.measured_on.iter().chain(&decisions.note) {
+        text += &format!("\n{line}\n");
+    }
+    text += &format!("\n**{} claims: {}.**\n\n", decisions.claims.len(), decisions.summary());
+    text += "| # | article | claim | |\n|---:|---|---|---|\n";
+    for claim in &decisions.claims {
+        let answer = claim.answer.name();
+        text += &format!(
+            "| [{0}](#claim-{0}) | {1} | {2} | **{answer}** |\n",
+            claim.number,
+            makers(claim),
+            claim.claim
+        );
+    }
+    for claim in &decisions.claims {
+        text += &section(claim);
+    }
+    text
+}
+
+fn makers(claim: &Decision) -> String {
+    claim.articles.iter().map(|article| format!("{article:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn section(claim: &Decision) -> String {
+    let mut text = format!(
+        "\n## Claim {}\n\n> {}\n\n({}) **{}**: {}.\n\nDecided by: {}.\n",
+        claim.number,
+        claim.claim,
+        makers(claim),
+        crate::words::units::capitalised(claim.answer.name()),
+        claim.sentence,
+        claim.decided_by.trim_end_matches('.')
+    );
+    if !claim.figures.is_empty() {
+        text += "\n| figure | |\n|---|---:|\n";
+        for figure in &claim.figures {
+            text += &format!("| {} | {} |\n", figure.what, figure.shown());
+        }
+    }
+    if !claim.runs.is_empty() {
+        let runs: Vec<String> = claim.runs.iter().map(|run| format!("`{run}`")).collect();
+        text += &format!("\nFrom {}.\n", runs.join(", "));
+    }
+    text
+}
+
+/// The same for a terminal, without the figures' tables where there are many.
+pub fn text(decisions: &Decisions) -> String {
+    const FIGURES_SHOWN: usize = 6;
+    let mut text = String::new();
+    for claim in &decisions.claims {
+        text += &format!(
+            "{:>2}  {:<12} {} ({})\n    {}\n",
+            claim.number,
+            claim.answer.name(),
+            claim.claim,
+            makers(claim),
+            claim.sentence
+        );
+        for figure in claim.figures.iter().take(FIGURES_SHOWN) {
+            text += &format!("      {}: {}\n", figure.what, figure.shown());
+        }
+        if claim.figures.len() > FIGURES_SHOWN {
+            text +=
+                &format!("      and {} figures more: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
+        }
+        if !claim.runs.is_empty() {
+            text += &format!("      from {}\n", claim.runs.join(", "));
+        }
+    }
+    text + &format!("{} claims: {}\n", decisions.claims.len(), decisions.summary())
+}

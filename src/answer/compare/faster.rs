@@ -1,0 +1,123 @@
+//! Which strategy of one run is faster, and how many times: strategies of one repetition ran side by side, so they are pairs.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::cell::{CellKey, is_sound};
+use super::judge::{Block, Compared, Limits, Test, judge_family};
+use super::side::{Loaded, Side};
+use crate::results::record::{Better, Figure, Reading, Trial};
+use crate::words::units::{contenders, number};
+
+/// That a strategy is faster than another, shown by the repetitions of the same runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Faster {
+    /// The faster one.
+    pub strategy: CellKey,
+    /// The label of the slower one.
+    pub than: String,
+    /// How many times the throughput it has: the median of the Walsh averages.
+    pub times: f64,
+    /// Half the width of its interval, which holds the ratio with at least 1 − α.
+    pub plus_minus: f64,
+    /// Repetitions that both have.
+    pub repetitions: usize,
+}
+
+impl Faster {
+    /// As people know it from hyperfine.
+    pub fn sentence(&self) -> String {
+        format!(
+            "at {} {} is {} ± {} times as fast as {}",
+            contenders(self.strategy.contenders),
+            self.strategy.strategy,
+            number(self.times),
+            number(self.plus_minus),
+            self.than
+        )
+    }
+}
+
+/// For each number of contenders in a closed load, how many times as fast the fastest strategy is as each of the others:
+/// only where the repetitions show that it is. A lock that did not exclude is not among them.
+pub(super) fn faster(side: &Side, limits: Limits) -> Vec<Faster> {
+    let pairs: Vec<(CellKey, CellKey, Vec<Block>)> =
+        groups(side).iter().flat_map(|group| pairs(side, group)).collect();
+    let tests = pairs.iter().map(|(.., blocks)| Test::paired(blocks, Better::Higher, limits)).collect();
+    let judged = pairs.iter().zip(judge_family(tests, limits));
+    judged
+        .filter_map(|((fastest, other, _), compared)| {
+            let ratio = compared.ratio.filter(|_| is_shown(&compared, limits))?;
+            let (low, high) = (ratio.low?, ratio.high?);
+            // Against one that stood still in a repetition there is no upper end.
+            (low > 1.0 && high.is_finite()).then(|| Faster {
+                strategy: fastest.clone(),
+                than: other.strategy.clone(),
+                times: ratio.ratio,
+                plus_minus: (high - low) / 2.0,
+                repetitions: compared.new.values.len(),
+            })
+        })
+        .collect()
+}
+
+fn is_shown(compared: &Compared, limits: Limits) -> bool {
+    compared.p_adjusted.is_some_and(|p| p <= limits.alpha)
+}
+
+/// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
+fn groups(side: &Side) -> Vec<Vec<CellKey>> {
+    let mut keys: Vec<CellKey> = Vec::new();
+    for trial in side.trials().filter(|trial| trial.spec.load.name() == "closed") {
+        let key = CellKey::of(trial);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys.retain(|key| of(side, key).all(|trial| trial.violation_count == 0));
+    let median = |key: &CellKey| {
+        let values: Vec<f64> = of(side, key).filter_map(throughput).map(|reading| reading.value).collect();
+        crate::answer::stats::median(&values).unwrap_or(0.0)
+    };
+    keys.sort_by(|one, other| {
+        let size = |key: &CellKey| (key.contenders, key.locks);
+        size(one).cmp(&size(other)).then(median(other).total_cmp(&median(one)))
+    });
+    let same =
+        |one: &CellKey, other: &CellKey| (one.contenders, one.locks) == (other.contenders, other.locks);
+    keys.chunk_by(same).map(<[CellKey]>::to_vec).collect()
+}
+
+fn of<'a>(side: &'a Side, key: &'a CellKey) -> impl Iterator<Item = &'a Trial> {
+    side.trials().filter(move |trial| CellKey::of(trial) == *key)
+}
+
+fn throughput(trial: &Trial) -> Option<Reading> {
+    is_sound(trial).then(|| Figure::THROUGHPUT.of(trial).ok()).flatten()
+}
+
+/// The fastest of a group with each of the others.
+fn pairs(side: &Side, group: &[CellKey]) -> Vec<(CellKey, CellKey, Vec<Block>)> {
+    let Some((fastest, others)) = group.split_first() else { return Vec::new() };
+    let pair = |other: &CellKey| (fastest.clone(), other.clone(), blocks(side, fastest, other));
+    others.iter().map(pair).collect()
+}
+
+/// The repetitions that both have, run by run.
+fn blocks(side: &Side, fastest: &CellKey, other: &CellKey) -> Vec<Block> {
+    let of_run = |run: &Loaded| {
+        let trials = &run.stored.trials;
+        let find = |key: &CellKey, repetition: u32| {
+            let found =
+                trials.iter().find(|trial| trial.spec.repetition == repetition && CellKey::of(trial) == *key);
+            found.and_then(throughput)
+        };
+        let mut repetitions: Vec<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();
+        repetitions.sort_unstable();
+        repetitions.dedup();
+        let block =
+            |repetition| Some(Block { base: find(other, repetition)?, new: find(fastest, repetition)? });
+        repetitions.into_iter().filter_map(block).collect::<Vec<_>>()
+    };
+    side.runs.iter().flat_map(of_run).collect()
+}

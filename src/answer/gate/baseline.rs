@@ -1,0 +1,147 @@
+//! Whether figures have become worse than a baseline's: all comparisons of a run's gates are one family.
+
+use std::collections::BTreeSet;
+
+use super::{Cell, Check, Outcome};
+use crate::answer::compare::{
+    CellKey, Compared, Comparison, Difference, Limits, Method, Regression, Row, Side, differences,
+    figure_of_cell,
+};
+use crate::words::catalog::gate::Scope;
+use crate::words::error::Error;
+use crate::words::measure::{Better, Figure};
+use crate::words::units::number;
+use crate::words::verdict::Verdict;
+
+/// A run, and those that it is compared with, whose repetitions are taken together.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides<'a> {
+    pub base: &'a Side,
+    pub new: &'a Side,
+}
+
+/// All that gates compare with a baseline, to be corrected together: a run with more gates must not raise more false alarms.
+pub struct Family<'a> {
+    sides: Sides<'a>,
+    size: usize,
+    /// Why nothing can follow from any of it; empty where something can.
+    meaningless: Vec<String>,
+}
+
+/// What was found of one figure in one cell.
+pub struct Found {
+    /// `violated` where it has become worse by more than the margin.
+    pub regression: Verdict,
+    /// How many times as bad it is.
+    pub ratio: f64,
+    /// That in a sentence without a full stop.
+    pub sentence: String,
+}
+
+impl<'a> Family<'a> {
+    pub fn of(sides: Sides<'a>, size: usize) -> Self {
+        let differences = differences(sides.base, sides.new);
+        let meaningless =
+            differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
+        Self { sides, size, meaningless }
+    }
+
+    /// Whether that figure has become worse by more than so many percent.
+    pub fn judge(&self, figure: Figure, cell: &Cell, percent: f64) -> Found {
+        if !self.meaningless.is_empty() {
+            let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
+            return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
+        }
+        let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
+        let limits = Limits { margin: percent / 100.0, ..Limits::default() };
+        let (base, new) = (own(self.sides.base), own(self.sides.new));
+        let both = base.trials.iter().chain(&new.trials);
+        let asked: BTreeSet<CellKey> = both.map(|trial| CellKey::of(trial)).collect();
+        if asked.len() > 1 {
+            let asked: Vec<String> = asked.iter().map(CellKey::name).collect();
+            let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));
+            return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
+        }
+        found(figure, &figure_of_cell(&base, &new, figure, limits, self.size), limits)
+    }
+}
+
+fn found(figure: Figure, compared: &Compared, limits: Limits) -> Found {
+    let times = times_as_bad(figure, compared);
+    // Where no chance is in it, any difference is one; but a gate is about those beyond its margin.
+    let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + limits.margin;
+    let regression = if is_small { Regression::No } else { compared.regression };
+    let base = compared.base.median.filter(|median| median.is_finite());
+    let was = base.map(|median| format!("{} in the baseline", figure.unit().show(median)));
+    let said = [was, ratio(compared), compared.why.clone()];
+    let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Found { regression: verdict(regression, &sentence), ratio: times, sentence }
+}
+
+/// How many times as bad it is: below 1 where it is better.
+fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
+    let ratio = compared.ratio.map_or(1.0, |ratio| ratio.ratio);
+    match figure.better() {
+        Better::Higher => 1.0 / ratio,
+        Better::Lower | Better::Neither => ratio,
+    }
+}
+
+/// The ratio with its interval, in words.
+fn ratio(compared: &Compared) -> Option<String> {
+    let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
+    let interval = match (ratio.low, ratio.high, ratio.coverage) {
+        (Some(low), Some(high), Some(coverage)) if high.is_finite() => {
+            format!(" (between {} and {} with {} %)", number(low), number(high), number(100.0 * coverage))
+        }
+        _ => String::new(),
+    };
+    Some(format!("{} times that{interval}", number(ratio.ratio)))
+}
+
+fn verdict(regression: Regression, why: &str) -> Verdict {
+    match regression {
+        Regression::No => Verdict::Held,
+        Regression::Yes => Verdict::Violated(vec![why.to_owned()]),
+        Regression::Unknown => Verdict::Unknown(vec![why.to_owned()]),
+    }
+}
+
+impl Outcome {
+    /// The text of the gate that a run has which is compared with a baseline and has no gate about that.
+    pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
+
+    /// What that gate came to: as the comparison concluded, or unknown where there can be none.
+    pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
+        let (verdict, mut checks) = match comparison {
+            Ok(comparison) => {
+                let conclusion = &comparison.conclusion;
+                let checks = comparison.rows.iter().map(row).collect();
+                (verdict(conclusion.regression, &conclusion.sentence), checks)
+            }
+            Err(error) => {
+                let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+                (Verdict::Unknown(vec![why]), Vec::new())
+            }
+        };
+        checks.sort_by_key(|check: &Check| super::rank(&check.verdict));
+        Self { gate: Self::NO_REGRESSION.into(), name: None, scope: Scope::default(), verdict, checks }
+    }
+}
+
+fn row(row: &Row) -> Check {
+    let said = [
+        Some(format!("{} {}", row.figure, row.compared.verdict)),
+        ratio(&row.compared),
+        row.compared.why.clone(),
+    ];
+    let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Check {
+        strategy: row.cell.strategy.clone(),
+        contenders: row.cell.contenders,
+        verdict: verdict(row.compared.regression, &sentence),
+        observed: None,
+        limit: None,
+        sentence,
+    }
+}

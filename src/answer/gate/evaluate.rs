@@ -1,0 +1,312 @@
+//! From the gates of a scenario and the records of its run to what each gate came to.
+
+use super::baseline::{Family, Found, Sides};
+use super::observe::{Seen, Worst};
+use super::{Cell, Check, Limit, Observed, Outcome, rank};
+use crate::results::StoredRun;
+use crate::results::record::{Floor, Trial};
+use crate::words::catalog::gate::{
+    Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
+};
+use crate::words::measure::{Figure, Measure};
+use crate::words::units::{contenders, counted};
+use crate::words::verdict::Verdict;
+
+/// What a run was to show, and what it left.
+pub struct Evaluation<'a> {
+    pub gates: &'a [Gate],
+    /// Every cell of its scenario, those among them that never ran.
+    pub cells: &'a [Cell],
+    /// How often each of them was to run at least.
+    pub repetitions: usize,
+    pub stored: &'a StoredRun,
+    /// The same run beside those that it is compared with; `None` where there is no baseline.
+    pub baseline: Option<Sides<'a>>,
+}
+
+impl Evaluation<'_> {
+    /// What the gates came to, the worst first. The first that every run has, on exclusion, comes to `verdict`.
+    pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
+        let mut outcomes = vec![self.exclusion(verdict)];
+        let family = self.baseline.map(|sides| Family::of(sides, self.compared()));
+        outcomes.extend(self.gates.iter().map(|gate| self.outcome(gate, family.as_ref())));
+        super::worst_first(&mut outcomes);
+        outcomes
+    }
+
+    /// That every lock held is no matter of gates, but they are not the whole story without it.
+    fn exclusion(&self, verdict: &Verdict) -> Outcome {
+        let mut checks: Vec<Check> =
+            self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
+        checks.sort_by_key(|check| rank(&check.verdict));
+        Outcome {
+            gate: Outcome::EXCLUSION.into(),
+            name: None,
+            scope: Scope::default(),
+            verdict: verdict.clone(),
+            checks,
+        }
+    }
+
+    /// How many figures of cells are compared with a baseline, each counted once.
+    fn compared(&self) -> usize {
+        let mut all: Vec<(Figure, &Cell)> = Vec::new();
+        for subject in self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline()) {
+            let Subject { figure, scope } = &subject.subject;
+            let cells = self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders));
+            let new: Vec<_> = cells.map(|cell| (*figure, cell)).filter(|pair| !all.contains(pair)).collect();
+            all.extend(new);
+        }
+        all.len()
+    }
+
+    fn outcome(&self, gate: &Gate, family: Option<&Family<'_>>) -> Outcome {
+        let subject = &gate.condition.subject;
+        let covered = self.cells.iter().filter(|cell| subject.scope.covers(&cell.strategy, cell.contenders));
+        let mut checks: Vec<Weighed> =
+            covered.filter_map(|cell| self.check(&gate.condition, cell, family)).collect();
+        checks.sort_by(|a, b| {
+            let by_verdict = rank(&a.check.verdict).cmp(&rank(&b.check.verdict));
+            by_verdict.then(b.weight.total_cmp(&a.weight))
+        });
+        let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
+        Outcome {
+            gate: gate.condition.to_string(),
+            name: gate.name.clone(),
+            scope: subject.scope.clone(),
+            verdict: verdict.unwrap_or_else(|| unknown("the scenario has nothing that it is about")),
+            checks: checks.into_iter().map(|weighed| weighed.check).collect(),
+        }
+    }
+
+    /// `None` of the very cell that others are compared with.
+    fn check(&self, condition: &Condition, cell: &Cell, family: Option<&Family<'_>>) -> Option<Weighed> {
+        let figure = condition.subject.figure;
+        match &condition.rule {
+            Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
+            Rule::Compare(relation, limit) => {
+                let bound = self.bound(figure, cell, limit)?;
+                let at = bound.limit.map_or(0.0, |limit| limit.at);
+                let worst = Worst::Of(*relation, at);
+                let seen = Seen::of(figure, cell, self.stored, self.repetitions, worst);
+                Some(judge(cell, *relation, seen, bound))
+            }
+        }
+    }
+
+    fn against_baseline(
+        &self,
+        figure: Figure,
+        cell: &Cell,
+        percent: f64,
+        family: Option<&Family<'_>>,
+    ) -> Weighed {
+        let seen = Seen::of(figure, cell, self.stored, self.repetitions, Worst::Median);
+        let mut doubts = seen.doubts;
+        let observed = seen.observed.map(|observed| observed.describe(None));
+        let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
+        let found = match family {
+            None => {
+                doubts.push("there is no baseline: give one with --baseline".into());
+                None
+            }
+            Some(family) if doubts.is_empty() => Some(family.judge(figure, cell, percent)),
+            Some(_) => None,
+        };
+        let (verdict, sentence, weight) = match found {
+            Some(Found { regression, ratio, sentence }) => {
+                let sentence = said(sentence);
+                (regression.with_reasons(|_| sentence.clone()), sentence, ratio)
+            }
+            None => {
+                let sentence = said(doubts.join("; "));
+                (Verdict::Unknown(vec![sentence.clone()]), sentence, 0.0)
+            }
+        };
+        Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
+    }
+
+    /// What a figure of that cell is compared with; `None` where it would be compared with itself.
+    fn bound(&self, figure: Figure, cell: &Cell, limit: &Written) -> Option<Bound> {
+        match limit {
+            Written::Value(quantity) => Some(Bound::of(quantity.value())),
+            Written::Times(factor, Reference::Floor) => Some(self.floor(figure, *factor)),
+            Written::Times(factor, Reference::Figure(subject)) => self.other(figure, cell, *factor, subject),
+        }
+    }
+
+    fn floor(&self, figure: Figure, factor: f64) -> Bound {
+        let Some(floor) = &self.stored.run.floor else { return Bound::missing("the floor was not measured") };
+        if let Some(why) = &floor.missing {
+            return Bound::missing(format!("the floor was not measured on all servers: {why}"));
+        }
+        match floor_of(floor, figure) {
+            Some(us @ 1..) => {
+                let told = format!("{} times the floor of {}", factor, figure.unit().show(us as f64));
+                Bound { told: Some(told), ..Bound::of(factor * us as f64) }
+            }
+            _ => Bound::missing("the floor was not measured"),
+        }
+    }
+
+    fn other(&self, figure: Figure, cell: &Cell, factor: f64, subject: &Subject) -> Option<Bound> {
+        let scope = &subject.scope;
+        let other = Cell {
+            strategy: scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
+            contenders: scope.contenders.unwrap_or(cell.contenders),
+        };
+        if other == *cell && subject.figure == figure {
+            return None;
+        }
+        let seen = Seen::of(subject.figure, &other, self.stored, self.repetitions, Worst::Median);
+        let doubts = seen
+            .doubts
+            .into_iter()
+            .map(|why| format!("of {}, which it is compared with, {why}", other.name()));
+        let told = seen.observed.map(|observed| {
+            let value = observed.describe(None);
+            format!("{factor} times the {} of {}, {value}", subject.figure, other.name())
+        });
+        Some(Bound {
+            limit: seen
+                .observed
+                .map(|observed| Bounding { at: factor * observed.value, at_least: observed.at_least }),
+            told,
+            doubts: doubts.collect(),
+        })
+    }
+}
+
+/// What a figure is compared with.
+struct Bound {
+    /// The value; `None` where there is none.
+    limit: Option<Bounding>,
+    /// Where it comes from, when it is not the number that the gate says.
+    told: Option<String>,
+    /// Why nothing follows from it.
+    doubts: Vec<String>,
+}
+
+/// A value, or the least that it can be.
+#[derive(Clone, Copy)]
+struct Bounding {
+    at: f64,
+    at_least: bool,
+}
+
+impl Bound {
+    fn of(at: f64) -> Self {
+        Self { limit: Some(Bounding { at, at_least: false }), told: None, doubts: Vec::new() }
+    }
+
+    fn missing(why: impl Into<String>) -> Self {
+        Self { limit: None, told: None, doubts: vec![why.into()] }
+    }
+}
+
+/// A check, and how near to failing or how far beyond it is, to sort by.
+struct Weighed {
+    check: Check,
+    weight: f64,
+}
+
+fn judge(cell: &Cell, relation: Relation, seen: Seen, bound: Bound) -> Weighed {
+    let doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
+    let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
+    let observed = seen.observed.map(|observed| observed.describe(limit.map(|limit| limit.value)));
+    let said = observed.into_iter().chain(bound.told.map(|told| format!("the limit is {told}")));
+    let said = said.collect::<Vec<_>>().join("; ");
+    let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
+    let (verdict, sentence) = match (seen.observed, limit) {
+        (Some(value), Some(limit)) if doubts.is_empty() => match decide(relation, &value, &limit) {
+            Some(true) => (Verdict::Held, said),
+            Some(false) => (Verdict::Violated(vec![said.clone()]), said),
+            None => {
+                let why = because("that is only a lower bound, which does not decide it");
+                (Verdict::Unknown(vec![why.clone()]), why)
+            }
+        },
+        _ => {
+            let why = because(&doubts.join("; "));
+            (Verdict::Unknown(vec![why.clone()]), why)
+        }
+    };
+    let weight = match (seen.observed, limit) {
+        (Some(observed), Some(limit)) => weight(relation, observed.value, limit.value),
+        _ => 0.0,
+    };
+    Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
+}
+
+fn check(
+    cell: &Cell,
+    verdict: Verdict,
+    observed: Option<Observed>,
+    limit: Option<Limit>,
+    sentence: String,
+) -> Check {
+    Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
+}
+
+/// Whether the relation holds whatever lower bounds really are; `None` where that depends on what they are.
+fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
+    let (least, most) = observed.range();
+    let highest = if limit.at_least { f64::INFINITY } else { limit.value };
+    if relation == Relation::Equal {
+        // A lower bound below the limit may be it after all.
+        let open = observed.at_least && least <= limit.value;
+        return (!open).then(|| relation.holds(least, limit.value));
+    }
+    let ends = [(least, limit.value), (least, highest), (most, limit.value), (most, highest)];
+    let holds = ends.map(|(value, limit)| relation.holds(value, limit));
+    holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
+}
+
+/// How near a value is to what its gate does not allow: 1 at the limit, more beyond it.
+fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
+    let share = match relation {
+        Relation::Less | Relation::AtMost => value / limit,
+        Relation::More | Relation::AtLeast => limit / value,
+        Relation::Equal => (value - limit).abs(),
+    };
+    if share.is_nan() { 0.0 } else { share }
+}
+
+fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
+    let timing = match figure {
+        Figure::Latency(Measure::Handoff, _) => floor.handoff,
+        Figure::Latency(Measure::Uncontended, _) => floor.uncontended,
+        _ => None,
+    };
+    Some(timing?.p50_us)
+}
+
+/// What the trials of a cell are judged as together; `None` of a single contender, who has nobody to exclude, and where
+/// nothing ran.
+fn exclusion(cell: &Cell, trials: &[Trial]) -> Option<Check> {
+    let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
+    let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
+    let judged = own.iter().map(|trial| trial.judged.verdict.clone()).reduce(Verdict::and)?;
+    let verdict = match judged {
+        Verdict::Held => unsound,
+        judged => judged,
+    };
+    if cell.contenders < 2 && !matches!(verdict, Verdict::Violated(_)) {
+        return None;
+    }
+    let held = || format!("held in {}", counted(own.len(), "trial", "trials"));
+    let sentence = verdict.why().unwrap_or_else(held);
+    Some(check(cell, verdict, None, None, sentence))
+}
+
+fn unknown(why: &str) -> Verdict {
+    Verdict::Unknown(vec![why.to_owned()])
+}
+
+impl Check {
+    /// Its verdict, with the cell before each reason.
+    fn with_place(&self) -> Verdict {
+        let place = format!("{}, {}", self.strategy, contenders(self.contenders));
+        self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
+    }
+}

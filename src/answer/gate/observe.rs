@@ -1,0 +1,189 @@
+//! What a run shows of a figure in one cell, and what speaks against judging by it.
+
+use crate::results::StoredRun;
+use crate::results::record::{Reading, Trial};
+use crate::words::catalog::gate::Relation;
+use crate::words::measure::{Count, Figure, Unit};
+use crate::words::units::counted;
+
+use super::{Cell, Observed};
+
+/// What is known of a figure in a cell.
+pub struct Seen {
+    /// What was observed; `None` when nothing was.
+    pub observed: Option<Observed>,
+    /// Why nothing follows from it, each as a clause; empty when something does.
+    pub doubts: Vec<String>,
+}
+
+impl Seen {
+    /// In a run in which every cell was to run so many times at least. Of a count, which every repetition must meet, the
+    /// one that is worst for the relation to this limit; otherwise the median over the sound repetitions.
+    pub fn of(figure: Figure, cell: &Cell, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
+        let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
+        let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
+            ran.iter().copied().partition(|trial| trial.unsound().is_none());
+        // Two inside at once are two inside at once, however the trial went on.
+        let all_count = figure == Figure::Count(Count::Violations);
+        let counting = if all_count { &ran } else { &sound };
+        let mut doubts = Vec::new();
+        if ran.is_empty() {
+            return Self { observed: None, doubts: vec!["it did not run".into()] };
+        }
+        if ran.len() < repetitions {
+            doubts.push(format!("only {} of {repetitions} repetitions ran", ran.len()));
+        }
+        if let Some((trial, why)) = unsound.first().and_then(|trial| Some((trial, trial.unsound()?)))
+            && !all_count
+        {
+            let all = ran.len();
+            let first = format!("repetition {} of {all} is {why}", trial.spec.repetition);
+            doubts.push(match unsound.len() {
+                1 => first,
+                count => {
+                    format!("{first}; and {} more", counted(count - 1, "repetition is", "repetitions are"))
+                }
+            });
+        }
+        let mut readings = Vec::new();
+        for trial in counting {
+            match figure.of(trial) {
+                Ok(reading) if reading.value.is_finite() => readings.push(reading),
+                Ok(_) => doubts.push(format!("in repetition {} it is no number", trial.spec.repetition)),
+                Err(missing) => {
+                    doubts.push(format!("in repetition {} {missing}", trial.spec.repetition));
+                }
+            }
+        }
+        let is_cut = all_count && !unsound.is_empty();
+        let observed = observed(figure, &readings, worst, is_cut);
+        if let (Some(observed), Figure::Latency(_, statistic)) = (&observed, figure) {
+            let (samples, needed) = (observed.samples.unwrap_or(0), statistic.samples_needed());
+            if samples < needed {
+                let samples = counted(samples, "sample", "samples");
+                doubts.push(format!("{figure} rests on {samples}, but needs {needed}"));
+            }
+        }
+        Self { observed, doubts }
+    }
+}
+
+/// Which repetition decides on a count.
+#[derive(Clone, Copy)]
+pub enum Worst {
+    Median,
+    /// The one farthest on the wrong side of the limit.
+    Of(Relation, f64),
+}
+
+fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) -> Option<Observed> {
+    let mut values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    values.sort_by(f64::total_cmp);
+    let (min, max) = (*values.first()?, *values.last()?);
+    let (value, at_least) = match (figure, worst) {
+        (Figure::Count(_), Worst::Of(relation, limit)) => (worst_of(min, max, relation, limit), is_cut),
+        _ => {
+            // Lower bounds leave the median as it is where they lie above it whatever they really are.
+            let value = median(&values);
+            let mut longest: Vec<f64> = readings
+                .iter()
+                .map(|reading| if reading.at_least { f64::INFINITY } else { reading.value })
+                .collect();
+            longest.sort_by(f64::total_cmp);
+            (value, is_cut || median(&longest) > value)
+        }
+    };
+    let samples = readings.iter().map(|reading| reading.samples).sum::<Option<u64>>();
+    Some(Observed { unit: figure.unit(), value, min, max, at_least, repetitions: values.len(), samples })
+}
+
+fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
+    match relation {
+        Relation::Less | Relation::AtMost => max,
+        Relation::More | Relation::AtLeast => min,
+        Relation::Equal if limit - min > max - limit => min,
+        Relation::Equal => max,
+    }
+}
+
+/// Of sorted values, of which there is one at least.
+fn median(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1].midpoint(sorted[half]) }
+}
+
+impl Observed {
+    pub(super) fn range(&self) -> (f64, f64) {
+        (self.value, if self.at_least { f64::INFINITY } else { self.value })
+    }
+
+    /// Its value and, in parentheses, how far the repetitions lie apart; with so many digits that it can be told from that
+    /// limit.
+    pub(super) fn describe(&self, limit: Option<f64>) -> String {
+        let at_least = if self.at_least { "≥ " } else { "" };
+        let value = apart(self.value, limit, self.unit);
+        #[expect(clippy::float_cmp, reason = "whether there is anything to say")]
+        let spread = if self.min == self.max {
+            String::new()
+        } else {
+            let (min, max) = (self.unit.show(self.min), self.unit.show(self.max));
+            format!(" ({min} to {max} in {} repetitions)", self.repetitions)
+        };
+        format!("{at_least}{value}{spread}")
+    }
+}
+
+/// A value in its unit, with more digits where it would look like the limit but is not.
+fn apart(value: f64, limit: Option<f64>, unit: Unit) -> String {
+    let usual = unit.show(value);
+    #[expect(clippy::float_cmp, reason = "what is the very limit is shown as such")]
+    let looks_like = |limit: f64| limit != value && unit.show(limit) == usual;
+    if !limit.is_some_and(looks_like) {
+        return usual;
+    }
+    match unit {
+        Unit::Micros => format!("{value} µs"),
+        Unit::PerSecond => format!("{value:.6}/s"),
+        Unit::Amount | Unit::Share => format!("{value:.6}"),
+        Unit::Bytes => format!("{value} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(value: f64, at_least: bool) -> Reading {
+        Reading { value, at_least, samples: Some(100) }
+    }
+
+    fn of(values: &[(f64, bool)]) -> Observed {
+        let readings: Vec<_> = values.iter().map(|(value, at_least)| reading(*value, *at_least)).collect();
+        let figure = "wait.p99".parse().unwrap();
+        observed(figure, &readings, Worst::Median, false).unwrap()
+    }
+
+    #[test]
+    fn a_median_is_a_lower_bound_only_where_a_lower_bound_could_move_it() {
+        assert!(!of(&[(1.0, false), (2.0, false), (3.0, true)]).at_least);
+        assert!(of(&[(1.0, true), (2.0, false), (3.0, false)]).at_least);
+        assert!(of(&[(1.0, false), (2.0, true)]).at_least);
+        assert_eq!(of(&[(3.0, false), (1.0, false)]).value, 2.0);
+        assert_eq!(of(&[(3.0, false), (1.0, false)]).samples, Some(200));
+    }
+
+    #[test]
+    fn of_a_count_the_worst_repetition_decides() {
+        assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 0.0), 3.0);
+        assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 3.0), 0.0);
+        assert_eq!(worst_of(0.0, 3.0, Relation::AtMost, 5.0), 3.0);
+        assert_eq!(worst_of(0.0, 3.0, Relation::AtLeast, 5.0), 0.0);
+    }
+
+    #[test]
+    fn what_would_look_like_the_limit_is_shown_with_more_digits() {
+        assert_eq!(apart(50_040.0, Some(50_000.0), Unit::Micros), "50040 µs");
+        assert_eq!(apart(50_000.0, Some(50_000.0), Unit::Micros), "50 ms");
+        assert_eq!(apart(38_200.0, Some(50_000.0), Unit::Micros), "38.2 ms");
+    }
+}

@@ -1,0 +1,15 @@
+//! What stored results answer: which side is faster, whether a gate holds, where a lock reaches its limit, whether it will carry a
+//! load, what articles claim; with the statistics and the queues under that.
+//!
+//! Uses: words, scenario, results.
+
+pub mod ab;
+pub mod articles;
+pub mod compare;
+pub mod gate;
+pub mod model;
+pub mod plan;
+pub mod sweep;
+// Crates of their own: mathematics, which knows nothing of ZooKeeper.
+pub use zklockbench_queueing as queueing;
+pub use zklockbench_stats as stats;

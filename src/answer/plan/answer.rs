@@ -1,0 +1,518 @@
+//! The answer for one strategy.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::objective::{judge, predicted, wait_of};
+use super::{Load, SIMULATED};
+use crate::answer::model::{Fit, Interval, Observation, Prediction, Unfit, fit, predict};
+use crate::results::record::Bound;
+use crate::words::catalog::gate::Objective;
+use crate::words::units::{format_micros, number};
+use crate::words::verdict::Verdict;
+
+/// How much is simulated, and by which seed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Arrivals of a simulation: those of the trial whose chance the interval has.
+    pub arrivals: f64,
+    /// How often a load is simulated for an interval.
+    pub simulations: usize,
+    /// The same for each further rate: of the curve, and where the objective breaks.
+    pub for_curve: usize,
+    pub seed: u64,
+}
+
+impl Effort {
+    #[must_use]
+    pub fn whole(seed: u64) -> Self {
+        Self { arrivals: SIMULATED, simulations: 60, for_curve: ENDS, seed }
+    }
+}
+
+/// The fewest simulations whose smallest and largest are the ends of a 90 % interval: one more lies outside once in ten times.
+const ENDS: usize = 19;
+/// How often a load is simulated where only the middle is asked for.
+const FEW: usize = 5;
+/// Steps that halve where the limit lies.
+const STEPS: u32 = 7;
+/// Multiples of the rate from which on it is looked for a rate that keeps the objective for sure.
+const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
+/// Locks that a load is spread over at most, as a multiple of those asked for.
+const SPREAD_MOST: usize = 64;
+
+/// What an answer is made from.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Evidence {
+    pub trials: Vec<Observation>,
+    /// How long no lock was acquired while a server was down, as far as it was measured, in microseconds.
+    pub outages_us: Vec<u64>,
+    /// The 99th percentile of the waits of those that came around such a time.
+    pub outage_waits: Vec<Bound>,
+    /// Synced writes a second that the ensemble takes, where a calibration says so.
+    pub writes_per_s: Option<f64>,
+    pub watches: bool,
+}
+
+impl Evidence {
+    /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
+    /// verdict rests on them. Whether they count.
+    fn usable(&self) -> (Vec<Observation>, bool) {
+        let sound: Vec<Observation> =
+            self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
+        let counts = fit(&sound).is_ok() || sound.len() == self.trials.len();
+        if counts { (sound, true) } else { (self.trials.clone(), false) }
+    }
+
+    /// Why the trials disagree too much to predict anything from; `None` where they don't.
+    pub fn disagrees(&self) -> Option<Unfit> {
+        fit(&self.usable().0).err().filter(|unfit| matches!(unfit, Unfit::Bad(_)))
+    }
+}
+
+/// Up to which rate the objective holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Headroom {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// The same as a multiple of what was asked for.
+    pub factor: f64,
+    /// Whether it holds there still, and nothing was measured beyond.
+    pub at_least: bool,
+    /// Up to which rate the whole 90 % interval keeps the objective: the lower end of this one. `None` where no rate does.
+    #[serde(default)]
+    pub low: Option<f64>,
+    /// From which rate on nothing of the interval does: the upper end. `None` where nothing was measured so far out.
+    #[serde(default)]
+    pub high: Option<f64>,
+}
+
+/// The wait that is predicted at a rate: of the objective or, where that is about something else, its 99th percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Arrivals a second.
+    pub rate: f64,
+    /// The wait in microseconds.
+    #[serde(flatten)]
+    pub wait: Interval,
+}
+
+/// What the objective's figure would be if holds and handoffs took another time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sensitivity {
+    /// So many times as long.
+    pub service: f64,
+    /// The figure: microseconds, or acquisitions a second.
+    pub value: f64,
+    /// Whether the objective would hold.
+    pub holds: bool,
+}
+
+/// How much longer and shorter services are tried.
+const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
+
+/// The answer for one strategy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// Its label.
+    pub strategy: String,
+    /// `held`: the plan holds; `violated`: it will not; `unknown`: nobody can tell. With the reasons.
+    pub verdict: Verdict,
+    /// What is expected; `None` where nothing can be predicted.
+    pub prediction: Option<Prediction>,
+    /// What it was predicted from.
+    pub fit: Option<Fit>,
+    /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
+    pub headroom: Option<Headroom>,
+    /// For how many seconds the prediction is made, where the lock is so busy that waits depend on that; `None` where they
+    /// do not. Older versions did not keep it.
+    #[serde(default)]
+    pub horizon_s: Option<f64>,
+    /// The wait over the rate, rising: from a quarter of what was asked for to where the objective breaks or nothing is known
+    /// any more. Empty in files of versions that did not keep it.
+    #[serde(default)]
+    pub curve: Vec<CurvePoint>,
+    /// What it would be if services took another time.
+    pub sensitivity: Vec<Sensitivity>,
+    /// Over how many locks the load would have to be spread; `None` where that is not known or does not help.
+    pub locks_needed: Option<usize>,
+    /// Requests a second to the ensemble.
+    pub requests_per_s: Option<f64>,
+    /// The share of the ensemble's synced writes, two for each acquisition.
+    pub ensemble_utilisation: Option<f64>,
+    /// Watches set at a time, on average.
+    pub watches: Option<f64>,
+    /// The longest time that a failing server kept everybody waiting, of those that were measured, in microseconds.
+    pub outage_us: Option<u64>,
+    /// The longest 99th percentile of the waits of those that came around such a failure. Older versions did not keep it.
+    #[serde(default)]
+    pub outage_wait: Option<Bound>,
+    /// Trials that it rests on.
+    pub sources: Vec<String>,
+    /// What could not be said, and why.
+    pub missing: Vec<String>,
+}
+
+/// A lock is entered and left by a write each: its node is created and deleted.
+const WRITES: f64 = 2.0;
+
+impl Answer {
+    #[must_use]
+    pub fn of(
+        strategy: &str,
+        evidence: &Evidence,
+        load: &Load,
+        objective: &Objective,
+        effort: Effort,
+    ) -> Self {
+        let (trials, counts) = evidence.usable();
+        let trials = &trials;
+        let mut answer = Self::nothing(strategy, evidence, trials);
+        let fitted = match fit(trials) {
+            Ok(fitted) => fitted,
+            Err(unfit) => {
+                answer.verdict = Verdict::Unknown(vec![unfit.to_string()]);
+                return answer;
+            }
+        };
+        answer.fit = Some(fitted.clone());
+        if let Some(beyond) = fitted.beyond(load.rate()) {
+            answer.verdict = Verdict::Unknown(vec![beyond]);
+            return answer;
+        }
+        let search = Search { fit: &fitted, trials, load, objective, effort };
+        let prediction = search.predict(&fitted, load.clone(), effort.simulations);
+        let judged = judge(objective, &prediction);
+        let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
+        let demand = Demand::of(&prediction, load.rate());
+        if demand.depends_on_time() {
+            answer.horizon_s = Some(effort.arrivals / load.rate());
+            answer
+                .missing
+                .push("waits of a load that lasts longer: the lock is so busy that they depend on it".into());
+        }
+        answer.predicts(evidence, load.rate(), &prediction);
+        answer.sensitivity = search.sensitivity();
+        if search.keeps(&prediction, By::Middle) && !demand.grows() {
+            let (room, doubt) = search.room();
+            answer.headroom = room;
+            verdict = verdict.and(Verdict::unknown_if(doubt.into_iter().collect()));
+        } else {
+            answer.locks_needed = search.locks_needed();
+        }
+        verdict = verdict.and(demand.verdict());
+        answer.curve = search.curve(&prediction, answer.headroom);
+        (answer.verdict, answer.prediction) = (verdict, Some(prediction));
+        answer
+    }
+
+    /// The trials that it was predicted from.
+    #[must_use]
+    pub fn rests_on(&self, evidence: &Evidence) -> Vec<Observation> {
+        evidence.usable().0
+    }
+
+    fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
+        let mut missing = Vec::new();
+        let outage_us = evidence.outages_us.iter().max().copied();
+        if outage_us.is_none() {
+            missing.push(
+                "what happens while a server is down: no run with a failing server is among the results"
+                    .into(),
+            );
+        }
+        if evidence.writes_per_s.is_none() {
+            missing.push("how busy the ensemble is: no calibration is among the results".into());
+        }
+        Self {
+            strategy: strategy.to_owned(),
+            verdict: Verdict::Unknown(vec!["nothing is known of it".into()]),
+            prediction: None,
+            fit: None,
+            headroom: None,
+            horizon_s: None,
+            curve: Vec::new(),
+            sensitivity: Vec::new(),
+            locks_needed: None,
+            requests_per_s: None,
+            ensemble_utilisation: None,
+            watches: None,
+            outage_us,
+            outage_wait: evidence.outage_waits.iter().max().copied(),
+            sources: trials.iter().map(|trial| trial.source.clone()).collect(),
+            missing,
+        }
+    }
+
+    fn predicts(&mut self, evidence: &Evidence, rate: f64, prediction: &Prediction) {
+        let known: Vec<f64> = evidence.trials.iter().filter_map(|one| one.requests_per_acquisition).collect();
+        let served = prediction.throughput.middle;
+        self.requests_per_s = crate::answer::stats::median(&known).map(|requests| requests * served);
+        if self.requests_per_s.is_none() {
+            self.missing.push("requests a second: no trial counted them".into());
+        }
+        self.ensemble_utilisation = evidence.writes_per_s.map(|writes| WRITES * rate / writes);
+        self.watches = evidence.watches.then_some(prediction.waiting.middle);
+        if prediction.pool_runs_out > 0.05 {
+            self.missing.push(format!(
+                "how much of the wait is for a session: in {:.0} % of the simulations the clients ran out",
+                100.0 * prediction.pool_runs_out
+            ));
+        }
+    }
+
+    /// For how long it holds, where that matters.
+    fn horizon(&self) -> String {
+        let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
+        self.horizon_s.map(told).unwrap_or_default()
+    }
+
+    /// One sentence, without the name of the strategy.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let why = self.verdict.why().unwrap_or_default();
+        match (&self.verdict, self.headroom, self.locks_needed) {
+            (Verdict::Held, Some(headroom), _) => {
+                let at_least = if headroom.at_least { "at least " } else { "" };
+                format!("meets the objective{}; limit {at_least}{}/s", self.horizon(), number(headroom.rate))
+            }
+            (Verdict::Held, None, _) => format!("meets the objective{}", self.horizon()),
+            (Verdict::Violated(_), _, Some(locks)) => {
+                format!("misses the objective: {why}; over {locks} locks it would meet it")
+            }
+            (Verdict::Violated(_), _, None) => format!("misses the objective: {why}"),
+            (Verdict::Unknown(_), ..) => format!("not known: {why}"),
+        }
+    }
+}
+
+/// How busy a lock is by what is asked of it: 1 is as much as it can do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Demand {
+    low: f64,
+    middle: f64,
+    /// The upper end of the share of time in which it is busy.
+    high: f64,
+}
+
+/// From here on the waits of a load depend on how long it lasts: what a queue takes to become steady grows with the square of
+/// how close its lock is to its limit.
+const DEPENDS_ON_TIME: f64 = 0.95;
+/// A lock that is simulated for a while is not busy before its first holder.
+const ALL_OF_THE_TIME: f64 = 0.995;
+
+impl Demand {
+    /// A lock is never busier than all the time; what it is asked for beyond that it does not serve.
+    fn of(prediction: &Prediction, rate: f64) -> Self {
+        let Prediction { utilisation, throughput, .. } = prediction;
+        let asked = |busy: f64, served: f64| busy * (rate / served).max(1.0);
+        Self {
+            low: asked(utilisation.low, throughput.high),
+            middle: asked(utilisation.middle, throughput.middle),
+            high: utilisation.high,
+        }
+    }
+
+    fn depends_on_time(self) -> bool {
+        self.middle >= DEPENDS_ON_TIME
+    }
+
+    /// Whether a queue grows for as long as the load lasts.
+    fn grows(self) -> bool {
+        self.middle >= 1.0
+    }
+
+    fn verdict(self) -> Verdict {
+        let busy = |share: f64| format!("{} %", number(100.0 * share));
+        if self.low >= 1.0 {
+            return Verdict::Violated(vec![format!(
+                "the lock would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
+                busy(self.middle)
+            )]);
+        }
+        let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
+        Verdict::unknown_if(
+            may_grow.then(|| {
+                format!(
+                    "the lock would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+                    busy(self.middle)
+                )
+            })
+            .into_iter()
+            .collect(),
+        )
+    }
+}
+
+/// Why no verdict can rest on these trials.
+fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
+    if counts {
+        return Vec::new();
+    }
+    let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
+    let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
+    vec![format!("{count} of {} trials do not count, the first of them because it is {why}", trials.len())]
+}
+
+/// How much of a prediction's interval has to keep the objective.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    All,
+    Middle,
+    Any,
+}
+
+/// The largest multiple of a rate that keeps the objective.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    factor: f64,
+    /// It may be larger: nothing was measured beyond.
+    is_open: bool,
+}
+
+/// Looks for where the objective breaks.
+struct Search<'a> {
+    fit: &'a Fit,
+    trials: &'a [Observation],
+    load: &'a Load,
+    objective: &'a Objective,
+    effort: Effort,
+}
+
+impl Search<'_> {
+    fn predict(&self, fit: &Fit, load: Load, simulations: usize) -> Prediction {
+        let load = load.with_arrivals(self.effort.arrivals);
+        load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
+    }
+
+    /// Whether the objective is kept by that much of a prediction.
+    fn keeps(&self, prediction: &Prediction, by: By) -> bool {
+        let Some(Interval { low, middle, high }) = predicted(self.objective.figure, prediction) else {
+            return false;
+        };
+        let holds = |value| self.objective.holds(value);
+        match by {
+            By::All => holds(low) && holds(high),
+            By::Middle => holds(middle),
+            By::Any => holds(low) || holds(high),
+        }
+    }
+
+    fn holds(&self, load: Load, by: By) -> bool {
+        let prediction = self.predict(self.fit, load, self.effort.for_curve);
+        let Interval { low, middle, high } = prediction.utilisation;
+        let busy = match by {
+            By::All => high,
+            By::Middle => middle,
+            By::Any => low,
+        };
+        // A queue that grows has short waits only at first.
+        busy < 0.98 && self.keeps(&prediction, by)
+    }
+
+    /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
+    /// faster.
+    fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
+        let rate = self.load.rate();
+        let point = |factor: f64, prediction: &Prediction| {
+            let wait = predicted(wait_of(self.objective), prediction)?;
+            Some(CurvePoint { rate: factor * rate, wait })
+        };
+        let simulated = |factor: f64| {
+            let load = self.load.clone().times(factor);
+            point(factor, &self.predict(self.fit, load, self.effort.for_curve))
+        };
+        let end = headroom.map_or(1.0, |room| room.factor);
+        let (below, above): (&[f64], &[f64]) = match end > 1.02 {
+            true => (&[0.25, 0.5, 0.75], &[0.5, 0.75, 0.9, 1.0]),
+            false => (&[0.25, 0.4, 0.55, 0.7, 0.85], &[]),
+        };
+        let before = below.iter().filter_map(|factor| simulated(*factor));
+        let beyond = above.iter().filter_map(|share| simulated(1.0 + share * (end - 1.0)));
+        before.chain(point(1.0, asked)).chain(beyond).collect()
+    }
+
+    fn sensitivity(&self) -> Vec<Sensitivity> {
+        let at = |service: f64| {
+            let fit = self.fit.times(service);
+            let prediction = self.predict(&fit, self.load.clone().holding(service), FEW);
+            let value = predicted(self.objective.figure, &prediction)?.middle;
+            Some(Sensitivity { service, value, holds: self.objective.holds(value) })
+        };
+        SERVICES.into_iter().filter_map(at).collect()
+    }
+
+    /// Up to which rate the objective holds. A limit below the rate that was asked for is none: it says why that does not
+    /// hold.
+    fn room(&self) -> (Option<Headroom>, Option<String>) {
+        if self.holds(self.load.clone(), By::Middle) {
+            return (Some(self.headroom()), None);
+        }
+        let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
+        let limit = below.map(|factor| self.load.rate() * self.last_that_holds(factor, By::Middle).factor);
+        let why = limit.map_or_else(
+            || "no rate is found that surely holds".to_owned(),
+            |limit| format!("the limit is about {}/s, below what is asked for", number(limit)),
+        );
+        (None, Some(why))
+    }
+
+    /// Where the objective breaks, given that it holds at the rate that was asked for.
+    fn headroom(&self) -> Headroom {
+        let middle = self.last_that_holds(1.0, By::Middle);
+        let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
+        let low = low.map(|factor| self.last_that_holds(factor, By::All));
+        let high = self.last_that_holds(middle.factor, By::Any);
+        let rate = |last: Last| self.load.rate() * last.factor;
+        Headroom {
+            rate: rate(middle),
+            factor: middle.factor,
+            at_least: middle.is_open,
+            low: low.map(rate),
+            high: Some(high).filter(|high| !high.is_open).map(rate),
+        }
+    }
+
+    /// The largest multiple of the rate that keeps the objective, from one that does.
+    fn last_that_holds(&self, from: f64, by: By) -> Last {
+        let holds_at = |factor: f64| self.holds(self.load.clone().times(factor), by);
+        let (mut holds, mut breaks) = (from, 2.0 * from);
+        loop {
+            if self.fit.beyond(self.load.rate() * breaks).is_some() {
+                // The last rate of which something can be said.
+                breaks = 1.3 * self.fit.range.rate_to / self.load.rate();
+                if breaks <= holds || holds_at(breaks) {
+                    return Last { factor: breaks.max(holds), is_open: true };
+                }
+                break;
+            }
+            if !holds_at(breaks) {
+                break;
+            }
+            (holds, breaks) = (breaks, 2.0 * breaks);
+        }
+        for _ in 0..STEPS {
+            let middle: f64 = (holds * breaks).sqrt();
+            if holds_at(middle) { holds = middle } else { breaks = middle }
+        }
+        Last { factor: (holds * breaks).sqrt(), is_open: false }
+    }
+
+    fn locks_needed(&self) -> Option<usize> {
+        let asked = self.load.locks();
+        let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
+        let mut enough = 2 * asked;
+        while !holds(enough) {
+            enough *= 2;
+            if enough > SPREAD_MOST * asked {
+                return None;
+            }
+        }
+        let mut too_few = enough / 2;
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            if holds(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
+    }
+}

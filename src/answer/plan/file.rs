@@ -1,0 +1,146 @@
+//! `plan.json`: the question, the answers, what they rest on, and how they were verified.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Question, Recommendation, Unverified, Verification};
+use crate::results;
+use crate::results::record::{EnsembleInfo, HostInfo};
+use crate::scenario::DISTANCE_NOTE;
+use crate::words::disk::{self, MIB};
+use crate::words::error::Error;
+use crate::words::units::{as_utc, counted};
+use crate::words::verdict::Verdict;
+
+/// Its name in the directory of a plan.
+pub const FILE: &str = "plan.json";
+/// The folder in which the runs lie that were made for it.
+pub const RUNS: &str = "runs";
+/// The version of the layout. A field may be added without a new one.
+pub const VERSION: u32 = 1;
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Version of the tool.
+    pub tool_version: String,
+    /// Commit that it was built from; `None` outside a checkout.
+    pub tool_commit: Option<String>,
+    /// When it was asked; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub asked_at: SystemTime,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The question.
+    pub question: Question,
+    /// The host that measured last.
+    pub host: Option<HostInfo>,
+    /// The ensemble that was measured last.
+    pub ensemble: Option<EnsembleInfo>,
+    /// Runs and calibrations that it was answered from.
+    pub sources: Vec<PathBuf>,
+    /// What of them says nothing, and why.
+    pub left_out: Vec<String>,
+    /// The answer for each strategy.
+    pub answers: Vec<Answer>,
+    /// Which to take; `None` where none holds.
+    pub recommendation: Option<Recommendation>,
+    /// Trials of that very load.
+    pub verifications: Vec<Verification>,
+    /// What was to be tried, and was not. Older versions did not keep it.
+    #[serde(default)]
+    pub unverified: Vec<Unverified>,
+}
+
+impl PlanFile {
+    /// Whether the load will be carried: whether a strategy is recommended, and what was to be tried was tried and kept the
+    /// objective.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
+        match &self.recommendation {
+            Some(_) => self.tried(),
+            None if all_break() => Verdict::Violated(vec!["no strategy keeps the objective".into()]),
+            None => Verdict::Unknown(vec!["no strategy is known to keep the objective".into()]),
+        }
+    }
+
+    /// What trying came to; held where nothing was to be tried.
+    fn tried(&self) -> Verdict {
+        let with_strategy = |one: &Verification| {
+            one.verdict().with_reasons(|why| format!("when {} was tried, {why}", one.strategy))
+        };
+        let tried = self.verifications.iter().map(with_strategy).fold(Verdict::Held, Verdict::and);
+        let not: Vec<String> = self
+            .unverified
+            .iter()
+            .map(|one| format!("{} was not tried: {}", one.strategy, one.why))
+            .collect();
+        tried.and(Verdict::unknown_if(not))
+    }
+
+    /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        let ensemble = self.ensemble.as_ref()?;
+        let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| server.version.as_str()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let servers = counted(ensemble.servers.len() as u64, "server", "servers");
+        let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}", versions.join(", ")))
+    }
+
+    /// What must be known of that place, in full sentences.
+    #[must_use]
+    pub fn caveats(&self) -> Vec<String> {
+        let servers = self.ensemble.as_ref().filter(|one| one.shares_host).map_or(0, |one| one.servers.len());
+        let together = (servers > 1).then(|| {
+            format!(
+                "{servers} servers that share one host, and with it processors and disk, do not show what {servers} hosts would do."
+            )
+        });
+        let distance = self.question.round_trip.map(|_| DISTANCE_NOTE.to_owned());
+        together.into_iter().chain(distance).collect()
+    }
+
+    /// Writes it into a directory, in the place of one that is there.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when the disk refuses.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        results::replace_json(&dir.join(FILE), self)
+    }
+}
+
+/// Reads the file of a plan's directory.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
+pub fn read(dir: &Path) -> Result<PlanFile, Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let path = dir.join(FILE);
+    let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
+    let bytes = disk::read(dir, FILE, 16 * MIB).map_err(|why| at(why.to_string()))?;
+    let damaged = |error: serde_json::Error| at(format!("it is incomplete or damaged: {error}"));
+    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
+    if schema_version != VERSION {
+        return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
+    }
+    disk::from_json(&bytes).map_err(damaged)
+}
+
+/// The JSON Schema of `plan.json`.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(PlanFile)
+}

@@ -1,0 +1,118 @@
+//! A load as the simulation takes it: the arrivals that the generator itself would draw.
+
+use std::time::Duration;
+
+use crate::answer::model::LoadCase;
+use crate::answer::queueing::{Arrival, Order};
+use crate::scenario::{self, Arrivals, Step, Stop, TrialSpec, schedule};
+use crate::words::clock::micros;
+
+/// So many arrivals are simulated at a time, and so many a trial takes that is to verify a percentile.
+pub const SIMULATED: f64 = 20_000.0;
+
+/// The load of a trial, for a strategy that has that order.
+#[derive(Debug, Clone)]
+pub struct Load {
+    spec: TrialSpec,
+    order: Order,
+    lasts: Duration,
+}
+
+impl Load {
+    /// Of a trial of an open load that ends by the clock; `None` of any other.
+    #[must_use]
+    pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
+        let Stop::After(lasts) = spec.stop else { return None };
+        spec.load.open()?;
+        Some(Self { spec: spec.clone(), order, lasts })
+    }
+
+    /// The same for a strategy that has that order.
+    #[must_use]
+    pub fn in_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The same for as long as it takes that many to arrive.
+    #[must_use]
+    pub fn with_arrivals(mut self, count: f64) -> Self {
+        let seconds = (count / self.rate().max(1e-6)).clamp(1.0, 1e8);
+        self.lasts = Duration::from_secs_f64(seconds);
+        self.spec.warm_up = Duration::from_secs_f64(0.02 * seconds);
+        self.spec.stop = Stop::After(self.lasts);
+        self
+    }
+
+    /// The same with so many times the rate.
+    #[must_use]
+    pub fn times(mut self, factor: f64) -> Self {
+        if let scenario::Load::Open(open) = &mut self.spec.load {
+            scale(&mut open.arrivals, factor);
+        }
+        self
+    }
+
+    /// The same spread over so many locks.
+    #[must_use]
+    pub fn over(mut self, locks: usize) -> Self {
+        self.spec.locks = locks;
+        self
+    }
+
+    /// The same with holds so many times as long.
+    #[must_use]
+    pub fn holding(mut self, factor: f64) -> Self {
+        self.spec.hold = self.spec.hold.scaled(factor);
+        self
+    }
+
+    #[must_use]
+    pub fn locks(&self) -> usize {
+        self.spec.locks
+    }
+
+    /// Arrivals a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.spec.load.open().map_or(0.0, |open| open.arrivals.mean_rate(self.lasts))
+    }
+
+    /// Has something done with it as the model takes it. `seed` makes arrivals of their own for each simulation; with `None`
+    /// they are those of the trial.
+    pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
+        let warm_up = self.spec.warm_up;
+        let whole = warm_up + self.lasts;
+        let draw = |seed: u64| {
+            let seed = if is_its_own { self.spec.seed } else { seed };
+            let spec = TrialSpec { seed, ..self.spec.clone() };
+            let of = |one: schedule::Arrival| Arrival {
+                at: one.at_us as f64,
+                lock: one.lock,
+                hold: 1e6 * one.hold.as_secs_f64(),
+            };
+            schedule::draw(&spec, whole).into_iter().map(of).collect()
+        };
+        then(&LoadCase {
+            arrivals: &draw,
+            locks: self.spec.locks,
+            sessions: self.spec.contenders,
+            rate: self.rate(),
+            from: micros(warm_up) as f64,
+            to: micros(whole) as f64,
+            order: self.order,
+        })
+    }
+}
+
+fn scale(arrivals: &mut Arrivals, factor: f64) {
+    match arrivals {
+        Arrivals::Constant { rate }
+        | Arrivals::Poisson { rate }
+        | Arrivals::Bursts { rate, .. }
+        | Arrivals::Day { rate, .. } => *rate *= factor,
+        Arrivals::Ramp { from, to } => (*from, *to) = (*from * factor, *to * factor),
+        Arrivals::Steps(steps) => steps.iter_mut().for_each(|Step { rate, .. }| *rate *= factor),
+        // What a file says has no rate to raise.
+        Arrivals::Replay(_) => {}
+    }
+}

@@ -1,0 +1,197 @@
+//! The question, and the scenario that asks it of an ensemble.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::distance;
+use crate::words::catalog::gate::Objective;
+use crate::words::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
+
+/// Arrivals, sessions, holds and what is to be kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// Sessions that ask for locks.
+    pub clients: usize,
+    /// Lock requests a second, over all locks.
+    pub rate: f64,
+    /// For how long each holds.
+    #[serde(rename = "hold_us", with = "as_us")]
+    #[schemars(with = "u64")]
+    pub hold: Duration,
+    /// Equal locks that they share.
+    pub locks: usize,
+    /// How they come, as a scenario says it in TOML.
+    pub arrivals: String,
+    /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
+    /// versions that could not.
+    #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
+    #[schemars(with = "Option<u64>")]
+    pub round_trip: Option<Duration>,
+    /// What is to be kept.
+    pub objective: Objective,
+}
+
+/// A load of a scenario that this question leads to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ask {
+    /// Arrivals a second.
+    pub rate: f64,
+    pub locks: usize,
+    pub clients: usize,
+    pub lasts: Duration,
+    /// What comes before it.
+    pub warm_up: Duration,
+    pub repetitions: u32,
+    pub seed: u64,
+}
+
+impl Question {
+    /// Refuses what nobody can answer, before anything is measured.
+    ///
+    /// # Errors
+    /// What cannot be, and what to change.
+    pub fn check(&self) -> Result<(), String> {
+        let held = self.rate * self.hold.as_secs_f64();
+        if self.clients == 0 || self.locks == 0 {
+            return Err("--clients and --locks are at least 1".to_owned());
+        }
+        if held >= self.locks as f64 {
+            let needed = (held.floor() as usize).saturating_add(1);
+            return Err(format!(
+                "{} requests a second that hold for {} each keep {} locks held all the time, before any handoff, and there {}: \
+                 lower --rate, hold for less, or spread them over at least {} (--locks)",
+                number(self.rate),
+                format_duration(self.hold),
+                number(held),
+                if self.locks == 1 { "is 1".to_owned() } else { format!("are {}", self.locks) },
+                counted(needed, "lock", "locks"),
+            ));
+        }
+        if held >= self.clients as f64 {
+            return Err(format!(
+                "{} hold locks at any time, on average, and --clients allows {}: raise it",
+                number(held),
+                self.clients
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same load over so many times as many locks: each lock has as much to do, the ensemble that many times as much.
+    #[must_use]
+    pub fn copies(&self, copies: f64) -> Ask {
+        let locks = ((self.locks as f64 * copies).round() as usize).max(1);
+        let copies = locks as f64 / self.locks as f64;
+        Ask {
+            rate: self.rate * copies,
+            locks,
+            clients: ((self.clients as f64 * copies).ceil() as usize)
+                .clamp(1, CLIENTS_MOST.max(self.clients)),
+            lasts: Duration::from_secs(60),
+            warm_up: Duration::from_secs(2),
+            repetitions: 1,
+            seed: 1,
+        }
+    }
+
+    /// A scenario of that load, for those strategies.
+    #[must_use]
+    pub fn scenario(&self, name: &str, strategies: &[String], ask: &Ask) -> String {
+        let strategies: Vec<String> =
+            strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
+        let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
+        let Ask { rate, locks, clients, repetitions, seed, .. } = ask;
+        let fault = self.round_trip.map_or_else(String::new, |added| {
+            format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
+        });
+        format!(
+            "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\nload = \"open\"\nrate = {rate}\narrivals = {}\n\
+             locks = {locks}\nhold = \"{}us\"\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
+             warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
+            strategies.join(", "),
+            self.arrivals,
+            self.hold.as_micros(),
+        )
+    }
+
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "{} with {} lock requests a second ({} arrivals) that hold for {} each, over {}{}: is {}?",
+            counted(self.clients, "client", "clients"),
+            number(self.rate),
+            self.arrivals.trim_matches('"'),
+            format_duration(self.hold),
+            counted(self.locks, "lock", "locks"),
+            self.round_trip.map_or_else(String::new, |added| {
+                format!(", with {} added to every round trip", format_duration(added))
+            }),
+            self.objective.text
+        )
+    }
+}
+
+/// Sessions that a trial of several copies has at most, unless the question itself has more.
+const CLIENTS_MOST: usize = 200;
+
+/// A rate such as `50/s` or `3000/min`.
+///
+/// # Errors
+/// What is wrong with it, and how to write one.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
+    let (digits, seconds) = match text.trim().split_once('/') {
+        None => (text.trim(), 1.0),
+        Some((digits, "s")) => (digits.trim(), 1.0),
+        Some((digits, "min")) => (digits.trim(), 60.0),
+        Some(_) => return Err(wrong()),
+    };
+    let rate = digits.parse::<f64>().map_err(|_| wrong())? / seconds;
+    if (0.001..=100_000.0).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!("`{}` is out of range; give 0.001/s to 100000/s", shown(text, 40)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
+        Question {
+            clients,
+            rate,
+            hold: Duration::from_millis(hold_ms),
+            locks,
+            arrivals: "\"poisson\"".into(),
+            round_trip: None,
+            objective: "wait.p99 < 200ms".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_rate_has_a_unit_or_is_meant_a_second() {
+        assert_eq!((rate("50/s"), rate("50"), rate("3000/min")), (Ok(50.0), Ok(50.0), Ok(50.0)));
+        for wrong in ["-5/s", "0", "fast", "5/h", "NaN", "inf/s", ""] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn more_holding_than_locks_is_refused_with_how_many_it_takes() {
+        assert_eq!(question(400, 49.0, 20, 1).check(), Ok(()));
+        let told = question(400, 120.0, 20, 2).check().unwrap_err();
+        assert!(told.contains("keep 2.4 locks held") && told.contains("at least 3 locks"), "{told}");
+        assert!(question(400, 50.0, 20, 1).check().is_err());
+        assert!(question(2, 150.0, 20, 10).check().unwrap_err().contains("--clients allows 2"));
+    }
+
+    #[test]
+    fn copies_leave_each_lock_as_much_to_do() {
+        let ask = question(30, 10.0, 20, 2).copies(5.0);
+        assert_eq!((ask.rate, ask.locks, ask.clients), (50.0, 10, 150));
+    }
+}

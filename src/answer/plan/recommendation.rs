@@ -1,0 +1,91 @@
+//! Which strategy to take, and why.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Answer;
+use super::objective::predicted;
+use crate::words::catalog::gate::Objective;
+use crate::words::units::{listed, number};
+use crate::words::verdict::Verdict;
+
+/// Rooms that differ by less than this factor are as good as each other: no two measurements are closer.
+const SAME_ROOM: f64 = 1.15;
+/// The same for requests, which differ by what happens to be in a trial.
+const SAME_COST: f64 = 1.05;
+
+/// Which strategy to take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recommendation {
+    /// Its label.
+    pub strategy: String,
+    /// Why; `None` in plans of versions that kept a sentence instead.
+    pub because: Option<Because>,
+}
+
+/// What decides between strategies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// No other holds.
+    NoOtherHolds,
+    /// It has the most room.
+    MostRoom,
+    /// Others have as much room, but send more requests.
+    FewestRequests,
+    /// These have as much room and send as many requests; it comes first by name.
+    FirstOf(Vec<String>),
+}
+
+/// The strategy to take; `None` where none holds. Of those with the most room it is the one with the fewest requests, and
+/// of those the first by name, so that noise decides nothing.
+#[must_use]
+pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
+    let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
+    let room = |answer: &Answer| answer.headroom.map_or(1.0, |headroom| headroom.factor);
+    let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
+    let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
+    let roomy: Vec<&Answer> =
+        holding.iter().copied().filter(|answer| SAME_ROOM * room(answer) >= most).collect();
+    let least = roomy.iter().map(|answer| cost(answer)).fold(f64::INFINITY, f64::min);
+    let cheap = roomy.iter().copied().filter(|answer| cost(answer) <= SAME_COST * least);
+    let mut best: Vec<String> = cheap.map(|answer| answer.strategy.clone()).collect();
+    best.sort();
+    let strategy = best.first()?.clone();
+    let equal = best.split_off(1);
+    let because = match (holding.len(), roomy.len(), equal.is_empty()) {
+        (1, ..) => Because::NoOtherHolds,
+        (_, 1, _) => Because::MostRoom,
+        (_, _, true) => Because::FewestRequests,
+        (_, _, false) => Because::FirstOf(equal),
+    };
+    Some(Recommendation { strategy, because: Some(because) })
+}
+
+impl Recommendation {
+    /// The strategy, why, and what is expected of it, in a sentence.
+    #[must_use]
+    pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
+        let why = match &self.because {
+            None => String::new(),
+            Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
+            Some(Because::MostRoom) => "; it has the most room".to_owned(),
+            Some(Because::FewestRequests) => "; others have as much room, but send more requests".to_owned(),
+            Some(Because::FirstOf(equal)) => {
+                let names: Vec<&str> = equal.iter().map(String::as_str).collect();
+                format!("; {} would do as well", listed(&names))
+            }
+        };
+        let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
+        let figure = objective.figure;
+        let value = answer.and_then(|answer| predicted(figure, answer.prediction.as_ref()?));
+        let value = value.map(|value| format!("{figure} {}", figure.unit().show(value.middle)));
+        let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
+            let at_least = if room.at_least { "at least " } else { "" };
+            format!("holds up to {at_least}{} times the rate", number(room.factor))
+        });
+        let figures: Vec<String> = value.into_iter().chain(up_to).collect();
+        let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
+        format!("{}{why}{figures}.", self.strategy)
+    }
+}

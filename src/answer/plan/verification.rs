@@ -1,0 +1,239 @@
+//! How a prediction stood up to the load itself.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Load, Question, SIMULATED};
+use crate::answer::model::{Fit, Interval, Observation, predict, simulate};
+use crate::results::record::Trial;
+use crate::words::catalog::gate::Objective;
+use crate::words::measure::{Figure, Measure, Ratio, Statistic};
+use crate::words::verdict::Verdict;
+
+/// How often the verifying load is simulated.
+const SIMULATIONS: usize = 60;
+/// Simulations with the service that the verifying trial had itself.
+const AGAIN: u64 = 5;
+/// How far these may lie from what was measured.
+const WITHIN: f64 = 0.15;
+
+/// One figure, predicted and measured; waits in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checked {
+    /// Its name.
+    pub figure: String,
+    /// The prediction for the verifying load, with the trial's own error.
+    pub predicted: Interval,
+    /// What was measured.
+    pub measured: f64,
+    /// `measured` is a lower bound: waits that had not ended could make it longer. Older versions did not keep it.
+    #[serde(default)]
+    pub at_least: bool,
+    /// Whether that lies in the 90 % interval.
+    pub inside: bool,
+    /// What the simulation says with the service that the verifying trial had itself.
+    pub by_observed_service: f64,
+    /// Whether that is within 15 % of what was measured.
+    pub reproduced: bool,
+}
+
+/// A verifying trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// The strategy's label.
+    pub strategy: String,
+    /// The run.
+    pub run: PathBuf,
+    /// Arrivals of the measured phase.
+    pub arrivals: u64,
+    /// Arrivals a second over all locks.
+    pub rate: f64,
+    /// Equal locks.
+    pub locks: usize,
+    /// Predicted and measured.
+    pub figures: Vec<Checked>,
+    /// Whether what was measured keeps the objective, whatever it rests on.
+    pub held: bool,
+    /// What follows: `unknown` where it shows neither that the objective holds nor that it does not. `None` in plans of
+    /// versions that did not judge what it rests on.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// What must be known of it.
+    pub notes: Vec<String>,
+}
+
+impl Verification {
+    /// What follows from it.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let broke = || Verdict::Violated(vec!["the objective did not hold".to_owned()]);
+        self.verdict.clone().unwrap_or_else(|| if self.held { Verdict::Held } else { broke() })
+    }
+}
+
+/// A strategy that was to be verified, and was not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unverified {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Why, in a sentence without a full stop.
+    pub why: String,
+}
+
+/// A trial that was to show whether a prediction is right, and what was predicted from.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    pub run: PathBuf,
+    pub trial: &'a Trial,
+    pub load: &'a Load,
+    pub fit: &'a Fit,
+    pub fitted: &'a [Observation],
+}
+
+/// Compares a trial with what was predicted for its load.
+///
+/// # Errors
+/// When the trial says nothing of the service.
+pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
+    let Attempt { run, trial, load, fit, fitted } = attempt;
+    let observed = Observation::of(&run.display().to_string(), trial)?;
+    let prediction = load.with_case(false, |case| predict(fit, fitted, case, SIMULATIONS, seed));
+    let again: Vec<_> =
+        load.with_case(true, |case| (0..AGAIN).map(|n| simulate(&observed, case, seed + n)).collect());
+    let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
+    let measured = |figure: Figure, fallback: f64| match figure.of(trial) {
+        Ok(reading) => (reading.value, reading.at_least),
+        // A queue that grew goes on growing.
+        Err(_) => (fallback, figure != Figure::THROUGHPUT),
+    };
+    let wait = |statistic, fallback| measured(Figure::Latency(Measure::Wait, statistic), fallback);
+    let mean = |of: &dyn Fn(&crate::answer::queueing::Outcome) -> f64| {
+        again.iter().map(of).sum::<f64>() / again.len() as f64
+    };
+    let quantile = |quantile: f64| mean(&|one| one.quantile(quantile).unwrap_or(0.0));
+    let checked = |figure: &str,
+                   predicted: Interval,
+                   (measured, at_least): (f64, bool),
+                   by_observed_service: f64| Checked {
+        figure: figure.to_owned(),
+        inside: predicted.contains(measured),
+        reproduced: (by_observed_service / measured - 1.0).abs() <= WITHIN,
+        predicted,
+        measured,
+        at_least,
+        by_observed_service,
+    };
+    let figures = vec![
+        checked(
+            "wait.p50",
+            prediction.wait_p50,
+            wait(Statistic::percent(50), waits.p50_us as f64),
+            quantile(0.5),
+        ),
+        checked(
+            "wait.p99",
+            prediction.wait_p99,
+            wait(Statistic::percent(99), waits.p99_us as f64),
+            quantile(0.99),
+        ),
+        checked(
+            "wait.p99.9",
+            prediction.wait_p999,
+            wait(Statistic::Percentile(99_900), waits.p999_us as f64),
+            quantile(0.999),
+        ),
+        checked(
+            "throughput",
+            prediction.throughput,
+            measured(Figure::THROUGHPUT, 0.0),
+            mean(&|one| 1e6 * one.throughput()),
+        ),
+    ];
+    let arrivals = trial.arrived.map_or(0, |arrived| arrived.offered);
+    let mut notes: Vec<String> =
+        trial.unsound().into_iter().map(|why| format!("the trial is {why}")).collect();
+    if (arrivals as f64) < SIMULATED {
+        notes.push(format!("{arrivals} arrivals; a reliable 99th percentile needs {SIMULATED}"));
+    }
+    let objective = &question.objective;
+    let (value, at_least) = measured(objective.figure, waits.mean_us);
+    // Over more locks than were asked for, a throughput is that of all.
+    let all = objective.figure == Figure::Ratio(Ratio::Throughput);
+    let value = if all { value * question.rate / load.rate() } else { value };
+    let held = objective.holds(value);
+    let measured = Measured { value, at_least, samples: waits.count };
+    let verdict = judge(objective, measured, &trial.judged.exclusion, trial.unsound());
+    Ok(Verification {
+        strategy: trial.spec.strategy.label.clone(),
+        run,
+        arrivals,
+        rate: load.rate(),
+        locks: load.locks(),
+        figures,
+        held,
+        verdict: Some(verdict),
+        notes,
+    })
+}
+
+/// The objective's figure, as it was measured.
+struct Measured {
+    value: f64,
+    at_least: bool,
+    samples: u64,
+}
+
+/// What a trial shows of the objective. Neither that it held nor that it broke follows from one that says nothing of the lock.
+fn judge(objective: &Objective, measured: Measured, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
+    let Measured { value, at_least, samples } = measured;
+    let Objective { figure, limit, relation, .. } = objective;
+    let [shown, limit] = [value, *limit].map(|value| figure.unit().show(value));
+    let bound = if at_least { "at least " } else { "" };
+    let broke = || format!("{figure} was {bound}{shown}, and is to be {} {limit}", relation.sign());
+    if let Verdict::Violated(why) = exclusion {
+        return Verdict::Violated(why.clone());
+    }
+    if let Some(why) = unsound {
+        return Verdict::Unknown(vec![format!("the trial is {why}")]);
+    }
+    let needed = match figure {
+        Figure::Latency(_, statistic) => statistic.samples_needed(),
+        _ => 1,
+    };
+    match objective.holds(value) {
+        _ if samples < needed => {
+            Verdict::Unknown(vec![format!("{figure} takes {needed} waits, and {samples} were measured")])
+        }
+        false => Verdict::Violated(vec![broke()]),
+        true if at_least => Verdict::Unknown(vec![format!(
+            "{figure} was at least {shown}, as waits had not ended: the limit is {limit}"
+        )]),
+        true => Verdict::Held,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::plan::objective;
+
+    fn word(value: f64, at_least: bool, samples: u64, unsound: Option<&str>) -> &'static str {
+        let objective = objective("wait.p99 < 200ms").unwrap();
+        let measured = Measured { value, at_least, samples };
+        judge(&objective, measured, &Verdict::Held, unsound.map(str::to_owned)).word()
+    }
+
+    #[test]
+    fn what_was_measured_decides_only_if_it_shows_something_of_the_lock() {
+        assert_eq!(word(100_000.0, false, 20_000, None), "held");
+        assert_eq!(word(300_000.0, false, 20_000, None), "violated");
+        // A lower bound breaks a limit, and keeps none
+        assert_eq!(word(300_000.0, true, 20_000, None), "violated");
+        assert_eq!(word(100_000.0, true, 20_000, None), "unknown");
+        assert_eq!(word(100_000.0, false, 999, None), "unknown");
+        let late = Some("invalid: the generator was 83 ms late");
+        assert_eq!([100_000.0, 300_000.0].map(|value| word(value, false, 20_000, late)), ["unknown"; 2]);
+    }
+}

@@ -1,0 +1,229 @@
+//! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
+//!
+//! Both are written anew after every run, beside the old ones, which they then replace: whoever kills a sweep finds all runs
+//! that had ended, and `--resume` goes on from there.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::findings::Finding;
+use super::over::Over;
+use super::sample::{At, Sample};
+use crate::results;
+use crate::results::record::{EnsembleInfo, HostInfo};
+use crate::words::catalog::gate::Objective;
+use crate::words::disk::{self, MIB};
+use crate::words::error::Error;
+use crate::words::units::as_utc;
+
+/// Its name in the directory of a sweep.
+pub const FILE: &str = "sweep.json";
+const CSV: &str = "sweep.csv";
+/// The folder in which the runs' directories lie.
+pub const POINTS: &str = "points";
+/// The version of the layout. A field may be added without a new one.
+pub const VERSION: u32 = 1;
+
+/// How a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It goes on, or was killed.
+    GoingOn,
+    /// All that was asked for is known.
+    Complete,
+    /// The time was up.
+    OutOfTime,
+    /// The time was up before the range was covered.
+    NotCovered,
+    /// Cut short by the user.
+    Interrupted,
+    /// Cut short because something failed.
+    Aborted,
+}
+
+/// One run: a repetition of some strategies at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// From 1; its directory is `points/NNN`.
+    pub number: u32,
+    /// Where.
+    pub at: At,
+    /// The labels of its strategies.
+    pub strategies: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// How long it took, in microseconds.
+    pub took_us: u64,
+    /// With which code its process ended.
+    pub exit_code: Option<i32>,
+    /// Which of the ensembles it ran on, from 0.
+    pub ensemble: usize,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepFile {
+    /// The version of this layout: 1.
+    pub schema_version: u32,
+    /// Version of the tool that swept.
+    pub tool_version: String,
+    /// Commit that it was built from.
+    pub tool_commit: Option<String>,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Its text, with all changes of the command line.
+    pub scenario_text: String,
+    /// `closed`, `batch` or `open`.
+    pub load: String,
+    /// What was swept: one or two variables.
+    pub over: Vec<Over>,
+    /// The values of the first variable to begin with.
+    pub grid: Vec<f64>,
+    /// The labels of the strategies.
+    pub strategies: Vec<String>,
+    /// What was to be kept.
+    pub objective: Option<Objective>,
+    /// The seed.
+    pub seed: u64,
+    /// How long it may take, in microseconds.
+    pub budget_us: u64,
+    /// How long it has taken, in microseconds, of all its parts where it was resumed.
+    pub spent_us: u64,
+    /// Values of the first variable at most, of each strategy.
+    pub points_at_most: usize,
+    /// Generator threads, where that was said.
+    pub threads: Option<u16>,
+    /// The host.
+    pub host: HostInfo,
+    /// The ensembles that the runs had, in their order.
+    pub ensembles: Vec<EnsembleInfo>,
+    /// When it began; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub started_at: SystemTime,
+    /// When this was written; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub written_at: SystemTime,
+    /// How it ended.
+    pub ending: Ending,
+    /// What cut it short, where something did.
+    pub why: Option<String>,
+    /// What was found of each strategy.
+    pub findings: Vec<Finding>,
+    /// The runs that ended.
+    pub runs: Vec<RunRecord>,
+    /// What they showed.
+    pub samples: Vec<Sample>,
+}
+
+impl SweepFile {
+    /// Writes it and its rows into that directory, in the place of what is there.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn write(&self, directory: &Path) -> Result<(), Error> {
+        results::replace_json(&directory.join(FILE), self)?;
+        let (rows, path) = (&mut Vec::new(), directory.join(CSV));
+        write_csv(self, &mut *rows).map_err(Error::cannot("write", &path))?;
+        results::replace(&path, rows)
+    }
+}
+
+/// Reads the file of a sweep's directory.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file: it is not there, was cut off, is of another version, or contradicts itself.
+pub fn read(directory: &Path) -> Result<SweepFile, Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let path = directory.join(FILE);
+    let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
+    let bytes = disk::read(directory, FILE, 16 * MIB)
+        .map_err(|why| at(format!("{why}; name the directory that a sweep left, which has a {FILE}")))?;
+    let damaged = |error: serde_json::Error| {
+        at(format!("it is incomplete or damaged: {error}; start the sweep again without --resume"))
+    };
+    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
+    if schema_version != VERSION {
+        return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
+    }
+    let file: SweepFile = disk::from_json(&bytes).map_err(damaged)?;
+    contradiction(&file).map_or(Ok(()), |why| Err(at(why)))?;
+    Ok(file)
+}
+
+/// What cannot be in a file that a sweep wrote.
+fn contradiction(file: &SweepFile) -> Option<String> {
+    if !(1..=2).contains(&file.over.len()) {
+        return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
+    }
+    for over in &file.over {
+        // What is written of it must be what the command line would take.
+        if over.to_string().parse::<Over>().is_err() {
+            return Some(format!("`{over}` cannot be swept"));
+        }
+    }
+    let has = |strategy: &String| file.strategies.contains(strategy);
+    if let Some(stranger) = file.samples.iter().find(|sample| !has(&sample.strategy)) {
+        let name = crate::words::units::shown(&stranger.strategy, 60);
+        return Some(format!("it has a sample of `{name}`, which is none of its strategies"));
+    }
+    let runs = |sample: &&Sample| file.runs.iter().any(|run| run.number == sample.run);
+    let orphan = file.samples.iter().find(|sample| !runs(sample));
+    let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
+    match orphan {
+        Some(sample) => Some(format!("it has a sample of run {}, which it does not list", sample.run)),
+        None => (!positive).then(|| "it has a point at a value that is not positive".to_owned()),
+    }
+}
+
+/// The JSON Schema of the file.
+pub fn schema() -> Schema {
+    schema_for!(SweepFile)
+}
+
+/// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];
+    let ends =
+        figures.iter().flat_map(|name| [name.to_string(), format!("{name}_low"), format!("{name}_high")]);
+    let mut header = vec!["strategy".to_owned()];
+    header.extend(file.over.iter().map(|over| over.variable.name().to_owned()));
+    header.extend(["repetitions", "sound"].map(str::to_owned));
+    header.extend(ends);
+    header.extend(["wait_p50_at_least", "wait_p99_at_least", "decision", "state", "why"].map(str::to_owned));
+    csv.write_record(&header)?;
+    for finding in &file.findings {
+        for point in &finding.series.points {
+            let mut row = vec![finding.series.strategy.clone(), point.at.x.to_string()];
+            row.extend(point.at.beside.map(|value| value.to_string()));
+            row.extend([point.repetitions.to_string(), point.sound.to_string()]);
+            let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            for found in [point.throughput, point.wait_p50, point.wait_p99] {
+                let ends = [
+                    found.map(|one| one.value),
+                    found.and_then(|one| one.low),
+                    found.and_then(|one| one.high),
+                ];
+                row.extend(ends.map(text));
+            }
+            row.extend([point.wait_p50_at_least, point.wait_p99_at_least].map(|bound| bound.to_string()));
+            row.push(point.decision.map(|decision| decision.word().to_owned()).unwrap_or_default());
+            row.push(point.state.word().to_owned());
+            row.push(point.why.clone().unwrap_or_default());
+            csv.write_record(&row)?;
+        }
+    }
+    Ok(csv.flush()?)
+}

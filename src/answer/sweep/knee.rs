@@ -1,0 +1,231 @@
+//! Knees: where a curve bends.
+//!
+//! To place points, the point farthest from the chord of the curve is enough (Kneedle). It is no verdict: which point that is
+//! depends on the range swept. The knee that is reported is where two straight lines meet that fit the curve on logarithmic
+//! axes, with an interval by resampling, and only if the sweep passed it.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::estimate::Interval;
+use super::series::Series;
+use crate::answer::stats::median;
+
+/// Which figure bends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeFigure {
+    /// Acquisitions a second.
+    Throughput,
+    /// The median wait.
+    WaitP50,
+    /// The 99th percentile of the wait.
+    WaitP99,
+}
+
+impl KneeFigure {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::WaitP50 => "wait p50",
+            Self::WaitP99 => "wait p99",
+        }
+    }
+
+    /// The curve of a series: its points that count, on logarithmic axes.
+    pub fn curve(self, series: &Series) -> Vec<Dot> {
+        let dot = |point: &super::series::Point| {
+            let found = match self {
+                Self::Throughput => point.throughput,
+                Self::WaitP50 => point.wait_p50.filter(|_| !point.wait_p50_at_least),
+                Self::WaitP99 => point.wait_p99.filter(|_| !point.wait_p99_at_least),
+            }?;
+            (point.state == super::sample::State::Sound && found.value > 0.0)
+                .then(|| Dot::of(point.at.x, found))
+        };
+        series.points.iter().filter_map(dot).collect()
+    }
+}
+
+/// A point of a curve, on logarithmic axes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dot {
+    pub x: f64,
+    pub y: f64,
+    /// How far off that may be: a standard error.
+    pub error: f64,
+}
+
+impl Dot {
+    fn of(x: f64, found: Interval) -> Self {
+        // An interval reaches two standard errors or more to either side.
+        let error = found.half_width().map_or(0.1, |half| half.ln_1p() / 2.0);
+        Self { x: x.ln(), y: found.value.ln(), error }
+    }
+}
+
+/// The point farthest from the chord, and how far, where the curve fills a square of 1 by 1; `None` where the curve is no more
+/// than noise.
+pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
+    let (first, last) = (curve.first()?, curve.last()?);
+    let (low, high) = ends(curve.iter().map(|dot| dot.y));
+    let noise = curve.iter().map(|dot| dot.error).fold(0.0, f64::max);
+    if curve.len() < 3 || last.x <= first.x || high - low <= 4.0 * noise {
+        return None;
+    }
+    let chord = |x: f64| first.y + (last.y - first.y) * (x - first.x) / (last.x - first.x);
+    let far = |dot: &Dot| (dot.y - chord(dot.x)).abs() / (high - low);
+    let inner = curve.iter().enumerate().skip(1).take(curve.len() - 2);
+    inner.map(|(at, dot)| (at, far(dot))).max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| (low.min(one), high.max(one)))
+}
+
+/// Where two straight lines meet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bend {
+    /// The value of the variable.
+    pub at: f64,
+    /// The lower end of its interval of 95 %.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The slope before it: 1 where the figure grows as the variable does, 0 where it stays.
+    pub before: f64,
+    /// The slope behind it.
+    pub behind: f64,
+}
+
+/// What is known of the knee.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Knee {
+    /// There is one.
+    Found(Bend),
+    /// None up to that value, and why none is named.
+    NotFound {
+        /// The largest value with a point that counts; `None` where there is none.
+        up_to: Option<f64>,
+        /// Why.
+        why: String,
+    },
+}
+
+const POINTS: usize = 5;
+/// How often the curve is drawn anew.
+const DRAWS: usize = 400;
+const SLOPES: f64 = 0.2;
+/// In how many of the draws it must bend.
+const SHARE: f64 = 0.95;
+/// How finely the place of the bend is searched.
+const STEPS: usize = 60;
+
+/// Where a curve bends.
+pub fn knee(curve: &[Dot], seed: u64) -> Knee {
+    let up_to = curve.last().map(|dot| dot.x.exp());
+    let none = |why: String| Knee::NotFound { up_to, why };
+    if curve.len() < POINTS {
+        return none(format!("it takes {POINTS} points that count, and there are {}", curve.len()));
+    }
+    let Some(best) = two_lines(curve) else { return none("all points lie at one place".into()) };
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    // How far the points lie from the lines is noise, too, and often more than repetitions show.
+    let misfit = (best.squares / (curve.len() - 3).max(1) as f64).sqrt();
+    let mut drawn: Vec<Lines> = Vec::with_capacity(DRAWS);
+    for _ in 0..DRAWS {
+        let mut noisy = || -> Vec<Dot> {
+            let move_one = |dot: &Dot| {
+                let off: f64 = rng.sample(StandardNormal);
+                Dot { y: dot.y + off * dot.error.max(misfit), ..*dot }
+            };
+            curve.iter().map(move_one).collect()
+        };
+        drawn.extend(two_lines(&noisy()));
+    }
+    let bends = |lines: &&Lines| {
+        lines.change.abs() >= SLOPES && lines.change.signum().total_cmp(&best.change.signum()).is_eq()
+    };
+    let bending: Vec<f64> = drawn.iter().filter(bends).map(|lines| lines.at).collect();
+    if best.change.abs() < SLOPES || (bending.len() as f64) < SHARE * DRAWS as f64 {
+        return none("the curve does not bend by more than its points are uncertain".into());
+    }
+    let (low, high) = (share_of(&bending, 0.025), share_of(&bending, 0.975));
+    let beyond = curve.iter().filter(|dot| dot.x > best.at).count();
+    let before = curve.iter().filter(|dot| dot.x < best.at).count();
+    if beyond < 2 || before < 2 {
+        return none("too few points lie beyond where it seems to bend".into());
+    }
+    Knee::Found(Bend {
+        at: best.at.exp(),
+        low: low.min(best.at).exp(),
+        high: high.max(best.at).exp(),
+        before: best.slope,
+        behind: best.slope + best.change,
+    })
+}
+
+/// The value below which that share of the values lies.
+pub(super) fn share_of(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
+    sorted.get(at).copied().or_else(|| median(values)).unwrap_or(f64::NAN)
+}
+
+struct Lines {
+    /// Where, on the logarithmic axis.
+    at: f64,
+    slope: f64,
+    /// By how much the second is steeper.
+    change: f64,
+    /// How far the points lie from them: the sum of squares.
+    squares: f64,
+}
+
+fn two_lines(curve: &[Dot]) -> Option<Lines> {
+    let (from, to) = (curve.get(1)?.x, curve.get(curve.len().checked_sub(2)?)?.x);
+    let each = (0..=STEPS).filter_map(|step| {
+        let at = from + (to - from) * step as f64 / STEPS as f64;
+        let rows: Vec<[f64; 3]> =
+            curve.iter().map(|dot| [1.0, dot.x - from, (dot.x - at).max(0.0)]).collect();
+        let wanted: Vec<f64> = curve.iter().map(|dot| dot.y).collect();
+        let [height, slope, change] = least_squares(&rows, &wanted, &vec![1.0; rows.len()])?;
+        let off = |(row, y): (&[f64; 3], &f64)| (height + slope * row[1] + change * row[2] - y).powi(2);
+        Some(Lines { at, slope, change, squares: rows.iter().zip(&wanted).map(off).sum() })
+    });
+    each.min_by(|one, other| one.squares.total_cmp(&other.squares))
+}
+
+/// The three factors by which the columns come nearest to what is wanted; `None` where the columns don't tell them.
+pub(super) fn least_squares(rows: &[[f64; 3]], wanted: &[f64], weights: &[f64]) -> Option<[f64; 3]> {
+    let mut matrix = [[0.0_f64; 4]; 3];
+    for ((row, y), weight) in rows.iter().zip(wanted).zip(weights) {
+        for (line, one) in matrix.iter_mut().zip(row) {
+            for (cell, other) in line.iter_mut().zip(row.iter().chain([y])) {
+                *cell += weight * one * other;
+            }
+        }
+    }
+    for step in 0..3 {
+        let pivot = (step..3).max_by(|a, b| matrix[*a][step].abs().total_cmp(&matrix[*b][step].abs()))?;
+        matrix.swap(step, pivot);
+        let scale = matrix[step][step];
+        if scale.abs() < 1e-12 {
+            return None;
+        }
+        let top = matrix[step].map(|cell| cell / scale);
+        matrix[step] = top;
+        for (_, line) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != step) {
+            let factor = line[step];
+            for (cell, from) in line.iter_mut().zip(top) {
+                *cell -= factor * from;
+            }
+        }
+    }
+    Some([matrix[0][3], matrix[1][3], matrix[2][3]])
+}

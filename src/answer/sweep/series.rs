@@ -1,0 +1,251 @@
+//! What the repetitions of a point come to, and whether it keeps the objective.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::estimate::{Interval, Spread};
+use super::sample::{At, Reading, Sample, State};
+use crate::words::catalog::gate::Objective;
+use crate::words::measure::Figure;
+
+pub(super) const AT_LEAST: usize = 2;
+/// Repetitions of a point at most.
+pub(super) const AT_MOST: usize = 5;
+/// How often an interval may miss what it is to hold.
+pub(super) const OUTSIDE: f64 = 0.05;
+
+/// Whether a point keeps the objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The whole interval lies on the right side of the limit.
+    Kept,
+    /// The whole interval lies on the other side, or the lock broke down.
+    Missed,
+    /// The interval spans the limit, or there is none.
+    Undecided,
+}
+
+impl Decision {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Missed => "missed",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// All repetitions of one strategy at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Where.
+    pub at: At,
+    /// How many repetitions ran.
+    pub repetitions: usize,
+    /// How many of them count.
+    pub sound: usize,
+    /// What most of them are.
+    pub state: State,
+    /// Why the first that does not count does not.
+    pub why: Option<String>,
+    /// Acquisitions a second.
+    pub throughput: Option<Interval>,
+    /// The median wait in microseconds.
+    pub wait_p50: Option<Interval>,
+    /// The 99th percentile of the wait in microseconds.
+    pub wait_p99: Option<Interval>,
+    /// Whether that is a lower bound: more waited than the trial could see the end of.
+    pub wait_p50_at_least: bool,
+    /// The same of the 99th percentile.
+    pub wait_p99_at_least: bool,
+    /// The figure of the objective.
+    pub objective: Option<Interval>,
+    /// Whether it keeps the objective; `None` where there is none.
+    pub decision: Option<Decision>,
+    /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
+    pub too_few_samples: bool,
+}
+
+impl Point {
+    /// Whether the lock broke down there, in every one of two repetitions at least.
+    pub fn is_dead(&self) -> bool {
+        self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
+    }
+
+    /// Whether there is nothing to be learnt above it: it is dead, or the generator could not keep up. That may be a moment's
+    /// noise, so it is asked once more.
+    pub(super) fn is_last(&self) -> bool {
+        self.sound == 0 && self.repetitions >= self.asked_at_least()
+    }
+
+    /// How often it is measured in any case.
+    pub(super) fn asked_at_least(&self) -> usize {
+        if self.sound == 0 && self.state == State::Saturated { AT_LEAST + 1 } else { AT_LEAST }
+    }
+}
+
+/// The points of one strategy at one value of the second variable, rising.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// The strategy's label.
+    pub strategy: String,
+    /// The second variable's value.
+    pub beside: Option<f64>,
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+impl Series {
+    /// What the samples of a strategy come to.
+    pub fn of(
+        strategy: &str,
+        beside: Option<f64>,
+        samples: &[Sample],
+        objective: Option<&Objective>,
+    ) -> Self {
+        let own: Vec<&Sample> = samples
+            .iter()
+            .filter(|sample| sample.strategy == strategy && sample.at.beside == beside)
+            .collect();
+        let mut places: Vec<f64> = own.iter().map(|sample| sample.at.x).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let groups: Vec<Vec<&Sample>> = places
+            .iter()
+            .map(|x| own.iter().copied().filter(|sample| sample.at.x.total_cmp(x).is_eq()).collect())
+            .collect();
+        let spreads = Spreads::of(&groups);
+        let points = groups.iter().map(|group| point(group, &spreads, objective)).collect();
+        Self { strategy: strategy.to_owned(), beside, points }
+    }
+
+    pub fn at(&self, x: f64) -> Option<&Point> {
+        self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
+    }
+
+    /// The lowest value above which there is nothing to be learnt. A generator that could not keep up may have been disturbed by
+    /// something else, so that takes two values in a row.
+    pub(super) fn last(&self) -> Option<f64> {
+        let mut below = false;
+        let ends = |point: &&Point| {
+            let was = std::mem::replace(&mut below, point.is_last());
+            point.is_dead() || was && below
+        };
+        self.points.iter().find(ends).map(|point| point.at.x)
+    }
+}
+
+/// The pooled spreads of the figures of a series.
+struct Spreads {
+    throughput: Option<Spread>,
+    wait_p50: Option<Spread>,
+    wait_p99: Option<Spread>,
+    objective: Option<Spread>,
+}
+
+impl Spreads {
+    fn of(groups: &[Vec<&Sample>]) -> Self {
+        let pooled = |figure: &dyn Fn(&Sample) -> Option<f64>| {
+            let each: Vec<Vec<f64>> = groups.iter().map(|group| values(group, figure)).collect();
+            Spread::pooled(each.iter().map(Vec::as_slice))
+        };
+        Self {
+            throughput: pooled(&|sample| sample.throughput),
+            wait_p50: pooled(&|sample| Some(sample.wait_p50?.value)),
+            wait_p99: pooled(&|sample| Some(sample.wait_p99?.value)),
+            objective: pooled(&|sample| Some(sample.objective?.value)),
+        }
+    }
+}
+
+/// A figure of the repetitions that count.
+fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    let sound = group.iter().filter(|sample| sample.state == State::Sound);
+    sound.filter_map(|sample| figure(sample)).collect()
+}
+
+fn point(group: &[&Sample], spreads: &Spreads, objective: Option<&Objective>) -> Point {
+    let interval = |spread, figure: &dyn Fn(&Sample) -> Option<f64>| {
+        Spread::interval(spread, &values(group, figure), OUTSIDE)
+    };
+    let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
+        group
+            .iter()
+            .filter(|one| one.state == State::Sound)
+            .any(|one| figure(one).is_some_and(|r| r.at_least))
+    };
+    let sound = group.iter().filter(|sample| sample.state == State::Sound).count();
+    let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
+    // One violation is one too many; otherwise what counts decides, if anything does.
+    let violated = group.iter().find(|sample| sample.state == State::Violated);
+    let state = match (violated, first_unsound) {
+        (Some(violated), _) => violated.state,
+        (None, Some(unsound)) if 2 * sound <= group.len() => unsound.state,
+        _ => State::Sound,
+    };
+    Point {
+        at: group.first().map_or(At { x: 0.0, beside: None }, |sample| sample.at),
+        repetitions: group.len(),
+        sound,
+        state,
+        why: first_unsound.and_then(|sample| sample.why.clone()),
+        throughput: interval(spreads.throughput, &|sample| sample.throughput),
+        wait_p50: interval(spreads.wait_p50, &|sample| Some(sample.wait_p50?.value)),
+        wait_p99: interval(spreads.wait_p99, &|sample| Some(sample.wait_p99?.value)),
+        wait_p50_at_least: bounded(&|sample| sample.wait_p50),
+        wait_p99_at_least: bounded(&|sample| sample.wait_p99),
+        objective: interval(spreads.objective, &|sample| Some(sample.objective?.value)),
+        decision: objective.map(|objective| decide(group, spreads.objective, objective)),
+        too_few_samples: objective.is_some_and(|objective| {
+            let readings: Vec<Reading> = group.iter().filter_map(|sample| sample.objective).collect();
+            let most = AT_MOST as f64 / readings.len().max(1) as f64;
+            !readings.is_empty() && !has_samples(objective.figure, &readings, most)
+        }),
+    }
+}
+
+/// The error is spent over how often it can be looked: after each repetition from the least to the most.
+const LOOKS: f64 = (AT_MOST - AT_LEAST + 1) as f64;
+
+fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> Decision {
+    let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
+    if broken == group.len() && broken >= AT_LEAST {
+        return Decision::Missed;
+    }
+    let readings: Vec<Reading> = group
+        .iter()
+        .filter(|sample| sample.state == State::Sound)
+        .filter_map(|sample| sample.objective)
+        .collect();
+    let found: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    if broken > 0 || found.len() < AT_LEAST {
+        return Decision::Undecided;
+    }
+    let Some(Interval { low: Some(low), high: Some(high), .. }) =
+        Spread::interval(pooled, &found, OUTSIDE / LOOKS)
+    else {
+        // A figure of nothing but zeros has no logarithm.
+        let all_kept = found.iter().all(|value| objective.holds(*value));
+        let is_zero = found.iter().all(|value| *value <= 0.0);
+        return match (is_zero, all_kept) {
+            (true, true) => Decision::Kept,
+            (true, false) => Decision::Missed,
+            (false, _) => Decision::Undecided,
+        };
+    };
+    let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { high };
+    let holds = [low, high].map(|end| objective.holds(end));
+    match holds {
+        [true, true] if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
+        [false, false] => Decision::Missed,
+        _ => Decision::Undecided,
+    }
+}
+
+/// Whether a percentile would rest on enough samples to say that it is small, with so many times these repetitions.
+fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
+    let Figure::Latency(_, statistic) = figure else { return true };
+    let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();
+    all as f64 * times >= statistic.samples_needed() as f64
+}

@@ -1,0 +1,149 @@
+//! The sessions that measure: the same number on each server, all on one thread.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use crate::words::clock;
+use crate::words::measure::Sheet;
+use crate::world::zk::keep_awake::{Unread, keep_awake};
+use crate::world::zk::reactor::{self, Task};
+use crate::world::zk::{Failure, Observed, Session, Target};
+
+/// Where it is measured.
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub target: Target,
+    pub servers: Vec<String>,
+    /// A node that is there and empty; all that is made is made below it.
+    pub place: String,
+    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    pub keep_awake: Option<Duration>,
+}
+
+impl Site {
+    pub(super) fn single(&self, server: &str) -> Target {
+        let connect = &self.target.connect;
+        let chroot = connect.find('/').map_or("", |at| &connect[at..]);
+        Target { connect: format!("{server}{chroot}"), access: self.target.access.clone() }
+    }
+}
+
+/// How long a session may be cut off. It is long because nothing is gained by a short one.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// Of a larger ensemble the first so many are measured.
+const SERVERS_AT_MOST: usize = 9;
+
+/// One server and the sessions on it.
+pub(super) struct Post {
+    pub(super) address: String,
+    pub(super) sessions: Vec<Session>,
+}
+
+pub(super) struct Crew {
+    pub(super) servers: Vec<Post>,
+    /// Which servers take no part, and why.
+    pub(super) left_out: Vec<String>,
+    awake: Vec<Task<Unread>>,
+    close: CancellationToken,
+}
+
+impl Crew {
+    /// Opens so many sessions on each server. A server that grants none is left out.
+    pub(super) async fn open(site: &Site, each: usize, within: Duration) -> Result<Self, String> {
+        let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
+        let posts = join_all(used.iter().map(|address| post(site, address, each, within))).await;
+        let (mut servers, mut left_out) = (Vec::new(), Vec::new());
+        for opened in posts {
+            match opened {
+                Ok(post) => servers.push(post),
+                Err(why) => left_out.push(why),
+            }
+        }
+        if servers.is_empty() {
+            return Err(left_out.join("; "));
+        }
+        if !spare.is_empty() {
+            left_out.push(format!("servers not measured, to save time: {}", spare.join(", ")));
+        }
+        let close = CancellationToken::new();
+        let keep = |(post, every): (&Post, Duration)| {
+            reactor::spawn_local(keep_awake(site.single(&post.address), every, close.clone()))
+        };
+        let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
+        Ok(Self { servers, left_out, awake, close })
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(|post| post.address.clone()).collect()
+    }
+
+    pub(super) fn session(&self, server: usize, which: usize) -> &Session {
+        &self.servers[server].sessions[which]
+    }
+
+    /// Says where something failed.
+    pub(super) fn at<T, E: Display>(
+        &self,
+        server: usize,
+        what: &str,
+        done: Result<T, E>,
+    ) -> Result<T, String> {
+        done.map_err(|why| format!("{what} on {}: {why}", self.servers[server].address))
+    }
+
+    /// Closes all sessions; their nodes are then gone.
+    pub(super) async fn close(self) {
+        self.close.cancel();
+        join_all(self.awake).await;
+        let sessions = self.servers.into_iter().flat_map(|post| post.sessions);
+        join_all(sessions.map(|session| session.close(CLOSE_WITHIN))).await;
+    }
+}
+
+async fn post(site: &Site, address: &str, each: usize, within: Duration) -> Result<Post, String> {
+    let target = site.single(address);
+    let opened = join_all((0..each).map(|_| open(&target, within))).await;
+    let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
+    let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
+    Ok(Post { address: address.to_owned(), sessions })
+}
+
+pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
+    target.open(SESSION_TIMEOUT, within, observed()).await
+}
+
+/// Sessions write what they see to a sheet, as all do; what is wanted here is timed by the caller.
+fn observed() -> Observed {
+    Observed {
+        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        pulse: Arc::default(),
+        last_reply: Arc::new(AtomicU64::new(0)),
+        changes: Rc::from([]),
+        dates_lists: false,
+        trace: None,
+    }
+}
+
+/// Times a request from the call to the arrival of its reply, in microseconds: without the time until this thread gets
+/// round to looking at it.
+pub(super) async fn timed<T, Reply>(
+    session: &Session,
+    request: impl FnOnce() -> Reply,
+) -> Result<(T, u64), Failure>
+where
+    Reply: Future<Output = Result<T, Failure>>,
+{
+    let _ = session.take_lag_us();
+    let begun = clock::now();
+    let reply = request().await?;
+    let took = clock::now().saturating_sub(begun);
+    Ok((reply, took.saturating_sub(session.take_lag_us())))
+}

@@ -1,0 +1,200 @@
+//! The floor itself: handoffs without a lock, and uncontended acquires without a lock.
+
+use futures_util::future::{join_all, try_join};
+
+use super::crew::Crew;
+use super::plan::Slice;
+use crate::record::{Floor, PairFigures, Timing};
+use crate::words::clock;
+use crate::words::measure::{Histogram, new_histogram, pooled};
+use crate::world::zk::{EventKind, Failure, NodeKind, Session};
+
+/// From one session to another.
+struct Pair {
+    /// The server of the session that deletes.
+    from: usize,
+    /// The server of the session that watches.
+    to: usize,
+    handoff: Histogram,
+    reply: Histogram,
+    /// To the reply to the watcher's confirming read.
+    confirmed: Histogram,
+}
+
+/// Handoffs between all pairs of servers, and uncontended acquires on each.
+pub(super) struct Handoffs {
+    pairs: Vec<Pair>,
+    uncontended: Vec<Histogram>,
+    took_us: u64,
+}
+
+/// With more servers than this, a server hands over to itself and its nearest neighbours only.
+const NEIGHBOURS: usize = 5;
+
+/// One handoff, in microseconds since the call of delete.
+struct Handoff {
+    event_us: u64,
+    reply_us: u64,
+    confirmed_us: u64,
+}
+
+impl Handoffs {
+    /// Between the servers of a crew; nothing is measured yet.
+    pub(super) fn between(crew: &Crew) -> Self {
+        let servers = crew.servers.len();
+        let pair = |from: usize, step: usize| Pair {
+            from,
+            to: (from + step) % servers,
+            handoff: new_histogram(),
+            reply: new_histogram(),
+            confirmed: new_histogram(),
+        };
+        let of = |from| (0..servers.min(NEIGHBOURS)).map(move |step| pair(from, step));
+        Self {
+            pairs: (0..servers).flat_map(of).collect(),
+            uncontended: (0..servers).map(|_| new_histogram()).collect(),
+            took_us: 0,
+        }
+    }
+
+    pub(super) async fn prepare(&self, crew: &Crew, place: &str) -> Result<(), String> {
+        for server in 0..self.uncontended.len() {
+            let path = queue(place, server);
+            let made = crew.session(server, 0).create(&path, &[], NodeKind::Persistent).await;
+            crew.at(server, "create", made)?;
+        }
+        Ok(())
+    }
+
+    /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other.
+    pub(super) async fn measure(&mut self, crew: &Crew, place: &str, slice: Slice) -> Result<(), String> {
+        let begun = clock::now();
+        let end = begun + clock::micros(slice.lasts);
+        for _ in 0..slice.rounds {
+            self.round(crew, place).await?;
+            if clock::now() >= end {
+                break;
+            }
+        }
+        self.took_us += clock::now().saturating_sub(begun);
+        Ok(())
+    }
+
+    async fn round(&mut self, crew: &Crew, place: &str) -> Result<(), String> {
+        // All nodes first and at once, so that the time goes into what is measured.
+        let create = |pair: &Pair| {
+            let (from, path) = (pair.from, node(place, pair));
+            async move {
+                let made = crew.session(from, 0).create(&path, &[], NodeKind::Ephemeral).await;
+                crew.at(from, "create", made)
+            }
+        };
+        join_all(self.pairs.iter().map(create)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut handed_over = Vec::with_capacity(self.pairs.len());
+        for pair in &self.pairs {
+            let path = node(place, pair);
+            let (holder, waiter) = (crew.session(pair.from, 0), crew.session(pair.to, 1));
+            handed_over.push(crew.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?);
+        }
+        let mut acquired = Vec::with_capacity(self.uncontended.len());
+        for server in 0..self.uncontended.len() {
+            let alone = acquire_alone(crew.session(server, 0), &queue(place, server)).await;
+            acquired.push(crew.at(server, "uncontended acquire", alone)?);
+        }
+        // A round that is cut short in between leaves nothing, so all placements count as often.
+        for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {
+            pair.handoff.saturating_record(event_us);
+            pair.reply.saturating_record(reply_us);
+            pair.confirmed.saturating_record(confirmed_us);
+        }
+        for (samples, us) in self.uncontended.iter_mut().zip(acquired) {
+            samples.saturating_record(us);
+        }
+        Ok(())
+    }
+
+    /// How long was measured, in microseconds.
+    pub(super) fn took_us(&self) -> u64 {
+        self.took_us
+    }
+
+    /// The floor, by placement and over all.
+    pub(super) fn floor(&self) -> Floor {
+        let of = |chosen: &dyn Fn(&&Pair) -> bool| {
+            let samples = self.pairs.iter().filter(chosen).map(|pair| pair.handoff.clone());
+            Timing::of(&samples.reduce(pooled)?)
+        };
+        Floor {
+            handoff: of(&|_| true),
+            handoff_same_server: of(&|pair| pair.from == pair.to),
+            handoff_other_server: of(&|pair| pair.from != pair.to),
+            uncontended: self.uncontended.iter().cloned().reduce(pooled).as_ref().and_then(Timing::of),
+            took_us: 0,
+            missing: None,
+        }
+    }
+
+    pub(super) fn told(&self, addresses: &[String]) -> Vec<PairFigures> {
+        let pairs = self.pairs.iter().map(|pair| PairFigures {
+            from: addresses[pair.from].clone(),
+            to: addresses[pair.to].clone(),
+            handoff: Timing::of(&pair.handoff),
+            reply: Timing::of(&pair.reply),
+            confirmed: Timing::of(&pair.confirmed),
+        });
+        pairs.collect()
+    }
+}
+
+fn node(place: &str, pair: &Pair) -> String {
+    format!("{place}/handoff-{}-{}", pair.from, pair.to)
+}
+
+fn queue(place: &str, server: usize) -> String {
+    format!("{place}/queue-{server}")
+}
+
+/// One session deletes its node, which the other watches.
+async fn hand_over(holder: &Session, waiter: &Session, path: &str) -> Result<Handoff, Failure> {
+    let mut watch = loop {
+        let (found, mut watch) = waiter.exists_and_watch(path).await?;
+        if found.is_some() {
+            break watch;
+        }
+        // The waiter's server is behind: this watch tells when it has seen the create.
+        if watch.changed().await == EventKind::SessionOver {
+            return Err(Failure::SessionExpired);
+        }
+    };
+    let mut arrivals = Vec::new();
+    waiter.take_arrivals(&mut arrivals);
+    arrivals.clear();
+    let _ = holder.take_lag_us();
+    let begun = clock::now();
+    let reply = async {
+        holder.delete(path).await?;
+        Ok::<u64, Failure>(clock::now().saturating_sub(begun).saturating_sub(holder.take_lag_us()))
+    };
+    let event = async {
+        if watch.changed().await == EventKind::SessionOver {
+            return Err(Failure::SessionExpired);
+        }
+        let found = waiter.exists(path).await?;
+        let confirmed = clock::now().saturating_sub(begun);
+        if found.is_some() { Err(Failure::NodeExists) } else { Ok(confirmed) }
+    };
+    let (reply_us, confirmed_us) = try_join(reply, event).await?;
+    waiter.take_arrivals(&mut arrivals);
+    let event_us = arrivals.last().map_or(confirmed_us, |arrival| arrival.at.saturating_sub(begun));
+    Ok(Handoff { event_us, reply_us, confirmed_us })
+}
+
+/// What every queue lock does when nobody is before it: its node, and a look at the queue. Returns how long it took.
+async fn acquire_alone(session: &Session, queue: &str) -> Result<u64, Failure> {
+    let begun = clock::now();
+    let created = session.create(&format!("{queue}/n-"), &[], NodeKind::EphemeralSequential).await?;
+    let names = session.get_children(queue).await?;
+    let took = clock::now().saturating_sub(begun);
+    session.delete(&created.path).await?;
+    if names.len() == 1 { Ok(took) } else { Err(Failure::Refused("not alone in the queue".into())) }
+}

@@ -1,0 +1,333 @@
+//! Calibration: what the raw ensemble can do, request by request and without any lock; and the floor that follows, which is
+//! the cheapest handoff and the cheapest uncontended acquire that its requests allow.
+//!
+//! [`calibrate`] measures all of it, server by server, for `zklockbench calibrate`. [`floor`] measures the floor alone, in a
+//! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/calibration.md` says how each
+//! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
+
+mod alone;
+mod behaviour;
+mod crew;
+mod handoff;
+mod nodes;
+mod plan;
+mod saturation;
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+pub use crew::Site;
+pub use plan::{Plan, Slice};
+pub use saturation::{IN_FLIGHT, SESSIONS};
+
+use crate::record::{
+    Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
+};
+use crate::words::clock;
+use crate::words::error::Error;
+use crate::words::measure::{Histogram, new_histogram};
+use crate::world::zk::{admin, reactor};
+use alone::Alone;
+use crew::Crew;
+use handoff::Handoffs;
+use nodes::Lists;
+use saturation::Saturated;
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    pub floor: Floor,
+    /// Each server that could be used, in the order of the connect string.
+    pub servers: Vec<ServerFigures>,
+    /// Handoffs by where the two sessions were.
+    pub pairs: Vec<PairFigures>,
+    /// What could not be measured, and why.
+    pub missing: Vec<String>,
+}
+
+/// Handoffs below which no floor is stated: a median of fewer says little.
+const ENOUGH: u64 = 10;
+/// How much of the time for a run's floor may go into opening sessions.
+const TO_OPEN: f64 = 0.5;
+/// How long opening a session may take otherwise.
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Measures the floor within that time. What fails on the way leaves the floor without figures, and it says why: a run can
+/// do without.
+pub async fn floor(site: Site, within: Duration, stop: &CancellationToken) -> Floor {
+    let (begun, stop) = (clock::now(), stop.clone());
+    let measured = on_a_thread(async move || {
+        let mut crew = Crew::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
+        let mut handoffs = Handoffs::between(&crew);
+        let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
+        let slice = Slice { lasts: left, rounds: u64::MAX };
+        let measuring = async {
+            handoffs.prepare(&crew, &site.place).await?;
+            handoffs.measure(&crew, &site.place, slice).await
+        };
+        let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
+        let left_out = std::mem::take(&mut crew.left_out);
+        crew.close().await;
+        let failed = match ended {
+            None => Some("the run was interrupted".to_owned()),
+            Some(Some(Err(why))) => Some(why),
+            Some(None | Some(Ok(()))) => None,
+        };
+        Ok((handoffs.floor(), failed, left_out))
+    });
+    let took_us = |floor| Floor { took_us: clock::now().saturating_sub(begun), ..floor };
+    match measured.await {
+        Ok((floor, failed, left_out)) => took_us(stated(floor, within, failed, &left_out)),
+        Err(why) => took_us(Floor::not_measured(why)),
+    }
+}
+
+/// The floor, if it rests on enough; and what is missing of it.
+fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[String]) -> Floor {
+    if let Some(why) = failed {
+        return Floor::not_measured(why);
+    }
+    let count = floor.handoff.map_or(0, |handoff| handoff.count);
+    if count < ENOUGH {
+        let noun = if count == 1 { "handoff" } else { "handoffs" };
+        return Floor::not_measured(format!(
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes more time",
+            within.as_millis()
+        ));
+    }
+    let missing = (!left_out.is_empty()).then(|| left_out.join("; "));
+    Floor { missing, ..floor }
+}
+
+/// Tries what ZooKeeper itself does where articles make claims about it.
+///
+/// # Errors
+/// As [`calibrate`]; what fails beside that is named in what it gives.
+pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour, Error> {
+    let (asked, token) = (site.clone(), stop.clone());
+    let tried = on_a_thread(async move || {
+        let crew = Crew::open(&asked, SESSIONS, OPEN_WITHIN).await?;
+        let tried = token.run_until_cancelled(behaviour::try_all(&crew, &asked)).await;
+        crew.close().await;
+        Ok(tried)
+    });
+    let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
+    match one_shot(site).await {
+        Ok(one_shot) => tried.one_shot = Some(one_shot),
+        Err(why) => tried.missing.push(format!("one-shot watches: {why}")),
+    }
+    Ok(tried)
+}
+
+/// How many of several changes one watch tells of, by the server's own count.
+async fn one_shot(site: Site) -> Result<OneShot, String> {
+    let server = site.servers.first().ok_or("no server")?.clone();
+    let before = behaviour::fired(&server).await?;
+    let changed = on_a_thread(async move || {
+        let crew = Crew::open(&site, 2, OPEN_WITHIN).await?;
+        let changed = behaviour::change_under_one_watch(&crew, &site).await;
+        crew.close().await;
+        changed.map_err(|why| why.to_string())
+    });
+    let changes = changed.await?;
+    let fired = behaviour::fired(&server).await?.saturating_sub(before);
+    Ok(OneShot { changes, events: u64::try_from(fired).unwrap_or(0) })
+}
+
+/// Measures everything.
+///
+/// # Errors
+/// [`Error::Environment`] when no server grants a session, or a request fails; [`Error::Interrupted`] when it is told to
+/// stop. Its sessions, and with them their nodes, are gone in either case.
+pub async fn calibrate(site: Site, plan: Plan, stop: &CancellationToken) -> Result<Measured, Error> {
+    let (asked, token) = (site.clone(), stop.clone());
+    let measured = on_a_thread(async move || {
+        let crew = Crew::open(&site, SESSIONS, OPEN_WITHIN).await?;
+        let mut figures = Figures::of(&crew);
+        let measuring = measure(&crew, &site, &plan, &mut figures);
+        let ended = token.run_until_cancelled(measuring).await;
+        let told = (crew.addresses(), crew.left_out.clone());
+        crew.close().await;
+        ended.transpose().map(|ended| ended.map(|()| (figures, told)))
+    });
+    let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
+        return Err(Error::Interrupted);
+    };
+    let words = async {
+        let mut words = Vec::new();
+        for address in &asked.servers {
+            words.push(Words::of(address, plan.alone).await);
+        }
+        words
+    };
+    let words = stop.run_until_cancelled(words).await.ok_or(Error::Interrupted)?;
+    Ok(figures.told(&addresses, &asked.servers, words, missing))
+}
+
+/// Everything that sessions measure.
+struct Figures {
+    handoffs: Handoffs,
+    alone: Vec<Alone>,
+    saturated: Vec<Saturated>,
+}
+
+impl Figures {
+    fn of(crew: &Crew) -> Self {
+        Self {
+            handoffs: Handoffs::between(crew),
+            alone: crew.servers.iter().map(|_| Alone::default()).collect(),
+            saturated: crew.servers.iter().map(|_| Saturated::default()).collect(),
+        }
+    }
+
+    fn told(
+        self,
+        addresses: &[String],
+        asked: &[String],
+        words: Vec<Words>,
+        mut missing: Vec<String>,
+    ) -> Measured {
+        let mut floor = self.handoffs.floor();
+        floor.took_us = self.handoffs.took_us();
+        let pairs = self.handoffs.told(addresses);
+        let mut servers = Vec::new();
+        for ((address, alone), saturated) in addresses.iter().zip(&self.alone).zip(&self.saturated) {
+            let word = asked.iter().position(|one| one == address).and_then(|at| words.get(at));
+            missing.extend(word.and_then(|word| word.silent.clone()));
+            servers.push(ServerFigures {
+                address: address.clone(),
+                role: word.map_or_else(|| "not known".to_owned(), |word| word.role.clone()),
+                requests: requests(alone, saturated),
+                watch: Timing::of(&alone.watch),
+                session_open: Timing::of(&alone.session_open),
+                session_close: Timing::of(&alone.session_close),
+                ruok: word.and_then(|word| Timing::of(&word.ruok)),
+            });
+        }
+        Measured { floor, servers, pairs, missing }
+    }
+}
+
+fn requests(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
+    let figures =
+        |request| RequestFigures { request, alone: alone.of(request), saturated: saturated.of(request) };
+    RawRequest::ALL.map(figures).into()
+}
+
+/// All that sessions measure: a rehearsal whose figures are dropped, then in rounds, so that a drift of the machine meets
+/// all figures alike.
+async fn measure(crew: &Crew, site: &Site, plan: &Plan, figures: &mut Figures) -> Result<(), String> {
+    let place = &site.place;
+    figures.handoffs.prepare(crew, place).await?;
+    let lists = Lists::prepare(crew, place).await?;
+    for server in 0..crew.servers.len() {
+        nodes::prepare(crew, place, server).await?;
+    }
+    if let Some(rehearsal) = plan.rehearsal() {
+        one_round(crew, site, &lists, &rehearsal, &mut Figures::of(crew)).await?;
+    }
+    for _ in 0..plan.rounds {
+        one_round(crew, site, &lists, plan, figures).await?;
+    }
+    Ok(())
+}
+
+async fn one_round(
+    crew: &Crew,
+    site: &Site,
+    lists: &Lists,
+    plan: &Plan,
+    figures: &mut Figures,
+) -> Result<(), String> {
+    let place = &site.place;
+    figures.handoffs.measure(crew, place, plan.handoffs).await?;
+    for (server, alone) in figures.alone.iter_mut().enumerate() {
+        alone.measure(&alone::On { crew, site, lists, server }, plan.alone).await?;
+    }
+    for (server, saturated) in figures.saturated.iter_mut().enumerate() {
+        saturated.measure(crew, place, lists, server, plan.saturation).await?;
+    }
+    Ok(())
+}
+
+/// What a server says of itself, and how soon.
+struct Words {
+    role: String,
+    ruok: Histogram,
+    /// Why it does not answer `ruok`.
+    silent: Option<String>,
+}
+
+impl Words {
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    async fn of(address: &str, slice: Slice) -> Self {
+        let role = match admin::srvr(address, Self::PATIENCE).await {
+            Ok(Some(srvr)) => srvr.mode,
+            Ok(None) => "not serving".to_owned(),
+            Err(error) => format!("not known: {error}"),
+        };
+        let mut words = Self { role, ruok: new_histogram(), silent: None };
+        let end = clock::now() + clock::micros(slice.lasts);
+        for _ in 0..slice.rounds {
+            let begun = clock::now();
+            if let Err(error) = admin::ruok(address, Self::PATIENCE).await {
+                words.silent = Some(format!("ruok of {address}: {error}"));
+                break;
+            }
+            words.ruok.saturating_record(clock::now().saturating_sub(begun));
+            if clock::now() >= end {
+                break;
+            }
+        }
+        words
+    }
+}
+
+/// Does something on a thread of its own that drives the client library's reactor, as generator threads do.
+async fn on_a_thread<T, Work>(work: Work) -> Result<T, String>
+where
+    T: Send + 'static,
+    Work: AsyncFnOnce() -> Result<T, String> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let started = std::thread::Builder::new().name("calibration".into()).spawn(move || {
+        // Nobody waits for it when the program was told twice to stop.
+        let _ = sender.send(reactor::block_on(work()));
+    });
+    started.map_err(|error| format!("cannot start a thread: {error}"))?;
+    receiver.await.unwrap_or_else(|_| Err("the calibrating thread ended early".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handoffs(count: u64) -> Floor {
+        let handoff = Timing { count, p50_us: 900, p90_us: 950, p99_us: 990 };
+        Floor { handoff: Some(handoff), ..Floor::default() }
+    }
+
+    #[test]
+    fn a_floor_that_rests_on_too_little_is_not_stated_and_says_so() {
+        let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
+        assert_eq!(stated.handoff, None);
+        let why = stated.missing.unwrap();
+        assert!(why.starts_with("only 3 handoffs fitted into 1200 ms"), "{why}");
+    }
+
+    #[test]
+    fn a_server_that_took_no_part_is_named_beside_the_floor_of_the_others() {
+        let stated = stated(handoffs(300), Duration::from_secs(1), None, &["zk3:2181: no session".into()]);
+        assert_eq!(stated.handoff.map(|handoff| handoff.count), Some(300));
+        assert_eq!(stated.missing.as_deref(), Some("zk3:2181: no session"));
+    }
+
+    #[test]
+    fn what_failed_half_way_is_no_floor() {
+        let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
+        assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
+    }
+}

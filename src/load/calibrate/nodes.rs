@@ -1,0 +1,77 @@
+//! The nodes that requests are about.
+
+use futures_util::future::try_join_all;
+
+use super::crew::Crew;
+use crate::record::RawRequest;
+use crate::world::zk::NodeKind;
+
+pub(super) const DATA: &[u8] = &[b'x'; 16];
+/// Names in the lists that are read.
+const LISTED: [usize; 3] = [1, 100, 1_000];
+
+/// Three nodes with 1, 100 and 1,000 children, which belong to a session of the crew and go with it.
+pub(super) struct Lists {
+    place: String,
+}
+
+impl Lists {
+    pub(super) async fn prepare(crew: &Crew, place: &str) -> Result<Self, String> {
+        let lists = Self { place: place.to_owned() };
+        let session = crew.session(0, 0);
+        for names in LISTED {
+            let parent = lists.path(names);
+            let made = async {
+                session.create(&parent, &[], NodeKind::Persistent).await?;
+                // As long as those of queue nodes.
+                let prefix = format!("{parent}/n-");
+                let create = |_| session.create(&prefix, &[], NodeKind::EphemeralSequential);
+                try_join_all((0..names).map(create)).await
+            };
+            crew.at(0, "create", made.await)?;
+        }
+        // Whoever reads them on another server reads all of them.
+        for server in 0..crew.servers.len() {
+            crew.at(server, "sync", crew.session(server, 0).sync(place).await)?;
+        }
+        Ok(lists)
+    }
+
+    fn path(&self, names: usize) -> String {
+        format!("{}/list-{names}", self.place)
+    }
+
+    /// Which of them that request reads; `None` for those that read no list.
+    pub(super) fn of(&self, request: RawRequest) -> Option<String> {
+        match request {
+            RawRequest::GetChildren1 => Some(self.path(1)),
+            RawRequest::GetChildren100 => Some(self.path(100)),
+            RawRequest::GetChildren1000 => Some(self.path(1_000)),
+            _ => None,
+        }
+    }
+}
+
+/// The nodes that requests to one server are about.
+pub(super) struct Nodes {
+    pub(super) parent: String,
+    pub(super) data: String,
+    pub(super) other: String,
+}
+
+impl Nodes {
+    pub(super) fn of(place: &str, server: usize) -> Self {
+        let path = |name| format!("{place}/{name}-{server}");
+        Self { parent: path("parent"), data: path("data"), other: path("other") }
+    }
+}
+
+pub(super) async fn prepare(crew: &Crew, place: &str, server: usize) -> Result<(), String> {
+    let nodes = Nodes::of(place, server);
+    for path in [&nodes.parent, &nodes.data, &nodes.other] {
+        let made = crew.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
+        crew.at(server, "create", made)?;
+    }
+    // A session on the same server has seen them, too, because it is there that the first one was answered.
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! Plain descriptions of locks, their parameters and their cost models. No behaviour.
+//!
+//! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
+//! check read them, so none of the three can disagree with the code.
+
+pub mod fault;
+pub mod gate;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::measure::RequestKind;
+
+/// Everything that is known of a lock strategy before it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct LockCard {
+    /// The name used in scenario files and in every output.
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// Where it comes from: article, recipe or class.
+    pub source: &'static str,
+    /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
+    pub details: &'static str,
+    pub guarantees: Guarantees,
+    /// The parameters that a scenario may set for it.
+    pub params: &'static [Param],
+    /// The exact cost of one batch of that many contenders, where a proof gives it.
+    pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
+}
+
+impl LockCard {
+    /// The parameter that gives this one its meaning, if one does, and the words of it that do.
+    pub fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
+        self.params.iter().find_map(|decider| {
+            let ParamKind::Choice(choices) = decider.kind else { return None };
+            let takes = choices.iter().filter(|choice| choice.takes.contains(&param));
+            let words: Vec<_> = takes.map(|choice| choice.word).collect();
+            (!words.is_empty()).then_some((decider, words))
+        })
+    }
+
+    /// A sentence on beside what else the parameter has a meaning, after a space; nothing when beside all.
+    pub fn only_with(&self, param: &Param) -> String {
+        match self.decider(param.name) {
+            Some((decider, words)) if words.len() < decider.kind.words().len() => {
+                format!(" Only with `{}` {}.", decider.name, words.join(", "))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// What a lock promises, and how it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guarantees {
+    /// At most one holder at a time.
+    pub exclusive: bool,
+    /// Served in the order of arrival at the ensemble.
+    pub fifo: bool,
+    /// The same owner may take it again without waiting.
+    pub reentrant: bool,
+    /// Found again after a lost create response, so that no orphan blocks the queue.
+    pub protected: bool,
+    /// Waits by watches (true) or by looking again after a time (false).
+    pub watches: bool,
+    pub holders: Holders,
+    /// Where the nodes by which it is held stand, below the lock's path: `/leases`, for instance. Nodes in
+    /// other places are steps on the way. Empty where every node of a holder has the same number.
+    pub queue: &'static str,
+}
+
+impl Guarantees {
+    /// A queue of watching waiters for one holder, as most locks are: exclusive, in the order of arrival.
+    pub const QUEUE: Self = Self {
+        exclusive: true,
+        fifo: true,
+        reentrant: false,
+        protected: false,
+        watches: true,
+        holders: Holders::One,
+        queue: "",
+    };
+
+    /// Whether it has a read side; else every request is a write.
+    pub fn has_read_side(&self) -> bool {
+        self.holders == Holders::ReadersOrOneWriter
+    }
+}
+
+/// Who may be inside together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holders {
+    One,
+    /// Any number of readers, or one writer.
+    ReadersOrOneWriter,
+    /// As many as the parameter of this name says.
+    Leases(&'static str),
+}
+
+/// What an acquire asks for. A lock without a read side takes every request as a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    Read,
+    Write,
+}
+
+/// One parameter of a strategy.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    pub name: &'static str,
+    pub kind: ParamKind,
+    /// The default, as a scenario file would write it.
+    pub default: &'static str,
+    pub doc: &'static str,
+}
+
+/// A word that a parameter may be set to, and what else may be said then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    pub word: &'static str,
+    /// The parameters that belong to it. A parameter that belongs to other words only means nothing beside it.
+    pub takes: &'static [&'static str],
+}
+
+/// The values that a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A duration such as `"1s"`.
+    Duration,
+    /// `true` or `false`.
+    Bool,
+    OneOf(&'static [&'static str]),
+    /// One of these words, each of which gives other parameters their meaning.
+    Choice(&'static [Choice]),
+    /// A whole number from the first to the second.
+    Count(u64, u64),
+    /// The same, and no more than the parameter of that name.
+    CountWithin(u64, u64, &'static str),
+}
+
+impl ParamKind {
+    /// The words that it takes; none where it takes something else.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self {
+            Self::OneOf(words) => words.to_vec(),
+            Self::Choice(choices) => choices.iter().map(|choice| choice.word).collect(),
+            Self::Duration | Self::Bool | Self::Count(..) | Self::CountWithin(..) => Vec::new(),
+        }
+    }
+
+    /// What it takes, in words; words of a scenario file stand between two of `quote`.
+    pub fn in_words(&self, quote: &str) -> String {
+        let quoted = |word: &&str| format!("{quote}{word}{quote}");
+        match self {
+            Self::Duration => "a time".to_owned(),
+            Self::Bool => ["true", "false"].iter().map(quoted).collect::<Vec<_>>().join(" or "),
+            Self::OneOf(_) | Self::Choice(_) => {
+                self.words().iter().map(quoted).collect::<Vec<_>>().join(" or ")
+            }
+            Self::Count(least, most) => format!("{least} to {most}"),
+            Self::CountWithin(least, most, whole) => {
+                format!("{least} to {most}, at most {quote}{whole}{quote}")
+            }
+        }
+    }
+}
+
+/// A parameter's value as given in a scenario. In files a number is a number, a word is a text, and a time is an object:
+/// `{"us": 1000000}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// For [`ParamKind::Duration`].
+    #[serde(with = "time_as_object")]
+    #[schemars(with = "time_as_object::Time")]
+    Duration(std::time::Duration),
+    /// For [`ParamKind::Bool`].
+    Bool(bool),
+    /// For [`ParamKind::OneOf`] and [`ParamKind::Choice`].
+    Word(String),
+    /// For [`ParamKind::Count`] and [`ParamKind::CountWithin`].
+    Count(u64),
+}
+
+/// A time among values of other kinds.
+mod time_as_object {
+    use std::time::Duration;
+
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::words::units::as_us;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    pub(super) struct Time {
+        #[serde(with = "as_us")]
+        #[schemars(with = "u64")]
+        us: Duration,
+    }
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        Time { us: *time }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Time::deserialize(deserializer).map(|time| time.us)
+    }
+}
+
+impl std::fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Duration(value) => write!(f, "{}", humantime::format_duration(*value)),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Word(value) => f.write_str(value),
+            Self::Count(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
+    one: [Param; A],
+    other: [Param; B],
+) -> [Param; ALL] {
+    assert!(A > 0 && A + B == ALL);
+    let mut all = [one[0]; ALL];
+    let mut at = 1;
+    while at < ALL {
+        all[at] = if at < A { one[at] } else { other[at - A] };
+        at += 1;
+    }
+    all
+}
+
+/// The parameters in force for a strategy, by name.
+pub type Params = BTreeMap<String, ParamValue>;
+
+/// The exact totals of one batch: all N queue up one after the other, then each acquires once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchCost {
+    /// Requests by kind; a kind that is missing is expected to be 0.
+    pub requests: Vec<(RequestKind, u64)>,
+    /// Of those, the ones that the server refuses: a create that finds the node there, for instance.
+    pub refused: Vec<(RequestKind, u64)>,
+    /// Writes that successful multis consist of: the servers count each of them.
+    pub written_by_multis: u64,
+    pub events: Events,
+    /// Notifications delivered to waiters because of releases.
+    pub to_waiters_by_release: u64,
+    /// Notifications delivered to the releasing holder itself, because its watch was still armed.
+    pub to_releaser: u64,
+    /// Notifications delivered because a newcomer's node appeared.
+    pub by_arrival: u64,
+    /// Names returned by getChildren, in all; `None` where that depends on timing.
+    pub names_returned: Option<u64>,
+    /// The number of getChildren follows from how long each contender waited: one look for each poll
+    /// interval. The accounting check then computes it from the measured waits.
+    pub looks_follow_waits: bool,
+    /// The number of getChildren follows from nothing that is known: no total of requests and none of reads
+    /// is expected.
+    pub looks_vary: bool,
+    /// With these parameters nothing is known: the totals depend on timing.
+    pub open: bool,
+}
+
+impl BatchCost {
+    pub fn requests_total(&self) -> u64 {
+        self.requests.iter().map(|(_, count)| count).sum()
+    }
+
+    pub fn requests_of(&self, kind: RequestKind) -> u64 {
+        self.requests.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum()
+    }
+
+    pub fn succeeding(&self, kind: RequestKind) -> u64 {
+        let refused: u64 = self.refused.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum();
+        self.requests_of(kind).saturating_sub(refused)
+    }
+}
+
+/// Notifications by what they say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Events {
+    pub node_deleted: u64,
+    pub children_changed: u64,
+    pub data_changed: u64,
+    pub node_created: u64,
+}

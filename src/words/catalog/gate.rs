@@ -1,0 +1,288 @@
+//! Gates as they are written: what a run must show so that a build may go on.
+//!
+//! ```text
+//! condition = subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
+//! subject   = figure [ "of" strategy ] [ "at" number ( "contenders" | "contender" ) ]
+//! relation  = "<" | "<=" | ">" | ">=" | "=="
+//! limit     = number unit | [ number "*" ] ( "floor" | subject )
+//! unit      = "us" | "ms" | "s" | "/s" | "%" | "B" | "kB" | "MB" | nothing
+//! percent   = number "%"
+//! number    = digits [ "." digits ]
+//! strategy  = word | '"' label '"' | "'" label "'"
+//! ```
+//!
+//! Whether it holds is decided by the module `gate`, which reads runs.
+
+mod objective;
+mod parse;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::measure::{Figure, Measure, Unit};
+
+pub use objective::Objective;
+pub use parse::{Known, Mistake, parse};
+
+/// A gate of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// What reports call it; `None` where its condition says enough.
+    pub name: Option<String>,
+    pub condition: Condition,
+}
+
+/// What must be true of every cell (a strategy at a number of contenders) that its subject names. Its text is what
+/// [`parse()`] reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    pub subject: Subject,
+    pub rule: Rule,
+}
+
+/// A figure, and of which cells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    pub figure: Figure,
+    pub scope: Scope,
+}
+
+/// Which cells: those of one strategy, with one number of contenders, or all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scope {
+    /// The strategy's label; `None` for all of them.
+    pub strategy: Option<String>,
+    /// The number of contenders; `None` for all of them.
+    pub contenders: Option<usize>,
+}
+
+/// What must be true of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rule {
+    /// It stands in this relation to the limit.
+    Compare(Relation, Limit),
+    /// A comparison with a baseline does not find it worse by this share or more.
+    NotRegressed {
+        /// The share in percent.
+        percent: f64,
+    },
+}
+
+/// How a figure must stand to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Relation {
+    /// Below it.
+    #[serde(rename = "<")]
+    Less,
+    /// At most as large.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// Above it.
+    #[serde(rename = ">")]
+    More,
+    /// At least as large.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// As large; of counts only.
+    #[serde(rename = "==")]
+    Equal,
+}
+
+impl Relation {
+    /// All of them. Those of two characters come before those that they begin with.
+    pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
+
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "==",
+        }
+    }
+
+    /// Whether it is one between these two.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::More => value > limit,
+            Self::AtLeast => value >= limit,
+            #[expect(clippy::float_cmp, reason = "counts, which are whole numbers")]
+            Self::Equal => value == limit,
+        }
+    }
+}
+
+/// What a figure is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limit {
+    Value(Quantity),
+    /// So many times something that the same run measured.
+    Times(f64, Reference),
+}
+
+/// Something that the same run measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// The median of the ensemble's floor: of a handoff or of an uncontended acquire, as the figure is.
+    Floor,
+    /// A figure. Where its scope names no strategy or no number of contenders, it is that of the cell it is compared with.
+    Figure(Subject),
+}
+
+/// A number as it was written, with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity {
+    /// The number: finite and not negative.
+    pub number: f64,
+    pub unit: Written,
+}
+
+impl Quantity {
+    /// Its value in the unit of the figures that it is compared with.
+    pub fn value(self) -> f64 {
+        match self.unit {
+            Written::Nothing | Written::Micros | Written::PerSecond | Written::Bytes => self.number,
+            Written::Millis | Written::Kilobytes => self.number * 1e3,
+            Written::Seconds | Written::Megabytes => self.number * 1e6,
+            Written::Percent => self.number / 1e2,
+        }
+    }
+}
+
+/// A unit as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// None.
+    Nothing,
+    /// Microseconds.
+    Micros,
+    /// Milliseconds.
+    Millis,
+    /// Seconds.
+    Seconds,
+    /// So many a second.
+    PerSecond,
+    Percent,
+    /// Bytes.
+    Bytes,
+    /// A thousand bytes.
+    Kilobytes,
+    /// A million bytes.
+    Megabytes,
+}
+
+impl Written {
+    pub const ALL: [Self; 9] = [
+        Self::Nothing,
+        Self::Micros,
+        Self::Millis,
+        Self::Seconds,
+        Self::PerSecond,
+        Self::Percent,
+        Self::Bytes,
+        Self::Kilobytes,
+        Self::Megabytes,
+    ];
+
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Micros => "us",
+            Self::Millis => "ms",
+            Self::Seconds => "s",
+            Self::PerSecond => "/s",
+            Self::Percent => "%",
+            Self::Bytes => "B",
+            Self::Kilobytes => "kB",
+            Self::Megabytes => "MB",
+        }
+    }
+
+    /// Whether figures of that unit are compared with numbers in this one.
+    pub const fn fits(self, unit: Unit) -> bool {
+        match self {
+            Self::Nothing => matches!(unit, Unit::Amount | Unit::Share),
+            Self::Micros | Self::Millis | Self::Seconds => matches!(unit, Unit::Micros),
+            Self::PerSecond => matches!(unit, Unit::PerSecond),
+            Self::Percent => matches!(unit, Unit::Share),
+            Self::Bytes | Self::Kilobytes | Self::Megabytes => matches!(unit, Unit::Bytes),
+        }
+    }
+}
+
+impl Condition {
+    /// Whether it needs a baseline to be decided.
+    pub fn needs_baseline(&self) -> bool {
+        matches!(self.rule, Rule::NotRegressed { .. })
+    }
+}
+
+impl Scope {
+    /// Whether that cell is one of them.
+    pub fn covers(&self, strategy: &str, contenders: usize) -> bool {
+        self.strategy.as_ref().is_none_or(|label| label == strategy)
+            && self.contenders.is_none_or(|count| count == contenders)
+    }
+}
+
+/// Whether there is a floor for that figure: for handoffs and for uncontended acquires.
+pub fn has_floor(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(Measure::Handoff | Measure::Uncontended, _))
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}: {}", self.condition),
+            None => self.condition.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.subject)?;
+        match &self.rule {
+            Rule::Compare(relation, limit) => write!(f, "{} {limit}", relation.sign()),
+            Rule::NotRegressed { percent } => write!(f, "not regressed by {percent}% against baseline"),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.figure.fmt(f)?;
+        if let Some(label) = &self.scope.strategy {
+            write!(f, " of {}", parse::quoted(label))?;
+        }
+        match self.scope.contenders {
+            None => Ok(()),
+            Some(1) => f.write_str(" at 1 contender"),
+            Some(count) => write!(f, " at {count} contenders"),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(Quantity { number, unit }) => write!(f, "{number}{}", unit.text()),
+            Self::Times(1.0, reference) => reference.fmt(f),
+            Self::Times(factor, reference) => write!(f, "{factor} * {reference}"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Floor => f.write_str("floor"),
+            Self::Figure(subject) => subject.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The sheet on which one generator thread writes everything that it measures.
+//!
+//! A sheet belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
+//! nor an atomic, and all its memory is allocated before the clock starts. Sheets are merged afterwards.
+//!
+//! A sample goes into a short list first, and from there into its histogram with many others. The histograms
+//! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
+//! of the cache meanwhile; fetching them one sample at a time costs more than all the rest of recording.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Counts, HIGHEST_US, Histogram, Measure, RANK_CLASSES, Woken, new_histogram, rank_class};
+use crate::words::clock::Stamp;
+
+/// The span of time whose samples count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    pub start: Stamp,
+    /// First stamp that no longer counts; `Stamp::MAX` while the window is open.
+    pub end: Stamp,
+}
+
+impl Window {
+    /// Before the measured phase: nothing counts.
+    pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
+
+    /// Whether a sample taken at that time counts.
+    #[must_use]
+    pub fn contains(&self, at: Stamp) -> bool {
+        at >= self.start && at < self.end
+    }
+}
+
+/// What happened within one second of the measured phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Second {
+    /// Locks acquired.
+    pub acquisitions: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Notifications delivered.
+    pub notifications: u64,
+    /// Arrivals of an open load that were due.
+    pub offered: u64,
+    /// Waits that count here: that ended here, or of an open load those of arrivals that were due here.
+    pub waits: u64,
+    /// Their sum in microseconds.
+    pub wait_us: u64,
+    /// Of these, the sum of the times from the call of acquire to its return.
+    pub service_us: u64,
+    /// Handoffs that ended here.
+    pub handoffs: u64,
+    /// Their sum in microseconds.
+    pub handoff_us: u64,
+}
+
+impl Second {
+    fn merge(&mut self, other: &Self) {
+        // Every field by name, so that none can be forgotten.
+        let Self {
+            acquisitions,
+            requests,
+            notifications,
+            offered,
+            waits,
+            wait_us,
+            service_us,
+            handoffs,
+            handoff_us,
+        } = other;
+        self.acquisitions += acquisitions;
+        self.requests += requests;
+        self.notifications += notifications;
+        self.offered += offered;
+        self.waits += waits;
+        self.wait_us += wait_us;
+        self.service_us += service_us;
+        self.handoffs += handoffs;
+        self.handoff_us += handoff_us;
+    }
+}
+
+/// Samples that wait for their histograms, at most.
+const SAMPLES_AT_ONCE: usize = 512;
+
+/// A sample on its way to its histogram.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// Up to [`super::HIGHEST_US`], which fits.
+    value_us: u32,
+    place: u32,
+}
+
+/// Histograms, counts and timeline of one generator thread.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    /// One for each measure, then one for each class of ranks.
+    histograms: Vec<Histogram>,
+    samples: Vec<Sample>,
+    window: Window,
+    pub measured: Counts,
+    /// Counts of the whole trial, from the first request to the last: what the servers' counters see.
+    pub whole: Counts,
+    timeline: Vec<Second>,
+}
+
+impl Sheet {
+    /// An empty sheet with room for a timeline of that many seconds; later seconds go into the last one.
+    #[must_use]
+    pub fn new(seconds: usize) -> Self {
+        Self {
+            histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
+            samples: Vec::with_capacity(SAMPLES_AT_ONCE),
+            window: Window::CLOSED,
+            measured: Counts::default(),
+            whole: Counts::default(),
+            timeline: vec![Second::default(); seconds.max(1)],
+        }
+    }
+
+    /// Says which samples count from now on.
+    pub fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Records one sample that ended at that time; outside the window it is dropped.
+    #[inline]
+    pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
+        if !self.window.contains(ended) {
+            return;
+        }
+        if value_us > HIGHEST_US {
+            self.measured.saturated += 1;
+            self.whole.saturated += 1;
+        }
+        self.keep(measure.index(), value_us);
+    }
+
+    /// Records when the waiter of that rank, counted from 1, heard of a release: so long after it was called. Outside the
+    /// window it is dropped.
+    #[inline]
+    pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
+        if self.window.contains(heard) {
+            self.keep(Measure::COUNT + rank_class(rank), after_us);
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, place: usize, value_us: u64) {
+        if self.samples.len() == SAMPLES_AT_ONCE {
+            self.settle();
+        }
+        let value_us = u32::try_from(value_us.max(1)).unwrap_or(u32::MAX);
+        self.samples.push(Sample { value_us, place: place as u32 });
+    }
+
+    /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
+    /// the window, and before it. Returns how long that was; `None` for one that had no part in the window.
+    pub fn record_unserved(&mut self, intended: Stamp, ended: Stamp) -> Option<u64> {
+        let until = ended.min(self.window.end);
+        if until < self.window.start || intended >= self.window.end {
+            return None;
+        }
+        let waited = until.saturating_sub(intended);
+        self.record(Measure::Unserved, until.min(self.window.end - 1), waited);
+        Some(waited)
+    }
+
+    /// Records the wait of an arrival that was not served: as long as it lasted, whenever it ended. Returns how long that
+    /// was; `None` for one that was not due within the window.
+    pub fn record_unserved_arrival(&mut self, due: Stamp, ended: Stamp) -> Option<u64> {
+        let waited = ended.saturating_sub(due);
+        self.record(Measure::Unserved, due, waited);
+        self.window.contains(due).then_some(waited)
+    }
+
+    pub fn settle(&mut self) {
+        for sample in self.samples.drain(..) {
+            self.histograms[sample.place as usize].saturating_record(u64::from(sample.value_us));
+        }
+    }
+
+    /// Applies a change to the whole trial's counts and, if the time is within the window, to the measured.
+    #[inline]
+    pub fn count(&mut self, at: Stamp, change: impl Fn(&mut Counts)) {
+        change(&mut self.whole);
+        if self.window.contains(at) {
+            change(&mut self.measured);
+        }
+    }
+
+    /// The timeline's second for that time, if it lies within the window.
+    #[inline]
+    pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
+        if !self.window.contains(at) {
+            return None;
+        }
+        let index = usize::try_from((at - self.window.start) / 1_000_000).unwrap_or(usize::MAX);
+        let last = self.timeline.len() - 1;
+        self.timeline.get_mut(index.min(last))
+    }
+
+    /// The histogram of one measure, as of the last [`Sheet::settle`].
+    #[must_use]
+    pub fn histogram(&self, measure: Measure) -> &Histogram {
+        &self.histograms[measure.index()]
+    }
+
+    /// The classes of ranks that have samples, as of the last [`Sheet::settle`].
+    #[must_use]
+    pub fn herd(&self) -> Vec<Woken> {
+        let classes = self.histograms[Measure::COUNT..].iter().enumerate();
+        classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
+    }
+
+    #[must_use]
+    pub fn timeline(&self) -> &[Second] {
+        &self.timeline
+    }
+
+    /// Adds all that another thread's settled sheet holds.
+    #[allow(clippy::expect_used, reason = "all sheets use the same bounds, so adding cannot fail")]
+    pub fn merge(&mut self, other: &Self) {
+        for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            own.add(theirs).expect("sheets share their bounds");
+        }
+        self.measured.merge(&other.measured);
+        self.whole.merge(&other.whole);
+        for (own, theirs) in self.timeline.iter_mut().zip(&other.timeline) {
+            own.merge(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
+        let mut sheet = Sheet::new(2);
+        sheet.count(5, |counts| counts.releases += 1);
+        sheet.set_window(Window { start: 10, end: 3_000_010 });
+        sheet.record(Measure::Wait, 9, 1);
+        sheet.record(Measure::Wait, 10, 1);
+        sheet.count(11, |counts| counts.releases += 1);
+        sheet.settle();
+        assert_eq!(sheet.histogram(Measure::Wait).len(), 1);
+        assert_eq!((sheet.measured.releases, sheet.whole.releases), (1, 2));
+    }
+
+    #[test]
+    fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
+        let mut sheet = Sheet::new(1);
+        assert_eq!(sheet.record_unserved(1, 5), None, "no window has begun");
+        sheet.set_window(Window { start: 100, end: 200 });
+        assert_eq!(sheet.record_unserved(10, 99), None, "it ended before the window");
+        assert_eq!(sheet.record_unserved(200, 300), None, "it began after the window");
+        assert_eq!(sheet.record_unserved(50, 150), Some(100), "it timed out within");
+        assert_eq!(sheet.record_unserved(50, 900), Some(150), "it had not ended when the window closed");
+        sheet.settle();
+        assert_eq!(sheet.histogram(Measure::Unserved).len(), 2);
+        assert_eq!(sheet.histogram(Measure::Unserved).max(), 150);
+    }
+
+    #[test]
+    fn a_second_past_the_timeline_goes_into_the_last_one() {
+        let mut sheet = Sheet::new(2);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        sheet.second(9_000_000).unwrap().acquisitions += 1;
+        assert_eq!(sheet.timeline()[1].acquisitions, 1);
+        assert!(sheet.second(0).is_some());
+    }
+
+    #[test]
+    fn every_sample_reaches_its_histogram_however_many_there_are() {
+        let mut sheet = Sheet::new(1);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
+        for value in 1..=many {
+            sheet.record(Measure::Wait, value, value);
+            sheet.record(Measure::Release, value, 3);
+        }
+        sheet.settle();
+        assert_eq!(
+            (sheet.histogram(Measure::Wait).len(), sheet.histogram(Measure::Release).len()),
+            (many, many)
+        );
+        assert_eq!(sheet.histogram(Measure::Release).max(), 3);
+    }
+
+    #[test]
+    fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
+        let mut sheet = Sheet::new(1);
+        sheet.set_window(Window { start: 0, end: 10 });
+        for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
+            sheet.record(Measure::Wait, 1, value);
+            sheet.record(Measure::Wait, 10, value);
+        }
+        sheet.settle();
+        assert_eq!(sheet.histogram(Measure::Wait).len(), 3);
+        assert!(sheet.histogram(Measure::Wait).max() >= HIGHEST_US);
+        assert_eq!((sheet.measured.saturated, sheet.whole.saturated), (2, 2));
+    }
+
+    #[test]
+    fn a_window_holds_its_first_stamp_and_not_the_one_at_its_end() {
+        let window = Window { start: 10, end: 20 };
+        assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
+        assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
+        let mut sheet = Sheet::new(1);
+        assert_eq!(sheet.window(), Window::CLOSED, "nothing counts before somebody says so");
+        sheet.set_window(window);
+        assert_eq!(sheet.window(), window);
+    }
+
+    #[test]
+    fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
+        let mut sheet = Sheet::new(3);
+        sheet.set_window(Window { start: 500_000, end: 4_000_000 });
+        for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
+            if let Some(second) = sheet.second(at) {
+                second.acquisitions += 1;
+            }
+        }
+        assert_eq!(sheet.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(), [2, 1, 2]);
+        assert_eq!(Sheet::new(0).timeline().len(), 1, "there is always one to enter things in");
+    }
+
+    #[test]
+    fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
+        let filled = |times: u64| {
+            let mut sheet = Sheet::new(2);
+            sheet.set_window(Window { start: 0, end: Stamp::MAX });
+            for value in 1..=times {
+                sheet.record(Measure::Handoff, 1, value);
+                sheet.record_woken(value as u32, 1, value);
+            }
+            sheet.count(1, |counts| counts.releases += times);
+            *sheet.second(1_000_000).unwrap() = Second {
+                acquisitions: times,
+                requests: 10 * times,
+                wait_us: 100 * times,
+                ..Second::default()
+            };
+            sheet.settle();
+            sheet
+        };
+        let mut both = filled(2);
+        both.merge(&filled(3));
+        assert_eq!(both.histogram(Measure::Handoff).len(), 5);
+        let herd: Vec<_> = both.herd().iter().map(|woken| (woken.from_rank, woken.count)).collect();
+        assert_eq!(herd, [(1, 2), (2, 2), (3, 1)]);
+        assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
+        let second = Second { acquisitions: 5, requests: 50, wait_us: 500, ..Second::default() };
+        assert_eq!(both.timeline(), [Second::default(), second]);
+    }
+
+    #[test]
+    fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
+        let mut sheet = Sheet::new(1);
+        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        sheet.record(Measure::Wait, 1, 0);
+        sheet.settle();
+        assert_eq!((sheet.histogram(Measure::Wait).len(), sheet.histogram(Measure::Wait).min()), (1, 1));
+    }
+}

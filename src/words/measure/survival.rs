@@ -1,0 +1,215 @@
+//! How long things took of which some had not ended when nobody looked any more.
+//!
+//! A wait that timed out, or was still going on when the measured phase ended, is known to have lasted at least so long.
+//! To leave it out would flatter a lock that lets some contenders starve; to count it as over would, too. The
+//! product-limit estimator does neither: at each length it asks which share of the waits that were known to have lasted
+//! that long ended then. Where waits that were not served are longer than all that were, the percentiles beyond have no
+//! value, only a lower bound.
+//!
+//! Source: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958.
+
+use std::collections::BTreeMap;
+
+use super::Histogram;
+
+/// A percentile in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantile {
+    pub us: u64,
+    /// It is at least this: what was not served could make it longer by any amount.
+    pub at_least: bool,
+}
+
+/// The distribution of such lengths.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survival {
+    /// Each length that something took, and the share that took no longer.
+    steps: Vec<(u64, f64)>,
+    /// The longest of all, and whether that one had not ended.
+    longest: Quantile,
+    shortest_us: u64,
+    count: u64,
+    mean_us: f64,
+}
+
+impl Survival {
+    /// How rare the rarest is that a curve shows, as one in so many: beyond it fewer than ten samples remain, or only those
+    /// that had not ended. Of ten samples or fewer all are shown.
+    pub fn rarest_shown(&self) -> f64 {
+        let count = self.count() as f64;
+        let shown = (count / 10.0).max(count.min(10.0));
+        let unknown = 1.0 - self.known();
+        (if unknown > 1e-9 { shown.min(1.0 / unknown) } else { shown }).clamp(1.1, 1e6)
+    }
+
+    /// Of samples that ended, and of others that had lasted so long and not ended; `None` when there is neither.
+    pub fn of(ended: Option<&Histogram>, not_ended: Option<&Histogram>) -> Option<Self> {
+        let mut lengths: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for step in ended.into_iter().flat_map(Histogram::iter_recorded) {
+            lengths.entry(step.value_iterated_to()).or_default().0 += step.count_at_value();
+        }
+        for step in not_ended.into_iter().flat_map(Histogram::iter_recorded) {
+            lengths.entry(step.value_iterated_to()).or_default().1 += step.count_at_value();
+        }
+        let count: u64 = lengths.values().map(|(ended, open)| ended + open).sum();
+        let (mut at_risk, mut surviving, mut mean_us, mut before) = (count, 1.0, 0.0, 0);
+        let mut steps = Vec::new();
+        for (us, (ended, open)) in &lengths {
+            mean_us += surviving * (us - before) as f64;
+            before = *us;
+            if *ended > 0 {
+                surviving *= (at_risk - ended) as f64 / at_risk as f64;
+                steps.push((*us, 1.0 - surviving));
+            }
+            at_risk -= ended + open;
+        }
+        // A histogram's buckets end beyond their samples.
+        let most =
+            |samples: Option<&Histogram>| samples.filter(|all| !all.is_empty()).map_or(0, Histogram::max);
+        let least =
+            [ended, not_ended].into_iter().flatten().filter(|all| !all.is_empty()).map(Histogram::min).min();
+        let longest =
+            Quantile { us: most(ended).max(most(not_ended)), at_least: most(not_ended) > most(ended) };
+        Some(Self { steps, longest, shortest_us: least?, count, mean_us })
+    }
+
+    /// Each length that something took, in microseconds, and the share that took no longer; rising.
+    pub fn steps(&self) -> &[(u64, f64)] {
+        &self.steps
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest, in microseconds.
+    pub fn shortest_us(&self) -> u64 {
+        self.shortest_us
+    }
+
+    pub fn longest(&self) -> Quantile {
+        self.longest
+    }
+
+    /// The mean in microseconds; of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is
+    /// below 1.
+    pub fn mean_us(&self) -> f64 {
+        self.mean_us
+    }
+
+    /// The share of which it is known how long they took: percentiles up to it have a value, and those beyond a lower
+    /// bound.
+    pub fn known(&self) -> f64 {
+        self.steps.last().map_or(0.0, |(_, share)| *share)
+    }
+
+    /// The length that so large a share takes at most.
+    pub fn quantile(&self, quantile: f64) -> Quantile {
+        let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
+        match self.steps.get(at) {
+            Some((us, _)) => Quantile { us: (*us).min(self.longest.us), at_least: false },
+            None => Quantile { at_least: true, ..self.longest },
+        }
+    }
+}
+
+/// By how much a product of fractions may be wrong.
+pub(super) const ROUNDING: f64 = 1e-9;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::words::measure::new_histogram;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = new_histogram();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        histogram
+    }
+
+    fn both(ended: &[u64], not_ended: &[u64]) -> Survival {
+        Survival::of(Some(&of(ended)), Some(&of(not_ended))).unwrap()
+    }
+
+    const fn exactly(us: u64) -> Quantile {
+        Quantile { us, at_least: false }
+    }
+
+    const fn at_least(us: u64) -> Quantile {
+        Quantile { us, at_least: true }
+    }
+
+    #[test]
+    fn a_curve_is_shown_as_far_as_ten_samples_remain_beyond_it() {
+        let of = |count: u64| Survival::of(Some(&of(&(1..=count).collect::<Vec<_>>())), None).unwrap();
+        assert_eq!(
+            [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
+            [5.0, 10.0, 10.0, 100.0, 2_000.0]
+        );
+        // Nor further than waits that had not ended leave it known.
+        assert!((both(&[10, 20, 30, 40], &[900]).rarest_shown() - 5.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_for_longer_than_all_others_makes_the_last_percentiles_lower_bounds() {
+        // Given four waits that ended, and one that did not
+        let waits = both(&[10, 20, 30, 40], &[900]);
+        assert_eq!([0.2, 0.5, 0.8].map(|q| waits.quantile(q)), [10, 30, 40].map(exactly));
+        assert_eq!([0.81, 0.99, 1.0].map(|q| waits.quantile(q)), [at_least(900); 3]);
+        assert_eq!((waits.count(), waits.longest()), (5, at_least(900)));
+        assert!((waits.known() - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waits_that_were_under_way_when_the_phase_ended_leave_the_others_as_they_are() {
+        // Given a fair queue in which each waits for about 200 us, and four that had waited for less when it ended
+        let waits = both(&[198, 199, 200, 201, 202], &[40, 80, 120, 160]);
+        assert_eq!([0.2, 0.5, 1.0].map(|q| waits.quantile(q)), [198, 200, 202].map(exactly));
+        assert_eq!((waits.known(), waits.longest(), waits.shortest_us()), (1.0, exactly(202), 40));
+    }
+
+    #[test]
+    fn the_textbooks_example_comes_out() {
+        // Kaplan and Meier's own: deaths at 0.8, 3.1, 5.4, 9.2; losses at 1.0, 2.7, 7.0, 12.1 (times ten here).
+        let waits = both(&[8, 31, 54, 92], &[10, 27, 70, 121]);
+        let surviving: Vec<f64> = waits.steps.iter().map(|(_, share)| 1.0 - share).collect();
+        let expected = [7.0 / 8.0, 7.0 / 8.0 * 4.0 / 5.0, 7.0 / 8.0 * 3.0 / 5.0, 7.0 / 8.0 * 3.0 / 10.0];
+        assert!(
+            surviving.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-9),
+            "{surviving:?}"
+        );
+    }
+
+    #[test]
+    fn where_nobody_was_served_all_are_lower_bounds_and_nothing_is_nothing() {
+        let none = Survival::of(None, Some(&of(&[5, 7]))).unwrap();
+        assert_eq!((none.quantile(0.5), none.known()), (at_least(7), 0.0));
+        assert_eq!(Survival::of(None, Some(&new_histogram())), None);
+        assert_eq!(Survival::of(None, None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn without_any_that_did_not_end_it_is_the_histogram_itself(
+            values in prop::collection::vec(1..2_000_u64, 1..300), quantile in 0.001..1.0_f64,
+        ) {
+            let histogram = of(&values);
+            let all = Survival::of(Some(&histogram), None).unwrap();
+            prop_assert_eq!(all.quantile(quantile), exactly(crate::words::measure::value_at(&histogram, quantile)));
+            prop_assert!((all.mean_us() - histogram.mean()).abs() < 1.0);
+            prop_assert_eq!(all.known(), 1.0);
+        }
+
+        #[test]
+        fn what_did_not_end_never_makes_a_percentile_shorter(
+            ended in prop::collection::vec(1..2_000_u64, 1..100),
+            open in prop::collection::vec(1..2_000_u64, 0..100),
+            quantile in 0.001..1.0_f64,
+        ) {
+            let (with, without) = (both(&ended, &open), both(&ended, &[]));
+            prop_assert!(with.quantile(quantile).us >= without.quantile(quantile).us);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What everything else is said in: quantities and how people write them, one monotonic clock, the table of measures, what locks,
+//! faults and gates are called and take, verdicts, errors; and files, as far as everybody writes and reads them.
+//!
+//! Uses: nothing.
+
+pub mod catalog;
+pub mod clock;
+pub mod connect;
+pub mod disk;
+pub mod error;
+pub mod jute;
+pub mod measure;
+pub mod spool;
+pub mod units;
+pub mod verdict;

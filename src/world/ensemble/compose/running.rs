@@ -1,0 +1,308 @@
+//! A Compose project that was brought up for one run, and the transaction logs copied out of its containers.
+
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::command::{command, docker, find_compose, run};
+use super::container::{Container, inspect, inspect_now};
+use super::member::Member;
+use super::project::{Project, remove_left_projects};
+use crate::words::error::Error;
+use crate::world::ensemble::ports::Claim;
+use crate::world::ensemble::state::{self, Numbered};
+use crate::world::ensemble::{Logs, Started, subnet};
+
+/// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+/// How often it is looked meanwhile whether one of them has ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// As many servers as a block of ports is for.
+const MOST: usize = 5;
+/// How many ranges of addresses are tried when one turns out to be taken.
+const ATTEMPTS: usize = 5;
+const TAKEN: &str = "Pool overlaps";
+
+/// An ensemble of containers. Closed or dropped, all of it is gone, its data included.
+#[derive(Debug)]
+pub struct Compose {
+    pub(super) members: Vec<Member>,
+    pub(super) project: Project,
+    file: PathBuf,
+    _ports: Claim,
+}
+
+impl Compose {
+    /// Makes the containers of a Compose file, and starts none: first it can be asked what can be done to them.
+    ///
+    /// # Errors
+    /// Usage when the file is no Compose file of ZooKeeper servers; environment when Docker is missing, its daemon
+    /// does not answer, or an image is not there. Nothing is left behind then.
+    pub async fn create(file: &Path) -> Result<Self, Error> {
+        if !file.is_file() {
+            return Err(Error::usage(format!("{}: there is no such Compose file", file.display())));
+        }
+        let program = find_compose().await?;
+        remove_left_projects().map_err(|why| {
+            Error::environment(format!("cannot remove what a killed run left on Docker: {why}"))
+        })?;
+        let path = file.to_string_lossy();
+        let services = run(command(program, &["-f", &path, "config", "--services"])).await;
+        let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+        let ports = ports_for(services.lines().count(), file)?;
+        let project = Project::create()
+            .map_err(|error| Error::environment(format!("cannot note down a Compose project: {error}")))?;
+        make(program, &path, &project, &ports).await?;
+        let made = containers(&project).await.map_err(Error::environment)?;
+        let members =
+            Member::all_of(made).map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+        Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
+    }
+
+    /// Starts the servers and waits until the ensemble is whole.
+    ///
+    /// # Errors
+    /// When a container does not start or the servers do not become ready; shows the end of the log that says why.
+    pub async fn start(&self) -> Result<(), Error> {
+        let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
+        let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
+        docker(&[&["start"], &ids[..]].concat()).await.map_err(failed)?;
+        let addresses = self.addresses();
+        let ready = state::become_whole(&addresses, Instant::now() + READY_WITHIN, || None);
+        let why = tokio::select! {
+            ready = ready => match ready {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            },
+            why = self.until_one_ended() => why,
+        };
+        let tail = self.guilty().await.log_tail().await;
+        Err(failed(format!("{why}\n{tail}")))
+    }
+
+    async fn until_one_ended(&self) -> String {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Some(why) = self.look().await.ok().and_then(|now| self.ended_in(&now)) {
+                return why;
+            }
+        }
+    }
+
+    /// The server whose log is to be shown: one that has ended, else one that does not serve.
+    async fn guilty(&self) -> &Member {
+        let now = self.look().await.unwrap_or_default();
+        let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
+        let roles = state::roles(&self.addresses()).await;
+        let silent = self.members.iter().zip(&roles).find(|(_, role)| role.state.is_err());
+        ended.map(|(member, _)| member).or(silent.map(|(member, _)| member)).unwrap_or(&self.members[0])
+    }
+
+    /// What its containers are now, server by server.
+    pub(super) async fn look(&self) -> Result<Vec<Container>, String> {
+        inspect(&self.members.iter().map(Member::id).collect::<Vec<_>>()).await
+    }
+
+    /// The server of that number, from 1.
+    pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
+        let member = number.checked_sub(1).and_then(|index| self.members.get(index));
+        member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
+    }
+
+    /// What the container of that server is now.
+    pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
+        let mut told = inspect(&[self.member(number)?.id()]).await?;
+        told.pop().ok_or_else(|| format!("Docker reports nothing about server {number}"))
+    }
+
+    /// The servers that could answer: that run and are not held still.
+    pub(super) async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let now = self.look().await?;
+        let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);
+        let numbered = |member: &Member| Numbered { number: member.number, address: self.address(member) };
+        Ok(awake.map(|(member, _)| numbered(member)).collect())
+    }
+
+    /// Where clients find a server, from this host.
+    pub(super) fn address(&self, member: &Member) -> String {
+        member.made.asked_binding().map(super::container::Binding::address).unwrap_or_default()
+    }
+
+    pub fn addresses(&self) -> Vec<String> {
+        self.members.iter().map(|member| self.address(member)).collect()
+    }
+
+    pub fn connect(&self) -> String {
+        self.addresses().join(",")
+    }
+
+    /// The name of its Compose project, as `docker ps` shows it before the names of the containers.
+    pub fn project(&self) -> &str {
+        self.project.name()
+    }
+
+    /// Whether its servers can be ended and are themselves again when they are started.
+    ///
+    /// # Errors
+    /// Which cannot, why, and what to change in the file.
+    pub fn can_be_ended(&self) -> Result<(), String> {
+        self.members.iter().try_for_each(Member::can_be_ended)
+    }
+
+    /// Whether its servers can be taken off their network and put back.
+    ///
+    /// # Errors
+    /// As [`Compose::can_be_ended`].
+    pub fn can_be_isolated(&self) -> Result<(), String> {
+        self.members.iter().try_for_each(Member::can_be_isolated)
+    }
+
+    /// On what the data lie, and what that means.
+    pub fn placement(&self) -> String {
+        self.members.first().map(Member::placement).unwrap_or_default()
+    }
+
+    /// Where the servers came from.
+    pub async fn config(&self) -> Vec<(String, String)> {
+        let engine = docker(&["version", "--format", "{{.Server.Version}}"]).await;
+        let mut images: Vec<_> = self
+            .members
+            .iter()
+            .map(|one| format!("{} ({})", one.made.config.image, one.made.image))
+            .collect();
+        images.dedup();
+        let pairs = [
+            ("compose file", self.file.display().to_string()),
+            ("image", images.join(", ")),
+            ("docker", engine.map_or_else(|_| "not known".into(), |told| told.trim().to_owned())),
+            ("clients come by", "published ports, through Docker's forwarding".into()),
+        ];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    pub fn ended(&self) -> Option<String> {
+        let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
+        now.ok().and_then(|now| self.ended_in(&now))
+    }
+
+    fn ended_in(&self, now: &[Container]) -> Option<String> {
+        self.members.iter().zip(now).find_map(|(member, now)| member.ended(now))
+    }
+
+    /// Writes what each server said into `server-N.log`.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or Docker does not tell.
+    pub fn save_logs(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for member in &self.members {
+            let file = File::create(directory.join(format!("server-{}.log", member.number)))?;
+            let mut logs = command(&["docker"], &["logs", member.id()]);
+            logs.stdout(file.try_clone()?).stderr(file).status()?;
+        }
+        Ok(())
+    }
+
+    /// Takes all of it down, whoever else may still share it.
+    ///
+    /// # Errors
+    /// What Docker said; the next run tries again then.
+    pub fn close(&self) -> Result<(), String> {
+        self.project.remove()
+    }
+}
+
+fn ports_for(servers: usize, file: &Path) -> Result<Claim, Error> {
+    if servers > MOST {
+        let file = file.display();
+        return Err(Error::usage(format!("{file} has {servers} services; {MOST} servers are the most")));
+    }
+    Claim::new(servers, 0)
+}
+
+/// Has Compose make all that is in the file, with ports and addresses that are free.
+async fn make(program: &[&str], file: &str, project: &Project, ports: &Claim) -> Result<(), Error> {
+    let mut attempt = 1;
+    loop {
+        let mut up = command(program, &["-p", project.name(), "-f", file, "up", "--no-start"]);
+        up.envs(variables(ports));
+        match run(up).await {
+            Ok(_) => return Ok(()),
+            Err(why) if attempt < ATTEMPTS && why.contains(TAKEN) => attempt += 1,
+            Err(why) => return Err(not_made(&why)),
+        }
+    }
+}
+
+fn not_made(why: &str) -> Error {
+    let said = why.to_lowercase();
+    let is_image = ["pull", "manifest", "registry", "image"].iter().any(|word| said.contains(word));
+    let help = if is_image {
+        "\nIf the image cannot be had here, name another one with ZOOKEEPER_IMAGE=…, or make one from this machine's \
+         packages: scripts/base-image"
+    } else {
+        ""
+    };
+    Error::environment(format!("{why}{help}"))
+}
+
+/// What a Compose file may leave to the suite, so that any number of runs get along: ports of this host for each
+/// server, and the first three parts of the network's addresses.
+fn variables(ports: &Claim) -> Vec<(String, String)> {
+    let of = |(index, ports): (usize, &crate::world::ensemble::ports::ServerPorts)| {
+        let number = index + 1;
+        [
+            (format!("ZOO{number}_PORT"), ports.client.to_string()),
+            (format!("ZOO{number}_METRICS_PORT"), ports.quorum.to_string()),
+        ]
+    };
+    let network = subnet::any_free().map(|first| {
+        let [a, b, c, _] = Ipv4Addr::octets(&first);
+        ("ZOOKEEPER_NETWORK".to_owned(), format!("{a}.{b}.{c}"))
+    });
+    ports.servers.iter().enumerate().flat_map(of).chain(network).collect()
+}
+
+async fn containers(project: &Project) -> Result<Vec<Container>, String> {
+    let filter = format!("label={}", project.label());
+    let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;
+    let ids: Vec<&str> = ids.split_whitespace().collect();
+    if ids.is_empty() {
+        return Err("Compose has made no container".into());
+    }
+    inspect(&ids).await
+}
+
+#[async_trait]
+impl Started for Compose {
+    async fn logs(&self) -> io::Result<Logs> {
+        // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
+        if !cfg!(target_os = "linux") {
+            return Err(io::Error::other("the servers' clock is not this machine's"));
+        }
+        let copies = tempfile::tempdir()?;
+        let mut directories = Vec::new();
+        for member in &self.members {
+            let directory = copies.path().join(format!("server-{}", member.number));
+            std::fs::create_dir(&directory)?;
+            let from = format!("{}:{}/version-2", member.id(), member.log_dir());
+            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
+                Ok(_) => {}
+                // Wiped, and not started since; or in memory, where Docker copies nothing from.
+                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
+                Err(why) => return Err(io::Error::other(why)),
+            }
+            directories.push(directory);
+        }
+        Ok(Logs { directories, _copies: Some(copies) })
+    }
+
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
+    }
+}

@@ -1,0 +1,251 @@
+//! An ensemble of real servers on this machine, for one run.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::config;
+use super::directory::{EnsembleDir, describe_placement};
+use super::install::Installation;
+use super::network::Network;
+use super::ports::{Claim, ServerPorts};
+use super::server::{Life, Server, Site};
+use super::state::{self, Numbered};
+use crate::words::error::Error;
+
+/// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How many blocks of ports are tried when a port turns out to be taken.
+const ATTEMPTS: usize = 5;
+pub(super) const TAKEN: &str = "Address already in use";
+/// How much of a log an error shows.
+const LOG_LINES: usize = 8;
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct LocalSpec {
+    /// 1, 3 or 5.
+    pub servers: usize,
+    /// Below which directory the data go; `None` for the system's directory for temporary files.
+    pub data_dir: Option<PathBuf>,
+    /// Where the servers' logs go; `None` to keep them with the data.
+    pub logs: Option<PathBuf>,
+    /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
+    /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
+    pub apart: bool,
+    /// By how much the servers' niceness is above that of this process: what the program starts for itself is
+    /// [`NICER_BY`].
+    pub nicer_by: u8,
+}
+
+/// By how much the servers of a run are nicer than its generator. Where both share two processors with other programs, a timer
+/// of the generator would wait behind the servers, and the figures would be those of the waiting.
+pub const NICER_BY: u8 = 5;
+
+/// A running local ensemble. Closed or dropped, it is gone, its data included. It may be shared: faults are done
+/// to it beside the run.
+#[derive(Debug)]
+pub struct Local {
+    // Before network and directory: the servers end before these are removed.
+    servers: Vec<Mutex<Server>>,
+    /// Held while a server is being started or ended, by its number from 1.
+    changes: Vec<tokio::sync::Mutex<()>>,
+    network: Option<Network>,
+    directory: EnsembleDir,
+    addresses: Vec<String>,
+    placement: String,
+    origin: String,
+    claim: Option<Claim>,
+    nicer_by: u8,
+}
+
+impl Local {
+    /// Starts the servers and waits until the ensemble is whole.
+    ///
+    /// # Errors
+    /// When they don't start or don't become ready; shows the end of the log that says why.
+    pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
+        Self::start_for(spec, installation, Life::WithUs).await
+    }
+
+    pub(super) async fn start_for(
+        spec: &LocalSpec,
+        installation: &Installation,
+        life: Life,
+    ) -> Result<Self, Error> {
+        if spec.apart && life == Life::Lasting {
+            return Err(Error::usage(
+                "servers in their own network namespaces end with the run and cannot be kept",
+            ));
+        }
+        let mut skip = 0;
+        loop {
+            let local = Self::spawn(spec, installation, life, skip)?;
+            let Err(why) = local.become_ready().await else { return Ok(local) };
+            let tail = local.log_tail();
+            if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
+                skip += 1;
+                continue;
+            }
+            return Err(Error::environment(format!("the local ensemble did not start: {why}\n{tail}")));
+        }
+    }
+
+    fn spawn(spec: &LocalSpec, installation: &Installation, life: Life, skip: usize) -> Result<Self, Error> {
+        let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
+        let claim = if spec.apart { None } else { Some(Claim::new(spec.servers, skip)?) };
+        let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
+        let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
+        let mut local = Self {
+            servers: Vec::new(),
+            changes: (0..spec.servers).map(|_| tokio::sync::Mutex::default()).collect(),
+            network,
+            directory,
+            addresses: Vec::new(),
+            placement,
+            origin: installation.origin.clone(),
+            claim,
+            nicer_by: spec.nicer_by,
+        };
+        let ports = local.ports();
+        local.addresses = ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect();
+        let logs = spec.logs.clone().unwrap_or_else(|| local.directory().join("logs"));
+        for number in 1..=spec.servers {
+            let namespace = local.network.as_ref().map(|network| network.namespace(number));
+            let (directory, nicer_by) = (local.directory.path(), spec.nicer_by);
+            let site = Site { directory, logs: &logs, namespace, nicer_by };
+            let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
+                let java = installation.java.display();
+                Error::environment(format!("cannot start server {number} with {java}: {error}"))
+            })?;
+            local.servers.push(Mutex::new(server));
+        }
+        Ok(local)
+    }
+
+    fn ports(&self) -> Vec<ServerPorts> {
+        let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
+        self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
+    }
+
+    async fn become_ready(&self) -> Result<(), String> {
+        state::become_whole(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
+    }
+
+    /// The last lines of the log of a server that ended, else of the first.
+    fn log_tail(&self) -> String {
+        let ended = self.each().position(|mut server| server.has_ended().is_some());
+        self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
+    }
+
+    /// Each server in turn. It is nobody else's as long as it is held: not across a wait.
+    pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
+        self.servers.iter().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The server of that number, from 1. It is nobody else's as long as it is held: not across a wait.
+    pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
+        let count = self.servers.len();
+        let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
+        let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
+        Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The servers that could answer: that are there and not held still.
+    pub(super) fn awake(&self) -> Vec<Numbered> {
+        let awake = self.each().map(|mut server| {
+            let is_awake = server.is_awake();
+            is_awake.then(|| Numbered { number: server.number, address: server.address() })
+        });
+        awake.flatten().collect()
+    }
+
+    /// The network of servers that live apart.
+    pub(super) fn network(&self) -> Result<&Network, String> {
+        self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
+    }
+
+    pub fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    pub fn connect(&self) -> String {
+        self.addresses().join(",")
+    }
+
+    /// The ids of the servers' processes, without those of servers that are down.
+    pub fn pids(&self) -> Vec<u32> {
+        self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where each server keeps its data.
+    pub fn data(&self) -> Vec<PathBuf> {
+        let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
+        (1..=self.servers.len()).map(of).collect()
+    }
+
+    /// On what the data lie, and what that means.
+    pub fn placement(&self) -> &str {
+        &self.placement
+    }
+
+    /// The configuration that every server has, and where its ZooKeeper came from.
+    pub fn config(&self) -> Vec<(String, String)> {
+        let origin = ("zookeeper".to_owned(), self.origin.clone());
+        let heap = ("heap".to_owned(), config::HEAP.to_owned());
+        let niceness = ("niceness".to_owned(), format!("{} above the generator's", self.nicer_by));
+        let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let containers = (config::CONTAINER_CHECK.0.to_owned(), config::CONTAINER_CHECK.1.to_owned());
+        [origin, heap, niceness, containers].into_iter().chain(keys).collect()
+    }
+
+    /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
+    pub fn ended(&self) -> Option<String> {
+        self.each().find_map(|mut server| server.ended())
+    }
+
+    /// Leaves the servers and their data to live on without this process.
+    pub(super) fn leave(self) -> std::io::Result<()> {
+        let Self { servers, directory, .. } = self;
+        directory.leave()?;
+        for server in servers {
+            let _ = server.into_inner().unwrap_or_else(PoisonError::into_inner).let_go();
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody else starts or ends that server: of two faults that overlap, neither ends what the other has not
+    /// started yet.
+    pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let change = self.changes.get(number.checked_sub(1)?)?;
+        Some(change.lock().await)
+    }
+
+    /// Ends the servers for good and removes their data and their network, whoever else may still share them.
+    pub fn close(&self) {
+        self.each().for_each(|mut server| server.kill());
+        if let Some(network) = &self.network {
+            network.remove();
+        }
+        self.directory.remove();
+    }
+}
+
+fn network_for(servers: usize) -> Result<Network, Error> {
+    Network::create(servers)
+        .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
+}
+
+/// The last lines of a log, of what was written after so many bytes.
+pub(super) fn tail(log: &Path, after: u64) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
+    let text = String::from_utf8_lossy(fresh);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    format!("the end of {}:\n  {}", log.display(), last.join("\n  "))
+}

@@ -1,0 +1,270 @@
+//! What was seen of servers and links, or why it was not: proofs that a fault took effect, and that it ended. Above
+//! all what servers do now: down, serving, or up without serving; and when all of them are an ensemble that is whole.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use crate::world::zk::admin::{self, Mntr, Srvr};
+
+/// What was seen, in words for people; or why it was not so, or could not be seen.
+pub type Fact = Result<String, String>;
+
+/// Nothing; or why something could not be done.
+pub type Done = Result<(), String>;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Looks again and again until it is so, for that long.
+///
+/// # Errors
+/// What the last look said, and for how long it was waited.
+pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let deadline = Instant::now() + within;
+    loop {
+        match look().await {
+            Ok(seen) => return Ok(seen),
+            Err(why) if Instant::now() >= deadline => return Err(format!("not within {within:?}: {why}")),
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
+
+/// What one server says of its place in the ensemble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// `host:port`.
+    pub address: String,
+    /// `leader`, `follower`, `observer`, `standalone`; or why it could not be asked.
+    pub state: Result<String, String>,
+    pub version: Option<String>,
+    /// How many followers are in step, as a leader knows.
+    pub synced_followers: Option<i64>,
+}
+
+impl Role {
+    /// Asks a server that does not allow `mntr` for what it tells everybody.
+    async fn ask(address: &str) -> Self {
+        let answer = admin::mntr(address).await;
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await
+        {
+            let Srvr { mode, version, .. } = srvr;
+            return Self { address: address.to_owned(), state: Ok(mode), version, synced_followers: None };
+        }
+        Self::of(address, answer)
+    }
+
+    fn of(address: &str, answer: std::io::Result<Mntr>) -> Self {
+        let (state, version, synced_followers) = match answer {
+            Ok(mntr) => (
+                Ok(mntr.state().unwrap_or("unknown").to_owned()),
+                mntr.version().map(str::to_owned),
+                mntr.synced_followers(),
+            ),
+            Err(error) => (Err(error.to_string()), None, None),
+        };
+        Self { address: address.to_owned(), state, version, synced_followers }
+    }
+
+    fn is(&self, state: &str) -> bool {
+        self.state.as_deref() == Ok(state)
+    }
+
+    /// The state, or `not known (why)`.
+    pub fn describe(&self) -> String {
+        self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
+    }
+}
+
+pub async fn roles(addresses: &[String]) -> Vec<Role> {
+    join_all(addresses.iter().map(|address| Role::ask(address))).await
+}
+
+pub fn is_whole(roles: &[Role]) -> bool {
+    if let [alone] = roles {
+        return alone.is("standalone");
+    }
+    let [followers, observers] =
+        ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
+    let mut leaders = roles.iter().filter(|role| role.is("leader"));
+    let (leader, second) = (leaders.next(), leaders.next());
+    let in_step = leader.and_then(|leader| leader.synced_followers);
+    second.is_none() && followers + observers + 1 == roles.len() && in_step == i64::try_from(followers).ok()
+}
+
+/// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
+pub async fn become_whole(
+    addresses: &[String],
+    deadline: Instant,
+    mut broken: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
+    loop {
+        let now = roles(addresses).await;
+        if is_whole(&now) {
+            return Ok(());
+        }
+        if let Some(why) = broken() {
+            return Err(why);
+        }
+        if Instant::now() >= deadline {
+            let states = now.iter().map(|role| format!("{}: {}", role.address, role.describe()));
+            return Err(format!("not ready in time ({})", states.collect::<Vec<_>>().join("; ")));
+        }
+        tokio::time::sleep(LOOK_WHETHER_WHOLE_EVERY).await;
+    }
+}
+
+/// How long a server is waited for that may not answer.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a silent server is listened to. One that runs answers within a millisecond or two.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A server's number and where its clients find it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// From 1.
+    pub number: usize,
+    /// `host:port`.
+    pub address: String,
+}
+
+/// It says that it leads, follows, or stands alone.
+pub async fn serves(number: usize, address: &str) -> Fact {
+    let answer = admin::mntr(address).await.map_err(|error| format!("server {number}: {error}"))?;
+    match answer.state() {
+        Some(state @ ("leader" | "follower" | "observer" | "standalone")) => {
+            Ok(format!("server {number} serves ({state})"))
+        }
+        other => Err(format!("server {number} is {}", other.unwrap_or("in no known state"))),
+    }
+}
+
+/// Nobody of so many servers serves, as each that is awake says of itself or cannot say at all.
+pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
+    let looks = awake.iter().map(|Numbered { number, address }| async move {
+        match admin::srvr(address, PATIENCE).await {
+            Ok(None) => Ok(format!("server {number} says that it does not serve")),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                Ok(format!("server {number} refuses"))
+            }
+            Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
+            Err(error) => Err(format!("server {number} cannot be asked: {error}")),
+        }
+    });
+    let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let others = servers - awake.len();
+    if others > 0 {
+        seen.push(format!("{others} are down or held still"));
+    }
+    Ok(seen.join("; "))
+}
+
+/// All of these but those that are down, by their numbers, are an ensemble.
+pub async fn whole(addresses: &[String], down: &[usize]) -> Fact {
+    let numbered = addresses.iter().enumerate();
+    let up = numbered.filter(|(index, _)| !down.contains(&(index + 1))).map(|(_, address)| address.clone());
+    let roles = roles(&up.collect::<Vec<_>>()).await;
+    let states: Vec<String> =
+        roles.iter().map(|role| format!("{}: {}", role.address, role.describe())).collect();
+    let states = states.join("; ");
+    if is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
+}
+
+/// Its port is open, and it does not answer. That alone is what a busy machine looks like, too.
+pub async fn answers_nothing(number: usize, address: &str) -> Fact {
+    match admin::ruok(address, SILENCE).await {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            Ok(format!("{address} is open and did not answer within {SILENCE:?}"))
+        }
+        Err(error) => Err(format!("server {number} is not merely silent: {error}")),
+        Ok(()) => Err(format!("server {number} answers")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_is_repeated_until_it_is_so_and_the_last_one_is_told_when_it_never_is() {
+        let mut looks = 0;
+        let third = eventually(Duration::from_secs(60), || {
+            looks += 1;
+            let seen = if looks < 3 { Err("not yet".to_owned()) } else { Ok(looks) };
+            async { seen }
+        });
+        assert_eq!(third.await, Ok(3));
+        let never: Fact =
+            eventually(Duration::from_millis(50), || async { Err("still down".to_owned()) }).await;
+        assert_eq!(never, Err("not within 50ms: still down".into()));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_allows_no_mntr_is_asked_for_what_it_tells_everybody() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut word = [0; 4];
+                stream.read_exact(&mut word).await.unwrap();
+                let answer = match &word {
+                    b"srvr" => {
+                        "Zookeeper version: 3.9.4-7246, built on 2025-08-19\nZxid: 0x5\nMode: follower\n"
+                    }
+                    _ => "mntr is not executed because it is not in the whitelist.\n",
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let roles = tokio::select! {
+            roles = roles(std::slice::from_ref(&address)) => roles,
+            () = serving => Vec::new(),
+        };
+        let follower = Role { address, version: Some("3.9.4".into()), ..role("follower", None) };
+        assert_eq!(roles, [follower]);
+    }
+
+    fn role(state: &str, synced_followers: Option<i64>) -> Role {
+        Role { address: String::new(), state: Ok(state.into()), version: None, synced_followers }
+    }
+
+    #[test]
+    fn three_servers_are_whole_with_one_leader_and_both_followers_in_step() {
+        let (leader, follower) = (role("leader", Some(2)), role("follower", None));
+        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), leader.clone(), leader]));
+        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower]));
+    }
+
+    #[test]
+    fn observers_belong_to_a_whole_ensemble_and_are_no_followers() {
+        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
+        let observer = role("observer", None);
+        assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[role("leader", Some(2)), follower.clone(), observer.clone()]));
+        assert!(!is_whole(&[follower.clone(), follower, observer]));
+    }
+
+    #[test]
+    fn a_silent_server_leaves_the_ensemble_not_whole() {
+        let silent = Role { state: Err("refused".into()), ..role("", None) };
+        assert!(!is_whole(&[role("follower", None), role("leader", Some(2)), silent]));
+    }
+
+    #[test]
+    fn one_server_is_whole_when_it_stands_alone() {
+        assert!(is_whole(&[role("standalone", None)]));
+        assert!(!is_whole(&[role("follower", None)]));
+    }
+}

@@ -1,0 +1,331 @@
+//! What the servers wrote down of their own: creates, writes and deletes, read off their transaction logs.
+//!
+//! The log is the ensemble's own order of events, whatever the clients believe. It also tells which nodes went with
+//! their session, which no client is told of.
+//!
+//! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an
+//! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hasher as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::jute::Reader;
+
+const MAGIC: &[u8] = b"ZKLG";
+pub(super) const HEADER: usize = 16;
+
+const CREATE: i32 = 1;
+const DELETE: i32 = 2;
+const SET_DATA: i32 = 5;
+const MULTI: i32 = 14;
+const CREATE_2: i32 = 15;
+const CREATE_CONTAINER: i32 = 19;
+const DELETE_CONTAINER: i32 = 20;
+const CREATE_TTL: i32 = 21;
+const CLOSE_SESSION: i32 = -11;
+
+/// The session in whose name servers remove containers that are empty, and nodes whose time is over.
+pub const SERVERS_OWN: i64 = 0;
+
+/// One transaction, as far as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    /// The session that asked for it; [`SERVERS_OWN`] where the servers did it by themselves.
+    pub session: i64,
+    pub zxid: i64,
+    /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
+    pub at_ms: i64,
+    pub changes: Vec<Change>,
+}
+
+/// What a transaction did to one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub path: String,
+    pub happened: Happened,
+    /// It was deleted because its session ended.
+    pub with_its_session: bool,
+}
+
+/// What can happen to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Happened {
+    Created,
+    Written,
+    /// It was deleted, by whomever: by a request, or with its session.
+    Deleted,
+}
+
+/// Stands for a path where many are kept. Of a hundred million paths, two are taken for one with a probability of less than
+/// one in a thousand.
+pub fn number_of(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(path.as_bytes());
+    hasher.finish()
+}
+
+/// A node's life, as the ensemble wrote it down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Life {
+    pub created: i64,
+    /// The transaction that deleted it; `None` while it is there.
+    pub deleted: Option<i64>,
+    /// When that was proposed, in milliseconds of the leader's wall clock since 1970.
+    pub deleted_at_ms: Option<i64>,
+    pub with_its_session: bool,
+}
+
+/// The nodes that are there, by the transactions up to some point. Nodes that one transaction created are one: they end with
+/// the first of them that goes.
+#[derive(Debug, Default)]
+pub struct Living {
+    created: HashMap<String, i64>,
+    /// The transactions among them that have created several.
+    several: HashSet<i64>,
+}
+
+impl Living {
+    /// Goes on by one transaction; gives the lives that end with it.
+    pub fn go_on(&mut self, transaction: &Transaction) -> Vec<Life> {
+        let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
+        let mut ended = Vec::new();
+        let creates = transaction.changes.iter().filter(|change| change.happened == Happened::Created);
+        if creates.count() > 1 {
+            self.several.insert(zxid);
+        }
+        for change in &transaction.changes {
+            match change.happened {
+                Happened::Written => {}
+                Happened::Created => {
+                    // Nobody has told of the end of one that was there before.
+                    let forgotten =
+                        self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
+                    ended.extend(forgotten.map(|created| Life { created, ..Life::default() }));
+                }
+                Happened::Deleted => {
+                    let Some(created) = self.created.remove(&change.path) else { continue };
+                    if self.several.remove(&created) {
+                        self.created.retain(|_, other| *other != created);
+                    }
+                    let (deleted, deleted_at_ms) = (Some(zxid), Some(at_ms));
+                    let with_its_session = change.with_its_session;
+                    ended.push(Life { created, deleted, deleted_at_ms, with_its_session });
+                }
+            }
+        }
+        ended
+    }
+
+    pub fn end(self) -> impl Iterator<Item = Life> {
+        let left: BTreeSet<i64> = self.created.into_values().collect();
+        left.into_iter().map(|created| Life { created, ..Life::default() })
+    }
+}
+
+/// Whether a log begins as one of ZooKeeper's. `None` where there is nothing yet.
+///
+/// # Errors
+/// When it begins otherwise.
+pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
+    match log.get(..MAGIC.len()) {
+        None | Some([0, 0, 0, 0]) => Ok(None),
+        Some(MAGIC) => Ok((log.len() >= HEADER).then_some(())),
+        Some(_) => Err("no transaction log of ZooKeeper"),
+    }
+}
+
+/// The next transaction of a log, with what it changed below that path, and how many bytes it takes. `None` where it is not
+/// there as a whole: a record that is being written does not fit its checksum, nor does one that was when its server was
+/// killed, which ends the log for the server, too.
+pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
+    let mut rest = Reader(log);
+    let record = whole_record(&mut rest)?;
+    let taken = log.len() - rest.0.len();
+    let mut fields = Reader(record);
+    let session = fields.long()?;
+    let _request = fields.int()?;
+    let zxid = fields.long()?;
+    let at_ms = fields.long()?;
+    let kind = fields.int()?;
+    let mut found = Vec::new();
+    changes(kind, &mut fields, &mut |happened, path: &[u8], with_its_session| {
+        if path.starts_with(below.as_bytes()) {
+            let path = String::from_utf8_lossy(path).into_owned();
+            found.push(Change { path, happened, with_its_session });
+        }
+    });
+    Some((Transaction { session, zxid, at_ms, changes: found }, taken))
+}
+
+/// The next record, where it is there and fits its checksum.
+fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let checksum = log.long()?;
+    let record = log.buffer().filter(|record| !record.is_empty())?;
+    let _end_mark = log.bytes(1)?;
+    (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
+}
+
+fn changes(kind: i32, fields: &mut Reader<'_>, note: &mut dyn FnMut(Happened, &[u8], bool)) {
+    let mut path = |happened| fields.buffer().into_iter().for_each(|path| note(happened, path, false));
+    match kind {
+        CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL => path(Happened::Created),
+        SET_DATA => path(Happened::Written),
+        DELETE | DELETE_CONTAINER => path(Happened::Deleted),
+        CLOSE_SESSION => {
+            let count = fields.int().unwrap_or(0);
+            let paths = (0..count).map_while(|_| fields.buffer());
+            paths.for_each(|path| note(Happened::Deleted, path, true));
+        }
+        MULTI => {
+            let count = fields.int().unwrap_or(0);
+            for (kind, body) in (0..count).map_while(|_| Some((fields.int()?, fields.buffer()?))) {
+                changes(kind, &mut Reader(body), note);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Logs as servers write them.
+#[cfg(test)]
+pub(super) mod written {
+    pub(in super::super) const BEGIN: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
+
+    pub(in super::super) fn text(text: &str) -> Vec<u8> {
+        [(text.len() as i32).to_be_bytes().as_slice(), text.as_bytes()].concat()
+    }
+
+    pub(in super::super) fn record(zxid: i64, kind: i32, body: &[u8]) -> Vec<u8> {
+        let mut record = Vec::new();
+        record.extend(7_i64.to_be_bytes());
+        record.extend(1_i32.to_be_bytes());
+        record.extend(zxid.to_be_bytes());
+        record.extend((1_000 + zxid).to_be_bytes());
+        record.extend(kind.to_be_bytes());
+        record.extend(body);
+        let mut whole = i64::from(adler2::adler32_slice(&record)).to_be_bytes().to_vec();
+        whole.extend((record.len() as i32).to_be_bytes());
+        whole.extend(record);
+        whole.push(b'B');
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::written::{BEGIN, record, text};
+    use super::*;
+
+    fn log(records: &[Vec<u8>]) -> Vec<u8> {
+        let mut log = BEGIN.to_vec();
+        records.iter().for_each(|record| log.extend(record));
+        log.extend([0; 64]);
+        log
+    }
+
+    fn read(log: &[u8]) -> Vec<Transaction> {
+        let mut rest = &log[HEADER..];
+        let each = || {
+            let (transaction, taken) = next(rest, "/l/")?;
+            rest = &rest[taken..];
+            Some(transaction)
+        };
+        std::iter::from_fn(each).collect()
+    }
+
+    fn read_lives(log: &[u8]) -> BTreeMap<i64, Life> {
+        let mut living = Living::default();
+        let mut lives: Vec<Life> = read(log).iter().flat_map(|one| living.go_on(one)).collect();
+        lives.extend(living.end());
+        lives.into_iter().map(|life| (life.created, life)).collect()
+    }
+
+    fn multi(parts: &[(i32, Vec<u8>)]) -> Vec<u8> {
+        let part = |(kind, body): &(i32, Vec<u8>)| {
+            [kind.to_be_bytes().to_vec(), (body.len() as i32).to_be_bytes().to_vec(), body.clone()].concat()
+        };
+        let count = (parts.len() as i32).to_be_bytes().to_vec();
+        [count, parts.iter().flat_map(part).collect()].concat()
+    }
+
+    #[test]
+    fn a_node_lives_from_its_create_to_its_delete_or_to_the_end_of_its_session() {
+        let ends = [2_i32.to_be_bytes().to_vec(), text("/l/b"), text("/other")].concat();
+        let written = [
+            record(1, CREATE, &text("/l/a")),
+            record(2, CREATE_2, &text("/l/b")),
+            record(3, CREATE, &text("/elsewhere")),
+            record(4, DELETE, &text("/l/a")),
+            record(5, CLOSE_SESSION, &ends),
+            record(6, CREATE, &text("/l/a")),
+        ];
+        let lives = read_lives(&log(&written));
+        assert_eq!(
+            lives[&1],
+            Life { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false }
+        );
+        assert_eq!((lives[&2].deleted, lives[&6].deleted), (Some(5), None));
+        assert!(lives[&2].with_its_session);
+        assert_eq!(lives.len(), 3);
+    }
+
+    #[test]
+    fn a_multi_is_its_parts() {
+        let body = multi(&[(CREATE, text("/l/x")), (DELETE, text("/l/a"))]);
+        let lives = read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &body)]));
+        assert_eq!((lives[&1].deleted, lives[&2].created), (Some(2), 2));
+    }
+
+    #[test]
+    fn nodes_that_one_transaction_created_end_with_the_first_of_them_that_goes() {
+        let body = multi(&[(CREATE, text("/l/x")), (CREATE, text("/l/y"))]);
+        let gone = [record(2, DELETE, &text("/l/y")), record(3, DELETE, &text("/l/x"))];
+        let lives = read_lives(&log(&[vec![record(1, MULTI, &body)], gone.to_vec()].concat()));
+        assert_eq!((lives.len(), lives[&1].deleted), (1, Some(2)));
+    }
+
+    #[test]
+    fn a_transaction_is_what_it_did_to_the_nodes_below_a_path() {
+        let hand_over =
+            multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
+        let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
+        let change =
+            |path: &str, happened| Change { path: path.to_owned(), happened, with_its_session: false };
+        let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
+        let hand_over = Transaction { session: 7, zxid: 4, at_ms: 1_004, changes };
+        assert_eq!(told, [hand_over, Transaction { session: 7, zxid: 5, at_ms: 1_005, changes: Vec::new() }]);
+    }
+
+    #[test]
+    fn a_node_that_is_there_again_without_an_end_has_been_forgotten() {
+        let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
+        assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
+    }
+
+    #[test]
+    fn what_was_being_written_when_the_server_was_killed_is_left_out() {
+        let mut cut = log(&[record(1, CREATE, &text("/l/a"))]);
+        let (checksum, length) = (8, 4);
+        cut.truncate(HEADER + checksum + length + 20);
+        assert!(read_lives(&cut).is_empty());
+        // The system had made the file longer already: what is missing of the record is zeroes
+        let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);
+        let deletion = torn.len() - 64 - 10;
+        torn[deletion..].fill(0);
+        assert_eq!(read_lives(&torn)[&1].deleted, None);
+        assert!(begins(b"no log").is_err() && begins(b"").unwrap().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_read_without_a_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = read(&log(&[garbage.clone(), record(1, MULTI, &garbage)]));
+        }
+    }
+}

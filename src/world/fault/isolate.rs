@@ -1,0 +1,54 @@
+//! `isolate`: a server is cut off from everything.
+
+use std::time::Duration;
+
+use super::in_effect::Effect;
+use super::outage::{until_joined, until_whole};
+use super::seen::{all_still, do_and_see, do_each, proof};
+use super::{Active, Entry, Firing, aim};
+use crate::words::catalog::fault::{Capability, FaultCard};
+
+pub const CARD: FaultCard = FaultCard {
+    name: "isolate",
+    summary: "cuts a server off from everything: the other servers and its contenders",
+    source: "Jepsen's partition nemesis, one node split off",
+    details: "\
+Inject: the server's network link is taken down: nothing reaches it or leaves it any more, neither to nor from other
+servers and contenders. No connection is closed: each side finds out by itself. Docker disconnects a server in a
+container from its network, which also closes the contenders' connections to it, because they pass through Docker.
+Proof: datagrams between it and every other server, and this suite, do not arrive, in either direction; for a
+container, connections are tried instead.
+Heal: the link is brought up, or the container reconnected under its old address; healed when every server reaches
+every other and the ensemble is whole.
+
+A correct lock: its contenders move to another server once they have found out. An isolated leader takes itself for
+the leader until it has missed its followers for syncLimit ticks, and commits nothing; the others elect a new one. A
+holder on its side keeps its session if it gets to another server in time.
+Where it misleads: nobody can ask the isolated server, so nobody can enter because of its outdated answers: that
+needs `partition`. With `all` no server reaches another one and nobody serves.",
+    needs: Capability::Isolation,
+    least_servers: 3,
+    ..FaultCard::SERVERS
+};
+
+/// How long it may take until nothing gets through, or everything.
+const TAKES_EFFECT: Duration = Duration::from_secs(30);
+
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let (processes, links) = (site.processes()?, site.links()?);
+    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let leader = processes.leader().await.ok();
+    let isolate = |server| site.begin(Effect::Off(server));
+    let seen = do_and_see(&servers, isolate, TAKES_EFFECT, |server| links.is_isolated(server)).await;
+    let name = aim::server_name(&servers, &choice.target, leader);
+    let looked_at = servers.clone();
+    let still = async move { all_still(&looked_at, |server| links.is_isolated(server)).await };
+    let healing = async move {
+        do_each(&servers, |server| site.end(Effect::Off(server))).await?;
+        until_joined(site, TAKES_EFFECT).await?;
+        until_whole(site).await
+    };
+    Ok(Active::until(name, proof(seen), healing).still_if(still))
+}

@@ -1,0 +1,154 @@
+//! Servers that go down and are started again: what `kill`, `restart`, `wipe` and `lose-majority` have in common.
+//! Also how a fault of servers is undone that was cut short in the middle, of which nobody knows how far it had come.
+
+use std::time::Duration;
+
+use super::in_effect::{Effect, How};
+use super::seen::{all_still, do_and_see, do_each, proof};
+use super::site::Site;
+use super::{Active, Firing, aim};
+use crate::words::catalog::fault::{Capability, Target};
+use crate::words::clock;
+use crate::world::ensemble::{Leader, Processes, eventually};
+
+/// How long it may take until a server is seen down.
+const GOES_DOWN: Duration = Duration::from_secs(20);
+/// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
+pub const COMES_BACK: Duration = Duration::from_secs(60);
+
+/// Takes the servers that the fault is aimed at down until it is healed.
+pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, site, mut draw } = firing;
+    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
+    take_down(how, servers, &choice.target, site).await
+}
+
+/// Takes a server down, throws its data away, and starts it empty when it is healed.
+///
+/// What was acknowledged may be on this server and on just so many others as make a majority. So nothing is thrown away
+/// before every other server has it: one that is down, or that has itself been wiped and fetches its data still, has not.
+pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
+    let Firing { choice, site, mut draw } = firing;
+    let processes = site.processes()?;
+    let _alone = site.in_effect.wipes_alone().await;
+    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
+    let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
+    all_serve.await.map_err(|why| {
+        format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
+    })?;
+    take_down(How::Wiped, servers, &choice.target, site).await
+}
+
+/// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
+/// been elected when this returns.
+pub async fn take_down<'a>(
+    how: How,
+    servers: Vec<usize>,
+    target: &Target,
+    site: &'a Site<'_>,
+) -> Result<Active<'a>, String> {
+    let processes = site.processes()?;
+    let before = processes.leader_and_epoch().await.ok();
+    let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
+    let take_down = |server| site.begin_down(server, how);
+    let fallen = do_and_see(&servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await;
+    let seen_at = fallen.is_ok().then(clock::now);
+    let seen = match fallen {
+        Ok(seen) => see_consequences(seen, how, &servers, before, site).await,
+        why => why,
+    };
+    let looked_at = servers.clone();
+    let still = async move { all_still(&looked_at, |server| processes.is_down(server)).await };
+    let healing = lift(site, servers.into_iter().map(Effect::Down).collect());
+    Ok(Active { seen_at, ..Active::until(name, proof(seen), healing).still_if(still) })
+}
+
+/// Throws the data away, where they are to go; where the leader fell, sees another one.
+async fn see_consequences(
+    mut seen: String,
+    how: How,
+    servers: &[usize],
+    before: Option<Leader>,
+    site: &Site<'_>,
+) -> Result<String, String> {
+    let processes = site.processes()?;
+    if how == How::Wiped {
+        // While it was going down, another may have fallen, too.
+        eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
+        do_each(servers, |server| processes.wipe(server)).await?;
+        seen += "; its data are gone";
+    }
+    let fell = before.filter(|leader| servers.contains(&leader.server));
+    if let Some(before) = fell.filter(|_| site.in_effect.leaves_a_majority_of(processes.servers())) {
+        seen += "; ";
+        seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
+    }
+    Ok(seen)
+}
+
+/// A leader of a later election than that.
+async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
+    let leader = processes.leader_and_epoch().await?;
+    if leader.epoch > epoch {
+        return Ok(format!("server {} leads since epoch {}", leader.server, leader.epoch));
+    }
+    Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
+}
+
+/// The servers whose processes are there, be they held still, and those that are down.
+async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
+    let (mut there, mut down) = (Vec::new(), Vec::new());
+    for server in servers {
+        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
+    }
+    (there, down)
+}
+
+/// Undoes all of this, and waits until the ensemble is whole.
+pub async fn lift(site: &Site<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    do_each(&effects, |effect| site.end(effect)).await?;
+    until_whole(site).await
+}
+
+/// Waits until every server serves and is in step; or until a fault keeps it from that,
+/// whose healing then waits for it.
+pub async fn until_whole(site: &Site<'_>) -> Result<(), String> {
+    let processes = site.processes()?;
+    let whole = || async { if site.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
+    eventually(COMES_BACK, whole).await
+}
+
+/// Waits until everything gets everywhere; or until a fault keeps it from that.
+pub async fn until_joined(site: &Site<'_>, within: Duration) -> Result<(), String> {
+    let links = site.links()?;
+    let joined = || async {
+        if site.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+    };
+    eventually(within, joined).await
+}
+
+/// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
+/// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
+/// to be started, woken and joined again.
+pub async fn undo_all(needs: Capability, site: &Site<'_>) -> Result<(), String> {
+    if !needs.reaches_servers() {
+        return Ok(());
+    }
+    let processes = site.processes()?;
+    site.in_effect.forget().await;
+    let servers: Vec<usize> = (1..=processes.servers()).collect();
+    let joined = if needs == Capability::Processes { Ok(()) } else { site.links()?.heal_all().await };
+    // A server that was being ended when the fault was cut short may be there at one look and gone at the next.
+    let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
+    joined.and(whole.await.map(drop))
+}
+
+/// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
+async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
+    let (there, down) = there_and_down(servers, processes).await;
+    let woken = do_each(&there, |server| processes.resume(server)).await;
+    do_each(&down, |server| processes.start(server)).await?;
+    woken?;
+    processes.whole().await
+}

@@ -1,0 +1,66 @@
+//! `rolling-restart`: every server is stopped and started again, one after the other.
+
+use std::time::Duration;
+
+use super::in_effect::{Effect, How};
+use super::outage::lift;
+use super::seen::proof;
+use super::site::Site;
+use super::{Active, Entry, Firing, aim};
+use crate::words::catalog::fault::{Ends, FaultCard};
+use crate::words::clock::{self, Stamp};
+use crate::world::ensemble::eventually;
+
+pub const CARD: FaultCard = FaultCard {
+    name: "rolling-restart",
+    summary: "restarts every server in turn: followers first, the leader last",
+    source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
+    details: "\
+Inject: the followers in the order of their numbers, then the leader: SIGTERM, start, and wait until the
+ensemble is whole (all servers serve, and as many followers are in step as there should be) before the next
+one.
+Proof: each server was seen down, and the ensemble whole before the next one's turn.
+Ends by itself, when the former leader serves again. How long that takes depends on the servers.
+
+A correct lock: nothing is lost. There is one election, at the end; before it, only the contenders of the stopping
+server move to another one, up to once for each server. Sessions survive.
+Where it misleads: followers that come back do not get their contenders back, so the load is uneven afterwards. With
+a single server, nobody serves during the restart.",
+    ends: Ends::ByItself,
+    ..FaultCard::FIXED
+};
+
+/// How long it may take until a server is seen down.
+const GOES_DOWN: Duration = Duration::from_secs(20);
+
+pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+
+async fn inject(Firing { site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = site.processes()?;
+    let leader = aim::leader(processes).await?;
+    let others = (1..=processes.servers()).filter(|server| *server != leader);
+    let order: Vec<usize> = others.chain([leader]).collect();
+    let (mut seen_at, mut down) = (None, Vec::new());
+    let seen = roll(&order, site, &mut down, &mut seen_at).await;
+    // One that stayed down on the way is started, too.
+    let healing = lift(site, down);
+    Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
+}
+
+async fn roll(
+    order: &[usize],
+    site: &Site<'_>,
+    down: &mut Vec<Effect>,
+    seen_at: &mut Option<Stamp>,
+) -> Result<String, String> {
+    let processes = site.processes()?;
+    for server in order {
+        down.push(Effect::Down(*server));
+        site.begin_down(*server, How::Stopped).await?;
+        eventually(GOES_DOWN, || processes.is_down(*server)).await?;
+        seen_at.get_or_insert_with(clock::now);
+        lift(site, std::mem::take(down)).await?;
+    }
+    let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+    Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))
+}

@@ -1,0 +1,251 @@
+//! What client and server say to each other on one connection, as far as the proxy understands it.
+//!
+//! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
+//! lost.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::frame::{Frames, NotFrames};
+use super::loss::{Part, Struck};
+use super::protocol::{self, Request};
+use super::table::Seat;
+use super::traffic::{Direction, Mark, Traffic};
+
+/// A request or a reply that is to be lost.
+#[derive(Debug)]
+pub struct Lost {
+    loss: u64,
+    struck: Struck,
+    /// Where it begins in the bytes at hand.
+    pub start: usize,
+}
+
+/// What some bytes to the client hold.
+#[derive(Debug, Default)]
+pub struct Replies {
+    pub marks: Vec<Mark>,
+    /// The first that is to be lost; nothing after it is looked at.
+    pub lost: Option<Lost>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    traffic: Arc<Traffic>,
+    requests: Frames,
+    replies: Frames,
+    /// Whether the client has asked for a session, so that what follows is frames.
+    asked: bool,
+    answered: bool,
+    /// The request whose reply is to be lost, and what for.
+    doomed: Option<(Request, u64)>,
+}
+
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    seat: &'a Seat,
+    state: Mutex<State>,
+}
+
+impl<'a> Conversation<'a> {
+    pub fn new(seat: &'a Seat) -> Self {
+        let state = State { traffic: seat.identify(None), ..State::default() };
+        Self { seat, state: Mutex::new(state) }
+    }
+
+    /// Writes a piece of data and counts what went; see [`Traffic::write`].
+    pub fn write(
+        &self,
+        direction: Direction,
+        from: usize,
+        marks: &[Mark],
+        write: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.traffic().write(direction, from, marks, write)
+    }
+
+    /// Where it is counted what passes.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.locked().traffic)
+    }
+
+    /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
+    pub fn requested(&self, bytes: &[u8]) -> Option<Lost> {
+        let mut lost = None;
+        let mut state = self.locked();
+        let mut requests = std::mem::take(&mut state.requests);
+        requests.read(bytes, |frame| {
+            if state.asked {
+                let Some((request, loss)) = state.note(self.seat, frame.head) else { return Ok(()) };
+                lost = Some(Lost { loss, struck: Struck::unheard(request), start: frame.start });
+                return Err(NotFrames);
+            }
+            let session = protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
+            state.asked = true;
+            state.belongs_to(self.seat, session);
+            Ok(())
+        });
+        state.requests = requests;
+        lost
+    }
+
+    pub fn replied(&self, bytes: &[u8]) -> Replies {
+        let mut found = Replies::default();
+        let mut state = self.locked();
+        if !state.asked {
+            return found;
+        }
+        let mut replies = std::mem::take(&mut state.replies);
+        replies.read(bytes, |frame| {
+            if !state.answered {
+                let session = protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                state.answered = true;
+                state.belongs_to(self.seat, session);
+                return Ok(());
+            }
+            let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
+            let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
+            if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
+                self.seat.spare(*loss);
+            } else if let Some((request, loss)) = answered {
+                let struck = Struck::answered(request, reply);
+                found.lost = Some(Lost { loss, struck, start: frame.start });
+                return Err(NotFrames);
+            }
+            found.marks.push(Mark { end: frame.end, zxid: reply.zxid });
+            Ok(())
+        });
+        state.replies = replies;
+        found
+    }
+
+    pub fn lose(&self, lost: Lost) {
+        self.seat.strike(lost.loss, lost.struck);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn belongs_to(&mut self, seat: &Seat, session: i64) {
+        self.traffic = seat.identify((session != 0).then_some(session));
+    }
+
+    /// Looks whether a request or its reply is to be lost. Returns the request that must not reach the server, and
+    /// what it is lost for.
+    fn note(&mut self, seat: &Seat, head: &[u8]) -> Option<(Request, u64)> {
+        let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
+        match seat.loss_for(request.kind)? {
+            (loss, Part::Request) => return Some((request, loss)),
+            (loss, Part::Reply) => self.doomed = Some((request, loss)),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::measure::RequestKind;
+    use crate::world::proxy::setting::Who;
+    use crate::world::proxy::table::Table;
+
+    fn frame(parts: &[&[u8]]) -> Vec<u8> {
+        let body = parts.concat();
+        [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+    }
+
+    fn asks_for(session: i64) -> Vec<u8> {
+        frame(&[&[0; 16], &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]])
+    }
+
+    fn grants(session: i64) -> Vec<u8> {
+        frame(&[&[0; 8], &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]])
+    }
+
+    fn create(xid: i32) -> Vec<u8> {
+        frame(&[&xid.to_be_bytes(), &1_i32.to_be_bytes(), &2_i32.to_be_bytes(), b"/a"])
+    }
+
+    fn reply(xid: i32, zxid: i64) -> Vec<u8> {
+        frame(&[&xid.to_be_bytes(), &zxid.to_be_bytes(), &[0; 4]])
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
+        let table = Arc::new(Table::default());
+        let seat = table.join(None);
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(7));
+        assert_eq!(table.connections(Who::Session(7)), 1);
+        conversation.replied(&grants(0));
+        assert_eq!((table.connections(Who::Session(7)), table.connections(Who::All)), (0, 1));
+    }
+
+    #[test]
+    fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
+        let table = Arc::new(Table::default());
+        let seat = table.join(None);
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        conversation.requested(&create(1));
+        let (_, told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
+        conversation.requested(&[create(2), create(3)].concat());
+        let before = [reply(1, 11), reply(-1, -1)].concat();
+        let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
+        assert_eq!(found.marks, [Mark { end: 20, zxid: 11 }]);
+        let lost = found.lost.unwrap();
+        assert_eq!(lost.start, before.len());
+        conversation.lose(lost);
+        let struck = told.borrow().clone().unwrap();
+        assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
+        assert_eq!(conversation.replied(&reply(3, 13)).marks, []);
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
+        let table = Arc::new(Table::default());
+        let seat = table.join(None);
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, _told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
+        conversation.requested(&create(1));
+        let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
+        let found = conversation.replied(&refusal);
+        assert_eq!((found.marks.len(), found.lost.is_none()), (1, true));
+        conversation.requested(&create(2));
+        assert!(conversation.replied(&reply(2, 12)).lost.is_some());
+    }
+
+    #[test]
+    fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
+        let table = Arc::new(Table::default());
+        let seat = table.join(None);
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let (_, told) = table.arm(Who::Session(7), Part::Request, &[RequestKind::Create]);
+        let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
+        let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
+        assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
+        conversation.lose(lost);
+        let struck = told.borrow().clone().unwrap();
+        assert_eq!((struck.request.xid, struck.zxid), (2, 0));
+        assert!(conversation.requested(&create(4)).is_none());
+    }
+
+    #[test]
+    fn without_a_connect_request_nothing_is_understood() {
+        let table = Arc::new(Table::default());
+        let seat = table.join(None);
+        let conversation = Conversation::new(&seat);
+        conversation.requested(&create(1));
+        conversation.requested(&asks_for(7));
+        assert_eq!(conversation.replied(&[grants(7), reply(1, 5)].concat()).marks, []);
+        assert_eq!(table.connections(Who::Session(7)), 0);
+    }
+}

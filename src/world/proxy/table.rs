@@ -1,0 +1,381 @@
+//! Everything that is known of the connections: whose they are, what is set for them, what has passed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Add;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::loss::{Losses, Part, Struck};
+use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
+use super::traffic::{Passed, Traffic};
+use crate::words::measure::RequestKind;
+
+#[derive(Debug)]
+struct Connection {
+    owner: Owner,
+    traffic: Arc<Traffic>,
+    orders: watch::Sender<Orders>,
+}
+
+/// What has passed for one session, and which client has it.
+#[derive(Debug, Default)]
+struct OfSession {
+    client: Option<usize>,
+    traffic: Arc<Traffic>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    settings: BTreeMap<u64, (Who, Setting)>,
+    connections: HashMap<u64, Connection>,
+    /// Those of sessions stay, because a session may connect again. Of a client with listeners of its own that is the latest
+    /// one alone.
+    sessions: HashMap<i64, OfSession>,
+    /// The latest session of each such client.
+    latest: HashMap<usize, i64>,
+    /// Of connections that are gone and whose session was never known or is over, by client.
+    nameless: HashMap<Option<usize>, Traffic>,
+    losses: Losses,
+    numbers: u64,
+}
+
+/// What is set by others and the connections read.
+#[derive(Debug, Default)]
+pub struct Table {
+    inner: Mutex<Inner>,
+    /// How many losses are to be, so that requests need not ask as long as there is none.
+    armed: AtomicUsize,
+}
+
+impl Table {
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a setting; the number is for [`Table::unset`].
+    pub fn set(&self, who: Who, setting: Setting) -> u64 {
+        let mut inner = self.locked();
+        let number = inner.number();
+        inner.settings.insert(number, (who, setting));
+        inner.give_orders(who);
+        number
+    }
+
+    pub fn unset(&self, number: u64) {
+        let mut inner = self.locked();
+        if let Some((who, _)) = inner.settings.remove(&number) {
+            inner.give_orders(who);
+        }
+    }
+
+    /// What is set for them at this moment.
+    pub fn in_force(&self, who: Who) -> Settings {
+        Settings::clone(&self.locked().orders_for(who.owner()).settings)
+    }
+
+    /// Tells connections to end; how many were not told before.
+    pub fn end(&self, who: Who, ending: Ending) -> usize {
+        let inner = self.locked();
+        let told = inner.covered(who).filter(|connection| {
+            connection.orders.send_if_modified(|orders| {
+                let is_first = orders.ending.is_none();
+                orders.ending.get_or_insert(ending);
+                is_first
+            })
+        });
+        told.count()
+    }
+
+    /// Arms the loss of somebody's request or of the reply to it.
+    pub fn arm(&self, who: Who, part: Part, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
+        let mut inner = self.locked();
+        let number = inner.number();
+        let hears = inner.losses.arm(number, who, part, kinds);
+        self.armed.store(inner.losses.len(), Ordering::SeqCst);
+        (number, hears)
+    }
+
+    pub fn disarm(&self, number: u64) {
+        let mut inner = self.locked();
+        inner.losses.disarm(number);
+        self.armed.store(inner.losses.len(), Ordering::SeqCst);
+    }
+
+    pub fn connections(&self, who: Who) -> usize {
+        self.locked().covered(who).count()
+    }
+
+    /// What has passed so far, also on connections that are gone.
+    pub fn passed(&self, who: Who) -> Passed {
+        let inner = self.locked();
+        let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic })| {
+            who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
+        });
+        // A connection that has named its session counts there.
+        let nameless = inner.covered(who).filter(|connection| connection.owner.session.is_none());
+        let nameless = nameless.map(|connection| &*connection.traffic);
+        let gone = inner.nameless.iter().filter_map(|(client, traffic)| {
+            who.covers(Owner { client: *client, session: None }).then_some(traffic)
+        });
+        let each = sessions.chain(nameless).chain(gone).map(Traffic::passed);
+        each.fold(Passed::default(), Passed::add)
+    }
+
+    /// Takes a new connection in, of that client if it is one's own.
+    pub fn join(self: &Arc<Self>, client: Option<usize>) -> Seat {
+        let mut inner = self.locked();
+        let number = inner.number();
+        let owner = Owner { client, session: None };
+        let orders = watch::Sender::new(inner.orders_for(owner));
+        let (traffic, heard) = (Arc::<Traffic>::default(), orders.subscribe());
+        inner.connections.insert(number, Connection { owner, traffic, orders });
+        drop(inner);
+        Seat { table: Arc::clone(self), number, heard }
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn covered(&self, who: Who) -> impl Iterator<Item = &Connection> {
+        self.connections.values().filter(move |connection| who.covers(connection.owner))
+    }
+
+    fn orders_for(&self, owner: Owner) -> Orders {
+        let settings = self.settings.values().filter(|(who, _)| who.covers(owner));
+        let settings = Arc::new(Settings::of(settings.map(|(_, setting)| *setting)));
+        Orders { settings, ending: None }
+    }
+
+    fn give_orders(&self, who: Who) {
+        self.covered(who).for_each(|connection| self.give(connection));
+    }
+
+    fn give(&self, connection: &Connection) {
+        let Orders { settings, .. } = self.orders_for(connection.owner);
+        connection.orders.send_if_modified(|orders| {
+            let differs = orders.settings != settings;
+            orders.settings = settings;
+            differs
+        });
+    }
+
+    /// The connection's traffic from now on; `None` for one that has left.
+    fn identify(&mut self, number: u64, session: Option<i64>) -> Option<Arc<Traffic>> {
+        let Self { connections, sessions, .. } = self;
+        let connection = connections.get_mut(&number)?;
+        if connection.owner.session == session {
+            return Some(Arc::clone(&connection.traffic));
+        }
+        let client = connection.owner.client;
+        let traffic = session.map(|session| {
+            let known =
+                sessions.entry(session).or_insert_with(|| OfSession { client, traffic: Arc::default() });
+            Arc::clone(&known.traffic)
+        });
+        let traffic = traffic.unwrap_or_default();
+        if connection.owner.session.is_none() {
+            traffic.take_over(&connection.traffic);
+        }
+        connection.owner.session = session;
+        connection.traffic = Arc::clone(&traffic);
+        self.give(&self.connections[&number]);
+        if let Some((client, session)) = client.zip(session) {
+            self.is_latest(client, session);
+        }
+        Some(traffic)
+    }
+
+    /// Forgets the session that the client had before, and keeps what passed for it.
+    fn is_latest(&mut self, client: usize, session: i64) {
+        let Some(before) = self.latest.insert(client, session).filter(|before| *before != session) else {
+            return;
+        };
+        if let Some(over) = self.sessions.remove(&before) {
+            self.nameless.entry(Some(client)).or_default().take_over(&over.traffic);
+        }
+    }
+}
+
+/// One connection's place in the table, which it leaves when this is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    table: Arc<Table>,
+    number: u64,
+    heard: watch::Receiver<Orders>,
+}
+
+impl Seat {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What it is told, beginning with what holds now.
+    pub fn orders(&self) -> watch::Receiver<Orders> {
+        let mut heard = self.heard.clone();
+        heard.mark_changed();
+        heard
+    }
+
+    /// Says whose connection it is, `None` for nobody's; the traffic in which it counts from now on.
+    pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
+        self.table.locked().identify(self.number, session).unwrap_or_default()
+    }
+
+    /// The armed loss that such a request is for, if any is, and what is to be lost.
+    pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, Part)> {
+        if self.table.armed.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut inner = self.table.locked();
+        let owner = inner.connections.get(&self.number)?.owner;
+        inner.losses.find(self.number, owner, kind)
+    }
+
+    /// Tells that the server has refused the request that a loss had found.
+    pub fn spare(&self, loss: u64) {
+        self.table.locked().losses.spare(loss);
+    }
+
+    /// Tells that a request or a reply was lost.
+    pub fn strike(&self, loss: u64, struck: Struck) {
+        let mut inner = self.table.locked();
+        inner.losses.strike(loss, struck);
+        self.table.armed.store(inner.losses.len(), Ordering::SeqCst);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut inner = self.table.locked();
+        inner.losses.gone(self.number);
+        let Some(connection) = inner.connections.remove(&self.number) else { return };
+        let Owner { client, session } = connection.owner;
+        if session.is_none_or(|session| !inner.sessions.contains_key(&session)) {
+            inner.nameless.entry(client).or_default().take_over(&connection.traffic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::proxy::traffic::Direction;
+
+    const ONE: Who = Who::Session(1);
+
+    fn settings(seat: &Seat) -> Arc<Settings> {
+        Arc::clone(&seat.orders().borrow().settings)
+    }
+
+    #[test]
+    fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
+        let table = Arc::new(Table::default());
+        let [one, other] = [table.join(None), table.join(None)];
+        one.identify(Some(1));
+        let setting = table.set(ONE, Setting::Stall);
+        let again = table.join(None);
+        assert_eq!([&one, &other, &again].map(|seat| settings(seat).stalled), [true, false, false]);
+        again.identify(Some(1));
+        assert!(settings(&again).stalled);
+        again.identify(None);
+        assert!(!settings(&again).stalled, "the session is over");
+        table.unset(setting);
+        assert!(!settings(&one).stalled);
+    }
+
+    #[test]
+    fn what_is_set_for_a_client_holds_for_each_of_its_sessions_and_before_it_has_any() {
+        let table = Arc::new(Table::default());
+        let client = Who::Client(7);
+        let first = table.join(Some(7));
+        first.identify(Some(1));
+        let _setting = table.set(client, Setting::Refuse);
+        drop(first);
+        let next = table.join(Some(7));
+        assert!(settings(&next).refused, "before it has asked for its next session");
+        next.identify(Some(2));
+        assert!(settings(&next).refused);
+        assert!(!settings(&table.join(Some(8))).refused && !settings(&table.join(None)).refused);
+        assert_eq!((table.connections(client), table.connections(Who::Session(2))), (1, 1));
+    }
+
+    #[test]
+    fn bytes_of_all_its_sessions_count_for_a_client() {
+        let table = Arc::new(Table::default());
+        for session in [1, 2] {
+            let seat = table.join(Some(7));
+            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
+        }
+        table.join(Some(7)).identify(None).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
+        assert_eq!(table.passed(Who::Client(7)).to_server, 21);
+        assert_eq!(table.passed(Who::All).to_server, 121);
+    }
+
+    #[test]
+    fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
+        let table = Arc::new(Table::default());
+        let send = |seat: &Seat, session, bytes| {
+            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+        };
+        for session in 1..=1_000 {
+            send(&table.join(Some(7)), session, 10);
+        }
+        // Given one whose connection is not gone yet
+        let late = table.join(Some(7));
+        send(&late, 1_001, 10);
+        let next = table.join(Some(7));
+        send(&next, 1_002, 10);
+        late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        drop(late);
+        assert_eq!(table.locked().sessions.len(), 1);
+        assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
+        assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
+    }
+
+    #[test]
+    fn a_connection_is_ended_once() {
+        let table = Arc::new(Table::default());
+        let seats = [table.join(None), table.join(None)];
+        seats[0].identify(Some(1));
+        assert_eq!(table.end(ONE, Ending::Reset), 1);
+        assert_eq!(table.end(Who::All, Ending::Cut), 1);
+        assert_eq!(seats[0].orders().borrow().ending(), Some(Ending::Reset));
+        drop(seats);
+        assert_eq!((table.end(Who::All, Ending::Cut), table.connections(Who::All)), (0, 0));
+    }
+
+    #[test]
+    fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
+        let table = Arc::new(Table::default());
+        for _ in 0..2 {
+            let seat = table.join(None);
+            seat.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
+            assert_eq!(table.passed(Who::All).to_server % 10, 3);
+            seat.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
+        }
+        let nameless = table.join(None);
+        nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        drop(nameless);
+        assert_eq!(table.passed(ONE).to_server, 20);
+        assert_eq!(table.passed(Who::All).to_server, 25);
+    }
+
+    #[test]
+    fn a_loss_is_found_by_its_sessions_request_alone() {
+        let table = Arc::new(Table::default());
+        let seats = [table.join(None), table.join(None)];
+        seats[0].identify(Some(1));
+        let (number, _told) = table.arm(ONE, Part::Reply, &[RequestKind::Create]);
+        assert_eq!(seats[1].loss_for(RequestKind::Create), None);
+        assert_eq!(seats[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
+        table.disarm(number);
+        assert_eq!(table.armed.load(Ordering::SeqCst), 0);
+    }
+}

@@ -1,0 +1,322 @@
+//! The arrivals of an open load, against the formulas of `docs/arrivals.md`.
+
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use zklockbench::lock;
+use zklockbench::scenario::schedule::{Arrival, draw, ranked};
+use zklockbench::scenario::{Arrivals, Load, Open, Plan, Replay, TraceArrival, TrialSpec, parse};
+use zklockbench::words::clock::micros;
+
+/// The only trial of an open load.
+fn spec(lines: &str) -> TrialSpec {
+    let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
+    let parsed = parse("x.toml", &text, &lock::cards(), &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+    Plan::of(&parsed.scenario).trials[0].clone()
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn times(lines: &str, lasts: u64) -> Vec<u64> {
+    draw(&spec(&format!("duration = \"{lasts}s\"\n{lines}")), seconds(lasts))
+        .iter()
+        .map(|one| one.at_us)
+        .collect()
+}
+
+/// How many come in each window of so many milliseconds.
+fn counts(times: &[u64], lasts_s: u64, window_ms: u64) -> Vec<f64> {
+    let mut counts = vec![0.0; usize::try_from(lasts_s * 1_000 / window_ms).unwrap()];
+    for at in times {
+        if let Some(count) = counts.get_mut(usize::try_from(at / (window_ms * 1_000)).unwrap()) {
+            *count += 1.0;
+        }
+    }
+    counts
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
+}
+
+/// Index of dispersion: the variance of counts over their mean.
+fn dispersion(times: &[u64], lasts_s: u64, window_ms: u64) -> f64 {
+    let counts = counts(times, lasts_s, window_ms);
+    variance(&counts) / mean(&counts)
+}
+
+fn gaps(times: &[u64]) -> Vec<f64> {
+    times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
+}
+
+/// How much a gap says of the next.
+fn autocorrelation(values: &[f64]) -> f64 {
+    let centre = mean(values);
+    let product: f64 = values.windows(2).map(|pair| (pair[0] - centre) * (pair[1] - centre)).sum();
+    product / (values.len() - 1) as f64 / variance(values)
+}
+
+fn close(seen: f64, expected: f64, share: f64) {
+    assert!(
+        (seen / expected - 1.0).abs() <= share,
+        "{seen} where {expected} ± {:.0} % are expected",
+        100.0 * share
+    );
+}
+
+#[test]
+fn every_process_has_the_rate_that_it_states() {
+    for (process, within) in [
+        ("\"constant\"", 0.001),
+        ("\"poisson\"", 0.02),
+        ("{ bursts = { peak = 4.0, length = \"500ms\" } }", 0.10),
+        ("{ day = { amplitude = 0.8, period = \"60s\" } }", 0.02),
+    ] {
+        close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
+    }
+    // Two thirds of a pause
+    close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
+}
+
+#[test]
+fn counts_of_poisson_arrivals_vary_as_much_as_their_mean_and_gaps_say_nothing_of_the_next() {
+    let times = times("rate = 40", 10_000);
+    for window in [100, 1_000, 10_000] {
+        close(dispersion(&times, 10_000, window), 1.0, 0.14);
+    }
+    let gaps = gaps(&times);
+    assert!(autocorrelation(&gaps).abs() < 3.0 / (gaps.len() as f64).sqrt());
+    close(variance(&gaps).sqrt() / mean(&gaps), 1.0, 0.02);
+}
+
+#[test]
+fn evenly_spaced_arrivals_hardly_vary() {
+    let times = times("rate = 40\narrivals = \"constant\"", 1_000);
+    assert!(times.iter().take(3).eq(&[0, 25_000, 50_000]));
+    assert!([130, 1_000, 10_000].iter().all(|window| dispersion(&times, 1_000, *window) < 0.1));
+}
+
+#[test]
+fn bursts_vary_as_the_closed_formula_of_an_interrupted_poisson_process_says() {
+    let times = times("rate = 40\narrivals = { bursts = { peak = 4.0, length = \"500ms\" } }", 20_000);
+    let (rate, ends, begins) = (160.0, 2.0, 2.0 / 3.0);
+    let both: f64 = ends + begins;
+    let limit = 1.0 + 2.0 * rate * ends / both.powi(2);
+    for (window, within) in [(100, 0.05), (1_000, 0.10), (10_000, 0.20)] {
+        let t = f64::from(window) / 1e3;
+        let expected = limit - (limit - 1.0) * (1.0 - (-both * t).exp()) / (both * t);
+        close(dispersion(&times, 20_000, window.try_into().unwrap()), expected, within);
+    }
+    // Its gaps are those of a renewal process: unequal, but none says anything of the next.
+    let gaps = gaps(&times);
+    assert!(autocorrelation(&gaps).abs() < 0.01, "{}", autocorrelation(&gaps));
+    assert!(variance(&gaps).sqrt() / mean(&gaps) > 2.0);
+}
+
+#[test]
+fn a_day_has_as_many_arrivals_in_each_of_its_hours_as_the_sine_says() {
+    let times = times("rate = 40\narrivals = { day = { amplitude = 0.8, period = \"60s\" } }", 6_000);
+    let mut hours = [0.0; 24];
+    times.iter().for_each(|at| hours[usize::try_from(at % 60_000_000 / 2_500_000).unwrap()] += 1.0);
+    let chi_square: f64 = (0_u32..)
+        .zip(hours)
+        .map(|(hour, seen)| {
+            let primitive = |hour: u32| -(TAU * f64::from(hour) / 24.0).cos() / TAU;
+            let expected = 240_000.0 * (1.0 / 24.0 + 0.8 * (primitive(hour + 1) - primitive(hour)));
+            (seen - expected).powi(2) / expected
+        })
+        .sum();
+    // What chance exceeds in 1 of 1,000 cases, with 24 degrees of freedom.
+    assert!(chi_square < 51.2, "{chi_square}");
+    assert!(autocorrelation(&gaps(&times)) > 0.05);
+}
+
+#[test]
+fn a_ramp_and_steps_begin_with_the_measured_phase_after_a_warm_up_at_the_first_rate() {
+    let ramp = spec(
+        "duration = \"1000s\"\nwarm_up = \"500s\"\narrivals = { ramp = { from = 10, to = 110 } }\nlocks = 3",
+    );
+    let at: Vec<_> = draw(&ramp, seconds(2_000)).iter().map(|one| one.at_us).collect();
+    let counts = counts(&at, 2_000, 250_000);
+    for (seen, expected) in counts.iter().zip([10.0, 10.0, 22.5, 47.5, 72.5, 97.5, 110.0, 110.0]) {
+        close(*seen, expected * 250.0, 0.06);
+    }
+    let steps = spec(
+        "duration = \"600s\"\nwarm_up = \"200s\"\n\
+         arrivals = { steps = [{ rate = 20, for = \"200s\" }, { rate = 0, for = \"200s\" }, { rate = 80, for = \"10s\" }] }",
+    );
+    let at: Vec<_> = draw(&steps, seconds(1_000)).iter().map(|one| one.at_us).collect();
+    let counts = self::counts(&at, 1_000, 200_000);
+    for (seen, expected) in counts.iter().zip([20.0, 20.0, 0.0, 80.0, 80.0]) {
+        assert!((seen - expected * 200.0).abs() < 5.0 * (expected * 200.0).sqrt() + 0.5, "{counts:?}");
+    }
+}
+
+#[test]
+fn what_is_the_same_at_all_times_goes_on_from_the_warm_up_and_for_as_long_as_asked() {
+    for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
+        let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");
+        let (short, long) = (spec(&lines), spec(&format!("{lines}warm_up = \"30s\"\n")));
+        let shorter = draw(&short, seconds(60));
+        assert_eq!(shorter, draw(&long, seconds(60)), "a warm-up of another length changes nothing");
+        assert_eq!(shorter, draw(&long, seconds(120))[..shorter.len()], "nor does a later end");
+    }
+}
+
+#[test]
+fn a_replay_comes_as_its_file_says_and_the_rest_is_drawn() {
+    let mut replayed = spec("rate = 1\nduration = \"2s\"\nlocks = 4\nhold = \"7ms\"");
+    let trace = [(0, Some(3), None), (1_500_000, None, Some(40)), (2_000_000, Some(0), None)];
+    let trace =
+        trace.map(|(at_us, lock, hold)| TraceArrival { at_us, lock, hold: hold.map(Duration::from_millis) });
+    let replay = Replay { file: "a.csv".into(), count: trace.len(), trace: trace.to_vec().into() };
+    replayed.load = match replayed.load {
+        Load::Open(open) => Load::Open(Open { arrivals: Arrivals::Replay(replay), ..open }),
+        other => other,
+    };
+    let drawn = draw(&replayed, seconds(2));
+    let seen: Vec<_> = drawn.iter().map(|one| (one.at_us, one.hold.as_millis())).collect();
+    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third comes when it is over");
+    assert!(drawn[0].lock == 3 && drawn[1].lock < 4);
+}
+
+#[test]
+fn the_same_seed_draws_the_same_and_no_purpose_disturbs_another() {
+    let lines = "rate = 100\nduration = \"10s\"\nhold = { exponential = { mean = \"5ms\" } }\n";
+    let drawn = |more: &str| draw(&spec(&format!("{lines}{more}")), seconds(10));
+    let base = drawn("locks = 20\nread_ratio = 0.5");
+    assert_eq!(base, drawn("locks = 20\nread_ratio = 0.5"));
+    assert_ne!(base, drawn("locks = 20\nread_ratio = 0.5\nseed = 2"));
+    let times = |of: &[Arrival]| of.iter().map(|one| one.at_us).collect::<Vec<_>>();
+    let holds = |of: &[Arrival]| of.iter().map(|one| one.hold).collect::<Vec<_>>();
+    let modes = |of: &[Arrival]| of.iter().map(|one| one.mode).collect::<Vec<_>>();
+    let locks = |of: &[Arrival]| of.iter().map(|one| one.lock).collect::<Vec<_>>();
+    let popular = drawn("locks = 20\nread_ratio = 0.5\npopularity = { zipf = 1.0 }");
+    assert_ne!(locks(&base), locks(&popular));
+    assert_eq!(
+        (times(&base), holds(&base), modes(&base)),
+        (times(&popular), holds(&popular), modes(&popular))
+    );
+    let readers = drawn("locks = 20\nread_ratio = 0.9");
+    assert_ne!(modes(&base), modes(&readers));
+    assert_eq!(
+        (times(&base), holds(&base), locks(&base)),
+        (times(&readers), holds(&readers), locks(&readers))
+    );
+}
+
+#[test]
+fn locks_are_asked_for_as_zipf_says_and_the_seed_says_which_is_hottest() {
+    let hot = spec("rate = 1000\nduration = \"100s\"\nlocks = 100\npopularity = { zipf = 1.0 }");
+    let drawn = draw(&hot, seconds(100));
+    let mut asked = [0.0; 100];
+    drawn.iter().for_each(|one| asked[one.lock] += 1.0);
+    let harmonic: f64 = (1..=100).map(|rank| 1.0 / f64::from(rank)).sum();
+    let by_rank = ranked(hot.seed, 100);
+    let chi_square: f64 = (1_u32..)
+        .zip(&by_rank)
+        .map(|(rank, lock)| {
+            let expected = drawn.len() as f64 / f64::from(rank) / harmonic;
+            (asked[*lock] - expected).powi(2) / expected
+        })
+        .sum();
+    // What chance exceeds in 1 of 1,000 cases, with 99 degrees of freedom.
+    assert!(chi_square < 148.2, "{chi_square}");
+    close(asked[by_rank[0]] / drawn.len() as f64, 0.1928, 0.03);
+    let other = ranked(7, 100);
+    assert_ne!(by_rank, other);
+    // Without any preference all are alike
+    let alike = draw(&spec("rate = 1000\nduration = \"100s\"\nlocks = 10"), seconds(100));
+    (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
+}
+
+/// The mean wait of these arrivals at one lock that hands over in no time, in seconds: Lindley's recursion.
+fn mean_wait(arrivals: &[Arrival]) -> f64 {
+    let (mut wait, mut sum) = (0.0_f64, 0.0);
+    for pair in arrivals.windows(2) {
+        sum += wait;
+        let gap = (pair[1].at_us - pair[0].at_us) as f64 / 1e6;
+        wait = (wait + pair[0].hold.as_secs_f64() - gap).max(0.0);
+    }
+    sum / (arrivals.len() - 1) as f64
+}
+
+/// The mean wait by Pollaczek and Khinchine, from the rate and the holds of the same arrivals, in seconds.
+fn pollaczek_khinchine(arrivals: &[Arrival], lasts_s: u64) -> f64 {
+    let holds: Vec<_> = arrivals.iter().map(|one| one.hold.as_secs_f64()).collect();
+    let rate = arrivals.len() as f64 / lasts_s as f64;
+    let squares: Vec<_> = holds.iter().map(|hold| hold * hold).collect();
+    rate * mean(&squares) / (2.0 * (1.0 - rate * mean(&holds)))
+}
+
+#[test]
+fn waits_for_poisson_arrivals_are_those_of_pollaczek_and_khinchine() {
+    for hold in ["\"10ms\"", "{ exponential = { mean = \"10ms\" } }"] {
+        for (percent, within) in [(30, 0.1), (50, 0.1), (70, 0.1), (80, 0.2)] {
+            let lines = format!("rate = {percent}\nduration = \"1000s\"\nhold = {hold}");
+            let drawn = draw(&spec(&lines), seconds(1_000));
+            close(mean_wait(&drawn), pollaczek_khinchine(&drawn, 1_000), within);
+        }
+    }
+    // For others they are not: what comes evenly spaced waits for less, what comes in bursts for more.
+    for (process, is_longer) in
+        [("\"constant\"", false), ("{ bursts = { peak = 3, length = \"1s\" } }", true)]
+    {
+        let lines = format!("rate = 50\nduration = \"1000s\"\nhold = \"10ms\"\narrivals = {process}");
+        let drawn = draw(&spec(&lines), seconds(1_000));
+        let ratio = mean_wait(&drawn) / pollaczek_khinchine(&drawn, 1_000);
+        assert!(if is_longer { ratio > 2.0 } else { ratio < 0.5 }, "{process}: {ratio}");
+    }
+}
+
+/// Every shape of a process with any numbers that a file may have, small enough to be drawn in a moment.
+fn processes() -> impl Strategy<Value = String> {
+    let rate = 0.001..2_000.0_f64;
+    let step = (0.0..1_000.0_f64, 1_u64..20_000);
+    prop_oneof![
+        rate.clone().prop_map(|rate| format!("rate = {rate}")),
+        rate.clone().prop_map(|rate| format!("rate = {rate}\narrivals = \"constant\"")),
+        (0.001..20.0_f64, 1.01..1000.0_f64, 1_u64..100_000).prop_map(|(rate, peak, ms)| format!(
+            "rate = {rate}\narrivals = {{ bursts = {{ peak = {peak}, length = \"{ms}ms\" }} }}"
+        )),
+        (rate.clone(), 0.0..=1.0_f64, 1_u64..100_000).prop_map(|(rate, amplitude, ms)| format!(
+            "rate_each = {rate}\narrivals = {{ day = {{ amplitude = {amplitude}, period = \"{ms}ms\" }} }}"
+        )),
+        (0.0..1_000.0_f64, 1.0..1_000.0_f64)
+            .prop_map(|(from, to)| format!("arrivals = {{ ramp = {{ from = {from}, to = {to} }} }}")),
+        (1.0..100.0_f64, proptest::collection::vec(step, 0..5)).prop_map(|(first, steps)| {
+            let step = |(rate, ms): &(f64, u64)| format!(", {{ rate = {rate}, for = \"{ms}ms\" }}");
+            let more: String = steps.iter().map(step).collect();
+            format!("arrivals = {{ steps = [{{ rate = {first}, for = \"1s\" }}{more}] }}")
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_file_says_arrivals_are_sorted_and_within_their_bounds(
+        process in processes(), locks in 1_usize..50, zipf in 0.0..5.0_f64, warm_up in 0_u64..3_000,
+        lasts in 0_u64..6_000, scale in 0.5..10.0_f64, seed in 0_u64..1_000,
+    ) {
+        let lines = format!(
+            "{process}\nduration = \"2s\"\nwarm_up = \"{warm_up}ms\"\nlocks = {locks}\n\
+             popularity = {{ zipf = {zipf} }}\ntime_scale = {scale}\nseed = {seed}"
+        );
+        let (text, lasts) = (lines, Duration::from_millis(lasts));
+        let spec = spec(&text);
+        let drawn = draw(&spec, lasts);
+        prop_assert!(drawn.is_sorted_by_key(|one| one.at_us));
+        prop_assert!(drawn.iter().all(|one| one.at_us < micros(lasts).max(1) && one.lock < locks));
+    }
+}
