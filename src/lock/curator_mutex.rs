@@ -53,7 +53,9 @@ its own session) and wakes them all: each lists and sets its watch again. That m
 task at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
 
 Exclusion and progress: as predecessor-watch.
-Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not
+Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
+node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
+Names are four times as long as bare ones, so large queues cost more bytes. A holder is not
 told that its session has expired. Every reconnection costs each waiter a list and a watch.",
         guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
         params: &joined::<7, 1, 8>(joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS), [SHARED_OBJECT]),

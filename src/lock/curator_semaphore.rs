@@ -50,7 +50,9 @@ Exclusion: a lease is created only under the mutex, and held only after a list, 
 shows no more children than leases. Leases listed later than that can only be those of later holders, which have
 counted this one. Progress: the one contender that waits on `leases` is woken by every change there.
 
-Where it breaks: every child of `leases` counts, no matter who made it, and nobody notices if processes are
+Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
+node (it asks for no sync), makes another, and its first one keeps a lease for as long as its session lives.
+Every child of `leases` counts, no matter who made it, and nobody notices if processes are
 configured with different numbers of leases. A contender that wants several permits keeps those it has while it
 waits for more: two of these can wait for each other for ever, unless acquires time out. With one lease it costs
 twice as much as a mutex.",
