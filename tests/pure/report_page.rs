@@ -113,7 +113,7 @@ fn every_link_leads_somewhere_and_no_two_elements_share_an_id() {
 #[test]
 fn the_command_that_repeats_a_run_takes_the_scenario_as_it_was_run() {
     let stored = example("example");
-    assert_eq!(stored.run.run.overrides, ["ensemble.data_dir=\"/tmp\""]);
+    assert_eq!(stored.run.run.overrides, ["ensemble.data_dir=\"/tmp\"", "contenders=[1, 5, 20]"]);
     assert!(stored.run.run.scenario_text.contains("data_dir = \"/tmp\""));
     let page = page(&[stored]);
     assert!(page.contains(">zklockbench run quick.toml --seed 1<"));
