@@ -5,8 +5,10 @@
 mod ensemble_order;
 mod evidence;
 mod exclusion;
+mod hazard;
 pub mod history;
 mod inside;
 mod overlaps;
 
 pub use exclusion::{judge, least_evidence, of_run, zombies};
+pub use hazard::standing_still;

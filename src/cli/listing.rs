@@ -116,7 +116,7 @@ impl Listed for LockCard {
     }
 
     fn describe(&self) -> String {
-        let mut text = head(self.name, self.summary, self.source, self.details);
+        let mut text = head(self.name, self.summary, self.source, &self.described());
         text += &format!("\nGives: {}\n", promises(self).join(", "));
         for param in self.params {
             text += &parameter(param, &self.only_with(param));
@@ -130,12 +130,12 @@ impl Listed for LockCard {
             "name": self.name,
             "summary": self.summary,
             "source": self.source,
-            "details": self.details.trim(),
+            "details": self.described(),
             "guarantees": {
                 "exclusive": given.exclusive,
                 "fifo": given.fifo,
                 "reentrant": given.reentrant,
-                "protected": given.protected,
+                "protection": given.protection,
                 "watches": given.watches,
             },
             "params": params(self.params),
@@ -149,7 +149,7 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
         if given.exclusive { "mutual exclusion" } else { "no mutual exclusion" },
         if given.fifo { "order of arrival" } else { "no order" },
         if given.reentrant { "reentrant" } else { "not reentrant" },
-        if given.protected { "protected against a lost create response" } else { "not protected" },
+        given.protection.in_words(),
         if given.watches { "waits by watches" } else { "waits by looking again" },
     ]
     .into()

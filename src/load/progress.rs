@@ -116,6 +116,7 @@ async fn describe(
             node: None,
             position: None,
             blocked_by: None,
+            blocker: None,
             watches: Vec::new(),
         })
         .collect();
@@ -131,8 +132,9 @@ async fn describe(
         let first = queue.clone().next();
         one.node = stands.map(|at| nodes[at].name.clone());
         one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
-        one.blocked_by =
-            first.filter(|_| one.position != Some(0)).map(|node| node.told(shared, one.contender));
+        let first = first.filter(|_| one.position != Some(0));
+        one.blocked_by = first.map(|node| node.told(shared, one.contender));
+        one.blocker = first.and_then(|node| node.contender(shared));
         one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
     }
     stuck
@@ -161,11 +163,15 @@ impl Node {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
 
+    /// Whose session it belongs to.
+    fn contender(&self, shared: &Shared) -> Option<usize> {
+        shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
+    }
+
     /// Its name, its session, whose that is, and whether that contender is inside by it, as one that waits may be
     /// told.
     fn told(&self, shared: &Shared, to: usize) -> String {
-        let is_owner = |id: &usize| shared.controls[*id].session().map(|key| key.id()) == Some(self.owner);
-        let whose = match (0..shared.controls.len()).find(is_owner) {
+        let whose = match self.contender(shared) {
             None => "unknown to the contenders".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
             Some(id) if shared.scenes[shared.lock_of(id)].all_inside().contains(&id) => {

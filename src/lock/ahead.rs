@@ -5,12 +5,14 @@ use std::future::pending;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::creating::MarkedName;
-use super::curator_queue::{DATA, create_protected, find_created, leave_for_certain};
+use super::creating::{MarkedName, created_or_found};
+use super::curator_queue::{DATA, create_with_parents, find_created, leave_for_certain};
 use super::queue_node::watch_data;
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use crate::words::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
+};
 use crate::world::zk::{EventKind, Failure, Session, Watch};
 
 const RETRY: Retry = Retry::USUAL;
@@ -58,7 +60,7 @@ the early list is back (holds shorter than a round trip), that list is on the cr
 is not read again: if it is deleted by hand while waiting, that goes unnoticed until the release, and the one behind
 may then get in alongside it. A holder is not told that its session has expired. getChildren still returns every
 name, twice for each acquisition.",
-        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[Param {
             name: "flush",
             kind: ParamKind::Bool,
@@ -119,27 +121,36 @@ impl Strategy for Ahead {
 impl Ahead {
     /// Joins the queue. Returns the names of the list that went along, where it did and succeeded.
     async fn join(&self, session: &Session) -> Result<(QueueNode, Option<Vec<String>>), Failure> {
-        if !self.in_one_flush {
-            return Ok((create_protected(session, &self.lock, "lock-", RETRY).await?, None));
-        }
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+        if !self.in_one_flush {
+            return Ok((self.create(session, &name).await?, None));
+        }
         let list = || session.get_children(&self.lock);
         match QueueNode::join_and(session, &self.lock, &name.prefix, DATA, list).await {
             Ok((node, names)) => Ok((node, names.ok())),
-            Err(Failure::NoNode) => Ok((create_protected(session, &self.lock, "lock-", RETRY).await?, None)),
-            Err(Failure::ConnectionLoss) => Ok((self.find_again(session, &name).await?, None)),
+            Err(Failure::NoNode) => Ok((self.create(session, &name).await?, None)),
+            Err(Failure::ConnectionLoss) => match self.find(session, &name).await? {
+                Some(node) => Ok((node, None)),
+                None => Ok((self.create(session, &name).await?, None)),
+            },
             Err(failure) => Err(failure),
         }
     }
 
-    /// Looks for the node of a create whose reply was lost; creates another when there is none.
-    async fn find_again(&self, session: &Session, name: &MarkedName) -> Result<QueueNode, Failure> {
+    async fn create(&self, session: &Session, name: &MarkedName) -> Result<QueueNode, Failure> {
+        created_or_found(
+            RETRY,
+            async || create_with_parents(session, &self.lock, name).await,
+            async || self.find(session, name).await,
+        )
+        .await
+    }
+
+    /// The node of a create whose reply was lost.
+    async fn find(&self, session: &Session, name: &MarkedName) -> Result<Option<QueueNode>, Failure> {
         // The server that the session is on now may not have applied what the other one had committed.
         RETRY.around(|| session.sync(&self.lock)).await?;
-        match find_created(session, &self.lock, name, RETRY).await? {
-            Some(node) => Ok(node),
-            None => create_protected(session, &self.lock, "lock-", RETRY).await,
-        }
+        find_created(session, &self.lock, name, RETRY).await
     }
 
     async fn wait_until_first(

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::creating::{make_directory, node_named};
 use super::queue_node::Standing;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
 use crate::world::zk::{Failure, Session};
 
@@ -46,7 +46,7 @@ without a watch; here that is an error.
 
 Where it breaks: each acquire makes two more requests than the queue needs, including the list before the create,
 and each wake-up one more. A holder is not told that its session has expired.",
-        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),
     },

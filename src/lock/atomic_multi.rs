@@ -8,7 +8,7 @@ use super::curator_multi::{MEMBERS, PARAMS, directories};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
-use crate::words::catalog::{Guarantees, LockCard, Mode};
+use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
 use crate::world::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
 
 const RETRY: Retry = Retry::USUAL;
@@ -26,7 +26,7 @@ getChildren of every member again. Missing directories are made, and stay: a con
 empty, and its numbers, which are the fencing tokens, would start over.
 Release: one multi deletes all nodes.
 A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
-for by their uuid before others are created, after a lost release they may be found gone.
+for by their uuid, after a sync, before others are created, after a lost release they may be found gone.
 
 Requests for m members: m + 2 uncontended, 2m + 3 contended. An acquire takes one round trip and a commit, where
 curator-multi takes two round trips and a commit for each member; a handoff two round trips and a commit. Fan-out
@@ -43,7 +43,7 @@ is possible again. All members must be on one ensemble. Servers do not report th
 (ZOOKEEPER-4026), so the fencing token is the number in the first member: it starts over when somebody deletes that
 member, and drops once in 4 billion acquires, when the server's counter wraps. The order of waiters stays right
 across the wrap.",
-        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &PARAMS,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
     },
@@ -125,6 +125,8 @@ impl AtomicMulti {
 
     /// The nodes of a transaction whose response was lost; all of them are there, or none is.
     async fn find(&self, session: &Session, mark: &str) -> Result<Option<(Vec<QueueNode>, Lists)>, Failure> {
+        // The server that the session is on now may lag behind the one that created them.
+        RETRY.around(|| session.sync(&self.members[0])).await?;
         let lists = RETRY.around(|| self.list(session)).await?;
         let mut nodes = Vec::new();
         for (member, names) in self.members.iter().zip(&lists) {

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use super::curator_mutex::CuratorMutex;
 use super::retry::{self, Retry};
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined};
+use crate::words::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
+};
 use crate::words::clock;
 use crate::world::zk::{Failure, Session};
 
@@ -53,7 +55,7 @@ the holder of the last member that anybody has taken waits for nobody.
 Where it breaks: nothing makes contenders agree on an order. With `order = \"rotated\"` each lock object starts at
 the next member: two can each hold what the other waits for. Without an acquire timeout that is a deadlock; with
 one, both give up and may collide the same way again for ever.",
-        guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
         batch_cost: Some(batch_cost),
     },

@@ -10,7 +10,7 @@ use super::retry::{self, Retry};
 use super::revocation::{self, Revocation};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::words::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, joined,
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection, joined,
 };
 use crate::words::measure::RequestKind::{Exists, GetChildren, GetDataWatch};
 use crate::world::zk::{Failure, Session};
@@ -53,11 +53,9 @@ its own session) and wakes them all: each lists and sets its watch again. That m
 task at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
 
 Exclusion and progress: as predecessor-watch.
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
-Names are four times as long as bare ones, so large queues cost more bytes. A holder is not
+Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not
 told that its session has expired. Every reconnection costs each waiter a list and a watch.",
-        guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<7, 1, 8>(joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS), [SHARED_OBJECT]),
         batch_cost: Some(batch_cost),
     },

@@ -184,8 +184,8 @@ pub async fn give_up_for_certain(
     why.after(leave_for_certain(session, node, retry)).await
 }
 
-/// Joins the queue with a node of that kind; a missing parent is made, with those above it, and the create sent
-/// again. A lost connection anywhere in this leads to a look for the node, and then to all of it again.
+/// As [`create_with_parents`]; a lost connection anywhere in this leads to a look for the node, and then to all of it
+/// again.
 ///
 /// Source: Curator, `CreateBuilderImpl` with protection and `creatingParentContainersIfNeeded`.
 pub async fn create_protected(
@@ -203,7 +203,12 @@ pub async fn create_protected(
     .await
 }
 
-async fn create_with_parents(session: &Session, lock: &str, name: &MarkedName) -> Result<QueueNode, Failure> {
+/// Joins the queue with a node of that name; a missing parent is made, with those above it, and the create sent again.
+pub async fn create_with_parents(
+    session: &Session,
+    lock: &str,
+    name: &MarkedName,
+) -> Result<QueueNode, Failure> {
     match QueueNode::join(session, lock, &name.prefix, DATA).await {
         Err(Failure::NoNode) => {
             make_containers(session, lock).await?;

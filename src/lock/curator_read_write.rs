@@ -7,7 +7,7 @@ use super::curator_queue::{CuratorQueue, DATA};
 use super::retry::{self, Retry};
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::GetDataWatch;
 use crate::world::zk::{Failure, NodeKind, Session};
 
@@ -37,12 +37,10 @@ Timed out or cancelled: as curator-mutex. Crash: the session's end frees the pla
 Exclusion and progress: as shared-predecessor-watch; the watched writer is before the reader, and as long as any
 writer is, there is a first one to watch.
 
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
-Readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
+Where it breaks: readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
 succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a
 waiting writer got in beside the reader. A holder is not told that its session has expired.",
-        guarantees: Guarantees { reentrant: true, protected: true, ..READ_WRITE },
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
         params: &retry::PARAMS,
         batch_cost: Some(batch_cost),
     },

@@ -11,7 +11,7 @@ use super::{
     AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word,
 };
 use crate::words::catalog::{
-    BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, joined,
+    BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
 };
 use crate::words::measure::RequestKind::{Create, GetDataWatch};
 use crate::world::zk::{Failure, NodeKind, Session, Watch};
@@ -50,9 +50,7 @@ Exclusion: a lease is created only under the mutex, and held only after a list, 
 shows no more children than leases. Leases listed later than that can only be those of later holders, which have
 counted this one. Progress: the one contender that waits on `leases` is woken by every change there.
 
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and its first one keeps a lease for as long as its session lives.
-Every child of `leases` counts, no matter who made it, and nobody notices if processes are
+Where it breaks: every child of `leases` counts, no matter who made it, and nobody notices if processes are
 configured with different numbers of leases. A contender that wants several permits keeps those it has while it
 waits for more: two of these can wait for each other for ever, unless acquires time out. With one lease it costs
 twice as much as a mutex.",
@@ -89,8 +87,12 @@ const PARAMS: [Param; 3] = [
 ];
 
 /// What every semaphore promises, whatever its number of leases.
-pub(super) const GUARANTEES: Guarantees =
-    Guarantees { protected: true, holders: Holders::Leases("leases"), queue: "/leases", ..Guarantees::QUEUE };
+pub(super) const GUARANTEES: Guarantees = Guarantees {
+    protection: Protection::Unsynced,
+    holders: Holders::Leases("leases"),
+    queue: "/leases",
+    ..Guarantees::QUEUE
+};
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if count_of(params, "permits", 1) > 1 {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::creating::{Race, create_unless_there};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::{Create, GetChildrenWatch};
 use crate::world::zk::{Failure, NodeKind, Session};
 
@@ -29,7 +29,7 @@ A lost create of the directory is tried again, too.
 Where it breaks: the herd, as with ephemeral-node, and a little worse: a child watch also fires on a create, so
 everybody who found the directory empty and armed a watch is notified of the winner's create, including the
 winner.",
-        guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),
     },

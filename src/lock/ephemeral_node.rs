@@ -8,7 +8,7 @@ use super::creating::Race;
 use super::queue_node::watch_data;
 use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::words::catalog::{
-    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params,
+    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
 };
 use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::world::zk::{Failure, Session, Watch};
@@ -41,7 +41,7 @@ lost connection ends the acquire or release; the caller then ends the session, a
 Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and the more contenders
 want the lock, the slower it gets. With `watch = \"exists\"`, a node that goes between create and look leaves a
 watch on an absent node: it fires at the next create, even the contender's own.",
-        guarantees: Guarantees { fifo: false, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[
             Param {
                 name: "wait",

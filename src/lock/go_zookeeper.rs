@@ -8,7 +8,7 @@ use super::creating::{MarkedName, created_or_found, find_marked, make_from_top};
 use super::queue_node::wait_for_way;
 use super::retry::Retry;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::GetDataWatch;
 use crate::world::zk::{Failure, Session};
 
@@ -36,15 +36,13 @@ Crash: the session's end frees the place. The original has neither timeout nor c
 node: 4 requests for nothing.
 
 Exclusion and progress: as predecessor-watch.
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
-A request that fails while waiting ends the acquire, but the node stays until the session
+Where it breaks: a request that fails while waiting ends the acquire, but the node stays until the session
 ends, and everybody behind it waits for that. A holder is not told that its session has expired.
 Not copied from the original: if a list lacks its own node and nobody else is before it, it takes the lock for held
 (here that is an error); it fails on a child whose name has no number (here that child is ignored); its search for
 the one before starts at -1, so it breaks once the counter has wrapped. Its lists also ask for the parent's stat, 68
 bytes more per reply.",
-        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
         batch_cost: Some(batch_cost),
     },

@@ -9,7 +9,9 @@ use super::creating::{make_from_leaf, node_named};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params};
+use crate::words::catalog::{
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
+};
 use crate::words::clock;
 use crate::words::measure::RequestKind::{Exists, GetDataWatch};
 use crate::world::zk::{Failure, NodeKind, Session, reactor};
@@ -48,14 +50,12 @@ Crash: the session's end frees the place.
 
 Exclusion and progress: as predecessor-watch, among those whose names count. Its own prefix takes the place of
 protection: a node whose create went unanswered is found again.
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
-With `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
+Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
 count, so clients of both kinds on one path hold together; with `\"lock-\"` they wait for each other. In kazoo a
 wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
 numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
 a holder is not told that it has expired.",
-        guarantees: Guarantees { protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[
             Param {
                 name: "extra_patterns",

@@ -11,7 +11,7 @@ use super::retry::Retry;
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::{Exists, GetDataWatch};
 use crate::world::zk::{Failure, Session};
 
@@ -40,11 +40,9 @@ together let in together. Fan-out: as shared-predecessor-watch.
 Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
 
 Exclusion and progress: as shared-predecessor-watch.
-Where it breaks: after a lost reply to its create and a reconnection to a server that lags, it does not see its
-node (it asks for no sync), makes another, and waits for its own first one for as long as its session lives.
-Names are four times as long as bare ones. Before version 2.9 a queue of a writer, a reader
+Where it breaks: names are four times as long as bare ones. Before version 2.9 a queue of a writer, a reader
 and a writer behind a held write lock came to a standstill.",
-        guarantees: Guarantees { protected: true, ..READ_WRITE },
+        guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },
         params: &[],
         batch_cost: Some(batch_cost),
     },

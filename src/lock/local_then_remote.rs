@@ -10,7 +10,7 @@ use super::in_process::InProcess;
 use super::retry::{self, Retry};
 use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, count_of};
 use crate::words::catalog::{
-    BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, joined,
+    BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
 };
 use crate::words::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
 use crate::world::zk::{Failure, Session};
@@ -47,7 +47,7 @@ Progress: the local lock is released whether or not the delete succeeded, and wh
 What it saves: a list names one node for each process, not for each task. What it does not: every acquisition still
 pays for a handoff over ZooKeeper, even between two tasks of one process.
 Where it breaks: as curator-mutex. The article's code as printed sorts by part of the uuid, so it excludes nobody.",
-        guarantees: Guarantees { reentrant: true, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
         batch_cost: Some(batch_cost),
     },

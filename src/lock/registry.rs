@@ -6,7 +6,7 @@ use super::{
     go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
     predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch, shared_predecessor_watch, ticket,
 };
-use crate::words::catalog::LockCard;
+use crate::words::catalog::{LockCard, Protection};
 use crate::words::units::capitalised;
 
 /// Every strategy, in the order in which lists show them.
@@ -68,7 +68,11 @@ fn row(card: &LockCard) -> String {
         yes(given.has_read_side()),
         yes(given.fifo),
         yes(given.reentrant),
-        yes(given.protected),
+        match given.protection {
+            Protection::None => "no",
+            Protection::Unsynced => "without sync",
+            Protection::Complete => "yes",
+        },
         if given.watches { "watches" } else { "looking again" },
     )
 }
@@ -79,7 +83,7 @@ fn section(card: &LockCard) -> String {
         card.name,
         capitalised(card.summary),
         card.source,
-        card.details.trim()
+        card.described()
     );
     if !card.params.is_empty() {
         text += "\n| parameter | values | default | meaning |\n|---|---|---|---|\n";

@@ -64,6 +64,9 @@ pub struct Stuck {
     pub position: Option<usize>,
     /// The node that blocks it: the first of the queue, the session that it belongs to, and whose that is.
     pub blocked_by: Option<String>,
+    /// The contender that this node belongs to; `None` where it is no contender's, and in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocker: Option<usize>,
     /// What its session watches, as the servers tell.
     pub watches: Vec<String>,
 }

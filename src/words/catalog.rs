@@ -31,6 +31,15 @@ pub struct LockCard {
 }
 
 impl LockCard {
+    /// All of its details, with the hazards that follow from what it guarantees.
+    pub fn described(&self) -> String {
+        let details = self.details.trim();
+        match self.guarantees.protection.hazard() {
+            Some(hazard) => format!("{details}\n{hazard}"),
+            None => details.to_owned(),
+        }
+    }
+
     /// The parameter that gives this one its meaning, if one does, and the words of it that do.
     pub fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
@@ -61,8 +70,8 @@ pub struct Guarantees {
     pub fifo: bool,
     /// The same owner may take it again without waiting.
     pub reentrant: bool,
-    /// Found again after a lost create response, so that no orphan blocks the queue.
-    pub protected: bool,
+    /// Whether its node is found again after a lost create response, so that no orphan blocks the queue.
+    pub protection: Protection,
     /// Waits by watches (true) or by looking again after a time (false).
     pub watches: bool,
     pub holders: Holders,
@@ -77,7 +86,7 @@ impl Guarantees {
         exclusive: true,
         fifo: true,
         reentrant: false,
-        protected: false,
+        protection: Protection::None,
         watches: true,
         holders: Holders::One,
         queue: "",
@@ -86,6 +95,37 @@ impl Guarantees {
     /// Whether it has a read side; else every request is a write.
     pub fn has_read_side(&self) -> bool {
         self.holders == Holders::ReadersOrOneWriter
+    }
+}
+
+/// Whether a lock finds its own node again when the response to its create was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protection {
+    /// It does not look for it.
+    None,
+    /// It looks without a `sync`, so that a server that lags can hide it.
+    ///
+    /// Sources: Curator, kazoo and the Go client, none of which asks for one.
+    Unsynced,
+    Complete,
+}
+
+impl Protection {
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::None => "not protected",
+            Self::Unsynced => "protected against a lost create response, but not on a server that lags",
+            Self::Complete => "protected against a lost create response",
+        }
+    }
+
+    /// Where it breaks, in a sentence or two.
+    pub fn hazard(self) -> Option<&'static str> {
+        (self == Self::Unsynced).then_some(
+            "A server that lags can hide its node: after a lost response to its create it looks for the node without a\n\
+             sync. It then makes a second one, and the first keeps its place until the session ends.",
+        )
     }
 }
 

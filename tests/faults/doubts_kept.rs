@@ -10,7 +10,7 @@ use std::time::Duration;
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::words::catalog::LockCard;
+use zklockbench::words::catalog::{LockCard, Protection};
 use zklockbench::words::verdict::Verdict;
 
 /// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
@@ -96,7 +96,7 @@ const CREATE_REPLY: (&str, &str) = ("drop-reply", "create");
 
 #[tokio::test]
 async fn every_protected_lock_finds_the_node_whose_create_went_unanswered_and_nobody_is_stuck() {
-    let protected = locks().filter(|card| card.guarantees.protected);
+    let protected = locks().filter(|card| card.guarantees.protection != Protection::None);
     let plan: Vec<_> = protected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
     let trials = run(&plan).await;
     assert!(trials.len() > 8);
@@ -105,7 +105,8 @@ async fn every_protected_lock_finds_the_node_whose_create_went_unanswered_and_no
 
 #[tokio::test]
 async fn behind_such_a_node_of_an_unprotected_lock_all_are_stuck_while_its_session_lives() {
-    let unprotected = locks().filter(|card| !card.guarantees.protected && card.name != DELETES_IN_PASSING);
+    let unprotected = locks()
+        .filter(|card| card.guarantees.protection == Protection::None && card.name != DELETES_IN_PASSING);
     let plan: Vec<_> = unprotected.map(|card| spec(card.name, CREATE_REPLY, "keep-session")).collect();
     let trials = run_stuck(&plan).await;
     assert!(trials.len() > 5);

@@ -434,6 +434,7 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
                     node: None,
                     position: None,
                     blocked_by: None,
+                    blocker: None,
                     watches: Vec::new(),
                 };
                 trial.stuck = vec![one; stuck];

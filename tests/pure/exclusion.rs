@@ -1,6 +1,7 @@
 //! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
 
-use zklockbench::check::{judge, least_evidence, of_run};
+use zklockbench::check::{judge, least_evidence, of_run, standing_still};
+use zklockbench::lock;
 use zklockbench::record::history::LockKind;
 use zklockbench::record::{
     Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
@@ -8,6 +9,7 @@ use zklockbench::record::{
 };
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::clock::WallClock;
+use zklockbench::words::measure::RequestKind;
 use zklockbench::words::spool::Sorted;
 use zklockbench::words::verdict::Verdict;
 
@@ -108,23 +110,49 @@ fn an_entry_that_the_ensemble_saw_too_early_is_a_violation_by_either_of_its_meas
 
 #[test]
 fn a_contender_that_never_got_the_lock_violates() {
-    let stuck = |contender| Stuck {
-        contender,
-        lock: 0,
-        waited_us: 1,
-        node: None,
-        position: None,
-        blocked_by: None,
-        watches: Vec::new(),
-    };
     let verdict = after(|trial| {
-        trial.stuck = vec![stuck(7), stuck(1)];
+        trial.stuck = vec![stuck(7, None), stuck(1, None)];
         trial.faults = vec![fault(true, "seen", None)];
     });
     assert_eq!(
         verdict,
         violated("2 contenders are stuck although all faults are over; the first is contender 7")
     );
+}
+
+fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
+    Stuck {
+        contender,
+        lock: 0,
+        waited_us: 1,
+        node: None,
+        position: None,
+        blocked_by: None,
+        blocker,
+        watches: Vec::new(),
+    }
+}
+
+#[test]
+fn a_standstill_is_as_described_only_behind_a_second_node_of_a_lock_that_looks_without_a_sync() {
+    let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
+        let mut trial = records::trial(0);
+        trial.whole.requests = trial.whole.succeeded;
+        trial.whole.requests.add(RequestKind::Create, unanswered);
+        trial.stuck = stuck;
+        standing_still(&lock::find(lock).unwrap().card, &trial).is_some()
+    };
+    let behind_itself = || vec![stuck(3, Some(3)), stuck(1, Some(3))];
+    assert!(is_described("kazoo", 1, behind_itself()));
+    assert!(!is_described("kazoo", 0, behind_itself()), "every create was answered");
+    assert!(!is_described("ahead", 1, behind_itself()), "this lock asks for a sync");
+    assert!(
+        !is_described("kazoo", 1, vec![stuck(3, Some(3)), stuck(1, Some(2))]),
+        "behind somebody else's node"
+    );
+    assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "behind nobody's node");
+    // Nodes that are left, and nobody waits
+    assert!(is_described("curator-mutex", 1, Vec::new()) && !is_described("baton", 1, Vec::new()));
 }
 
 /// Two holders of one of a semaphore's leases each, the second of whom entered while the node of the first was there.

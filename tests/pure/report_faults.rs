@@ -238,6 +238,7 @@ fn recorded() -> Trial {
         node: Some("n-0000000012".into()),
         position: Some(2),
         blocked_by: Some("n-0000000010 (session 0x7, contender 0)".into()),
+        blocker: None,
         watches: vec!["/r/n-0000000011".into()],
     }];
     trial

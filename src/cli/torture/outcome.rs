@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::check;
 use crate::cli::runs::child::{self, Ended};
 use crate::cli::runs::whole_seconds;
+use crate::lock;
 use crate::record::Trial;
 use crate::results;
 use crate::words::clock::micros;
@@ -31,6 +33,8 @@ pub struct Outcome {
     pub stuck: usize,
     /// Nodes below the lock that belonged to nobody at the end.
     pub orphans: u64,
+    /// Why those contenders and nodes are what the lock's description tells of: then they are no violation.
+    pub described: Option<String>,
     /// The faults that were to fire: their kind, and whether their effect was seen.
     pub faults: Vec<(String, bool)>,
     pub took_us: u64,
@@ -57,6 +61,7 @@ impl Outcome {
             acquired: 0,
             stuck: 0,
             orphans: 0,
+            described: None,
             faults: Vec::new(),
             took_us: micros(ended.took),
         };
@@ -93,15 +98,29 @@ impl Outcome {
         self.stuck += trial.stuck.len();
         self.orphans += trial.orphans.unwrap_or(0);
         self.faults.extend(trial.faults.iter().map(|fault| (fault.kind.clone(), fault.proved)));
-        self.and(trial.judged.verdict.clone());
-        if let Some(accounting) = &trial.judged.accounting {
+        let judged = &trial.judged;
+        self.and(judged.exclusion.clone());
+        self.and(judged.order.clone().unwrap_or(Verdict::Held));
+        if let Some(accounting) = &judged.accounting {
             self.and(accounting.clone().with_reasons(|row| format!("counts disagree: {row}")));
         }
         let left = trial
             .orphans
             .filter(|orphans| *orphans > 0)
             .map(|orphans| format!("{} left that nobody owns", counted(orphans, "node was", "nodes were")));
-        self.and(Verdict::violated_if(left.into_iter().collect()));
+        let left = Verdict::violated_if(left.into_iter().collect());
+        let stood_still = judged.progress.clone().unwrap_or(Verdict::Held).and(left);
+        let described = matches!(stood_still, Verdict::Violated(_))
+            .then(|| lock::find(&spec.strategy.name))
+            .flatten()
+            .and_then(|entry| check::standing_still(&entry.card, trial));
+        match described {
+            Some(why) => {
+                let told = stood_still.reasons().join("; ");
+                self.described = Some(format!("as its description says ({why}): {told}"));
+            }
+            None => self.and(stood_still),
+        }
     }
 
     fn and(&mut self, verdict: Verdict) {
@@ -125,7 +144,7 @@ impl Outcome {
             counted(self.acquired, "acquisition", "acquisitions"),
             kinds(&self.faults)
         );
-        for reason in self.verdict.reasons() {
+        for reason in self.verdict.reasons().iter().chain(&self.described) {
             line += &format!("\n  {reason}");
         }
         line
@@ -194,6 +213,11 @@ impl<'a> Tally<'a> {
         let stuck: usize = self.outcomes.iter().map(|outcome| outcome.stuck).sum();
         let orphans: u64 = self.outcomes.iter().map(|outcome| outcome.orphans).sum();
         text += &format!("Stuck contenders: {stuck}. Nodes that nobody owns: {orphans}.\n");
+        let described = self.outcomes.iter().filter(|outcome| outcome.described.is_some());
+        let described: Vec<_> = described.map(|outcome| outcome.number.to_string()).collect();
+        if !described.is_empty() {
+            text += &format!("stuck or left as the lock's description says: round {}\n", listed(&described));
+        }
         let shown = |(kind, (fired, seen)): (&&str, &(usize, usize))| {
             if fired == seen {
                 format!("{kind} {fired}")
@@ -225,6 +249,7 @@ mod tests {
             acquired: 120,
             stuck: 0,
             orphans: 0,
+            described: None,
             faults: faults.iter().map(|(kind, seen)| ((*kind).to_owned(), *seen)).collect(),
             took_us: 31_000_000,
         }

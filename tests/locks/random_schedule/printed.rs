@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use zklockbench::lock::{
     AcquireError, Entry, Held, LockConfig, Patience, QueueNode, STRATEGIES, Strategy, find,
 };
-use zklockbench::words::catalog::{Guarantees, LockCard, Mode, Params};
+use zklockbench::words::catalog::{Guarantees, LockCard, Mode, Params, Protection};
 use zklockbench::world::zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, patience, scene};
@@ -29,7 +29,12 @@ static PRINTED: Entry = Entry {
         summary: "a queue in the order of a piece of an identifier",
         source: "lock requirements article, the code",
         details: "",
-        guarantees: Guarantees { exclusive: false, fifo: false, protected: true, ..Guarantees::QUEUE },
+        guarantees: Guarantees {
+            exclusive: false,
+            fifo: false,
+            protection: Protection::Complete,
+            ..Guarantees::QUEUE
+        },
         params: &[],
         batch_cost: None,
     },
