@@ -113,8 +113,10 @@ impl Table {
         let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic })| {
             who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
         });
-        // A connection that has named its session counts there.
-        let nameless = inner.covered(who).filter(|connection| connection.owner.session.is_none());
+        // A connection counts for its session, unless that has been forgotten.
+        let is_known = |session| inner.sessions.contains_key(&session);
+        let nameless =
+            inner.covered(who).filter(|connection| !connection.owner.session.is_some_and(is_known));
         let nameless = nameless.map(|connection| &*connection.traffic);
         let gone = inner.nameless.iter().filter_map(|(client, traffic)| {
             who.covers(Owner { client: *client, session: None }).then_some(traffic)
@@ -337,6 +339,22 @@ mod tests {
         assert_eq!(table.locked().sessions.len(), 1);
         assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
         assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
+    }
+
+    #[test]
+    fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
+        let table = Arc::new(Table::default());
+        let send = |seat: &Seat, session, bytes| {
+            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+        };
+        let next = table.join(Some(7));
+        send(&next, 2, 10);
+        let late = table.join(Some(7));
+        send(&late, 1, 100);
+        send(&next, 2, 1_000);
+        assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
+        drop((late, next));
+        assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
     }
 
     #[test]
