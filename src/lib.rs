@@ -8,7 +8,7 @@
 //! `mod.rs`; the measuring half ([`world`], [`lock`], [`load`]) never meets the reading half ([`answer`], [`report`]) except in
 //! [`results`] and [`cli`]. `tests/pure/architecture` enforces both, and the rules within a floor.
 
-// What all else is said in.
+// The vocabulary of everything else.
 pub mod words;
 // The question.
 pub mod scenario;

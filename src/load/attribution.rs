@@ -1,6 +1,6 @@
 //! Finds out what caused each notification: a release, a newcomer, a waiter that left.
 
-use super::scene::Scene;
+use super::lock_state::LockState;
 use super::shared::Shared;
 use crate::words::clock::Stamp;
 use crate::words::measure::{Measure, Notifications, Sheet};
@@ -79,7 +79,7 @@ impl Attribution {
             // A watch that was left at one lock may fire while the contender is at another.
             let of_path = || shared.lock_of_node(&arrival.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
-            let cause = cause_of(&shared.scenes[lock], arrival);
+            let cause = cause_of(&shared.lock_states[lock], arrival);
             match arrival.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push(Unresolved { lock, arm, notice });
@@ -98,13 +98,14 @@ impl Attribution {
     pub fn settle_late(&mut self, shared: &Shared, sheet: &mut Sheet, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
-            let scene = &shared.scenes[late.lock];
-            let mut cause = cause_of_change(scene, &late.arm, late.notice.at);
+            let lock_state = &shared.lock_states[late.lock];
+            let mut cause = cause_of_change(lock_state, &late.arm, late.notice.at);
             if matches!(cause, Cause::NotYetKnown) {
                 if !at_the_end {
                     return true;
                 }
-                cause = late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(scene, number));
+                cause =
+                    late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
             }
             let own = OwnRelease::number_at(own, late.lock);
             record(sheet, &late.notice, &cause, own);
@@ -113,32 +114,34 @@ impl Attribution {
     }
 }
 
-fn cause_of(scene: &Scene, arrival: &Arrival) -> Cause {
+fn cause_of(lock_state: &LockState, arrival: &Arrival) -> Cause {
     match (arrival.kind, &arrival.armed) {
         // Whoever was there has gone on to the lock itself, or has given up.
-        (EventKind::NodeDeleted, _) if !scene.is_of_a_holder(&arrival.path) => Cause::Departure,
+        (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&arrival.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
-            Some(number) => release_or_departure(scene, number),
-            None => latest_release(scene, arrival.at),
+            Some(number) => release_or_departure(lock_state, number),
+            None => latest_release(lock_state, arrival.at),
         },
         // A lock's data changes when a holder hands on.
-        (EventKind::DataChanged, _) => latest_release(scene, arrival.at),
+        (EventKind::DataChanged, _) => latest_release(lock_state, arrival.at),
         // One node without a number, which is there or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
-        (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => latest_release(scene, arrival.at),
-        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(scene, arm, arrival.at),
+        (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
+            latest_release(lock_state, arrival.at)
+        }
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(lock_state, arm, arrival.at),
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
     }
 }
 
-fn cause_of_change(scene: &Scene, arm: &Arm, at: Stamp) -> Cause {
-    match (scene.changes.fired(arm), arm.lowest) {
+fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
+    match (lock_state.changes.fired(arm), arm.lowest) {
         (Change::Created, _) => Cause::Arrival,
-        (Change::LowestDeleted, Some(number)) => release_or_departure(scene, number),
+        (Change::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
         // Of several that may be inside together any may leave first, and the list does not say which did.
-        (Change::OtherDeleted, _) if scene.has_room_for_two() || scene.most_inside() > 1 => {
-            latest_release(scene, at)
+        (Change::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
+            latest_release(lock_state, at)
         }
         (Change::OtherDeleted, _) => Cause::Departure,
         (Change::NobodyLooked, _) => Cause::NotYetKnown,
@@ -147,16 +150,16 @@ fn cause_of_change(scene: &Scene, arm: &Arm, at: Stamp) -> Cause {
 }
 
 /// Where the event does not say whose release it was, it was the latest before it.
-fn latest_release(scene: &Scene, at: Stamp) -> Cause {
-    match scene.release_before(at) {
+fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
+    match lock_state.release_before(at) {
         Some((number, called)) => Cause::Release { number, called },
         None => Cause::Unknown,
     }
 }
 
 /// A node that was deleted without a release call was a waiter's, or went with its session.
-fn release_or_departure(scene: &Scene, number: i64) -> Cause {
-    scene.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
+fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
+    lock_state.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
 }
 
 fn record(sheet: &mut Sheet, notice: &Notice, cause: &Cause, own_release: Option<i64>) {

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::scene::Scene;
+use super::lock_state::LockState;
 use super::shared::{Board, Shared};
 use crate::words::clock;
 
@@ -47,7 +47,7 @@ fn ended(board: &Board) -> usize {
 /// Waits until somebody is inside; returns who of those arrived first, or `None` when all have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
-        let inside = shared.scenes.iter().filter_map(Scene::first_inside).min();
+        let inside = shared.lock_states.iter().filter_map(LockState::first_inside).min();
         if inside.is_some() {
             return inside;
         }

@@ -15,7 +15,7 @@ use crate::words::catalog::fault::{Ends, FaultChoice, Proof};
 use crate::words::clock::{self, Stamp};
 use crate::world::ensemble::{Links, Processes};
 use crate::world::fault::{
-    Admission, Contenders, CrashOrder, Doing, Fired, InEffect, News, Schedule, Site, find, run,
+    Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
 use crate::world::zk::SessionKey;
 use crate::world::zk::gate::Gate;
@@ -39,7 +39,7 @@ impl Contenders for Seen<'_> {
     }
 
     fn inside(&self) -> Vec<usize> {
-        self.shared.scenes.iter().flat_map(super::scene::Scene::all_inside).collect()
+        self.shared.lock_states.iter().flat_map(super::lock_state::LockState::all_inside).collect()
     }
 
     fn waiting(&self) -> Vec<usize> {
@@ -87,7 +87,7 @@ impl Contenders for Seen<'_> {
 }
 
 /// When faults may fire, and who hears of them.
-pub struct Course<'a> {
+pub struct FaultWindow<'a> {
     pub begin: Stamp,
     pub stop: CancellationToken,
     pub interrupt: CancellationToken,
@@ -101,12 +101,12 @@ pub struct Course<'a> {
 pub async fn break_things(
     environment: &Environment,
     shared: &Shared,
-    course: Course<'_>,
+    window: FaultWindow<'_>,
 ) -> Vec<FaultRecord> {
-    let Course { begin, stop, interrupt, elections, sink } = course;
+    let FaultWindow { begin, stop, interrupt, elections, sink } = window;
     let before = shared.board.acquired.load(Ordering::Acquire);
     let seen = Seen { shared, before };
-    let site = Site {
+    let reach = FaultReach {
         contenders: &seen,
         target: &environment.target,
         processes: environment.local.as_deref().map(|local| local as &dyn Processes),
@@ -117,7 +117,7 @@ pub async fn break_things(
     let spec = &shared.spec;
     let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
     let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop, interrupt, tell: &tell };
-    let fired = run(&schedule, &site).await;
+    let fired = run(&schedule, &reach).await;
     let numbered = fired.into_iter().enumerate();
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }

@@ -310,7 +310,7 @@ impl Contender {
         let released = self.recorder.exit(session, &held, attempt.mode, was_open);
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
-        let lock = &shared.scenes[shared.lock_of(self.id)];
+        let lock = &shared.lock_states[shared.lock_of(self.id)];
         // Before the release, and in one flush with it: who holds for no time is not made to hold for longer.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let mut release = self.strategy.release(session, held);

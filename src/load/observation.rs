@@ -70,8 +70,11 @@ impl Observation {
     /// An empty one with room for that many seconds.
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
         let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
-        let changes =
-            shared.scenes.iter().map(|scene| (Rc::from(scene.queue()), Arc::clone(&scene.changes))).collect();
+        let changes = shared
+            .lock_states
+            .iter()
+            .map(|lock_state| (Rc::from(lock_state.queue()), Arc::clone(&lock_state.changes)))
+            .collect();
         let observed = Observed {
             sheet: Rc::clone(&sheet),
             pulse: Arc::clone(&shared.pulse),

@@ -124,7 +124,7 @@ async fn describe(
     let Ok(client) = open(target).await else { return stuck };
     for one in &mut stuck {
         let session = shared.controls[one.contender].session().map(|key| key.id());
-        let nodes = nodes(&client, shared.scenes[one.lock].queue()).await;
+        let nodes = nodes(&client, shared.lock_states[one.lock].queue()).await;
         let stands = stands(&nodes, session);
         let directory =
             stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
@@ -174,7 +174,7 @@ impl Node {
         let whose = match self.contender(shared) {
             None => "unknown to the contenders".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
-            Some(id) if shared.scenes[shared.lock_of(id)].all_inside().contains(&id) => {
+            Some(id) if shared.lock_states[shared.lock_of(id)].all_inside().contains(&id) => {
                 format!("contender {id}, which is inside")
             }
             Some(id) => format!("contender {id}, which is not inside"),
@@ -188,8 +188,8 @@ pub(super) async fn strangers_first(shared: &Shared, target: &Target) -> Option<
     let client = open(target).await.ok()?;
     let known =
         |owner: i64| shared.controls.iter().any(|one| one.session().map(|key| key.id()) == Some(owner));
-    for scene in &shared.scenes {
-        let firsts = firsts(&client, scene.queue(), &shared.board.looked).await;
+    for lock_state in &shared.lock_states {
+        let firsts = firsts(&client, lock_state.queue(), &shared.board.looked).await;
         if let Some((name, owner)) = firsts.into_iter().find(|(_, owner)| !known(*owner)) {
             return Some(format!(
                 "the first node of the queue, {name}, belongs to session 0x{owner:x}, which is not a contender's"
@@ -265,9 +265,9 @@ pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
     let client = open(target).await.ok()?;
     loop {
         let mut left = 0;
-        for scene in &shared.scenes {
+        for lock_state in &shared.lock_states {
             let count = |stat: &Stat| left += u64::from(stat.ephemeral_owner != 0);
-            walk(&client, &scene.path, count).await.ok()?;
+            walk(&client, &lock_state.path, count).await.ok()?;
         }
         if left == 0 || clock::now() > until {
             return Some(left);

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::Note;
+use super::lock_state::{Exit, LockState};
 use super::missing::Missing;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
-use super::scene::{Exit, Scene};
 use super::shared::Shared;
 use crate::lock::{AcquireError, Held};
 use crate::record::history::SessionState;
@@ -104,8 +104,8 @@ impl Recorder {
         self.acquired
     }
 
-    fn scene(&self) -> &Scene {
-        &self.shared.scenes[self.shared.lock_of(self.id)]
+    fn lock_state(&self) -> &LockState {
+        &self.shared.lock_states[self.shared.lock_of(self.id)]
     }
 
     /// A session was opened before the start.
@@ -146,7 +146,7 @@ impl Recorder {
     }
 
     fn waits_no_longer(&self, now: Stamp) {
-        self.scene().waits_no_longer(self.claim(Mode::Write));
+        self.lock_state().waits_no_longer(self.claim(Mode::Write));
         if self.shared.has_faults() {
             self.shared.gaps.gives_up(self.shared.lock_of(self.id), now);
         }
@@ -161,15 +161,15 @@ impl Recorder {
         let called = clock::now();
         let claim = self.claim(mode);
         self.note(called, Some(session.id()), Deed::Asks(claim));
-        let scene = self.scene();
-        let kept_out_us = scene.kept_out_us(claim.mode, called);
+        let lock_state = self.lock_state();
+        let kept_out_us = lock_state.kept_out_us(claim.mode, called);
         if self.shared.has_faults() {
             self.shared.gaps.asks(self.shared.lock_of(self.id), called);
         }
         let attempt = Attempt {
             intended,
             called,
-            arrival: scene.arrive(claim),
+            arrival: lock_state.arrive(claim),
             mode,
             hold,
             served: arrival,
@@ -185,13 +185,13 @@ impl Recorder {
     /// written down.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
         let acquired = clock::now();
-        let scene = self.scene();
+        let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released_before = scene.handed_over(claim.mode);
-        let kept_out_us = scene.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
-        let inside = scene.enter(self.id, held, claim, acquired);
-        scene.waits_no_longer(claim);
-        let overtaken = scene.serve(attempt.arrival);
+        let released_before = lock_state.handed_over(claim.mode);
+        let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
+        let inside = lock_state.enter(self.id, held, claim, acquired);
+        lock_state.waits_no_longer(claim);
+        let overtaken = lock_state.serve(attempt.arrival);
         if let Some(inside) = inside {
             self.note_overlap(inside, acquired);
         }
@@ -232,7 +232,7 @@ impl Recorder {
             self.observation.log.borrow_mut().given_up_early += 1;
         }
         self.note_left(at);
-        self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
+        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
         at
     }
 
@@ -247,7 +247,7 @@ impl Recorder {
         lock: &'a str,
     ) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
         let is_one = self.has_grant && session.has_learned_nothing();
-        let looks = is_one && self.scene().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
+        let looks = is_one && self.lock_state().releases() % LOOKS_ONCE_IN < LOOKS_IN_A_ROW;
         looks.then(|| session.look_beside(lock))
     }
 
@@ -273,7 +273,7 @@ impl Recorder {
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
         let at = clock::now();
         self.note_left(at);
-        self.scene().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
+        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
         at
     }
 
@@ -330,7 +330,7 @@ impl Recorder {
         if let Some(handoff) = handoff {
             second.handoffs += 1;
             second.handoff_us += handoff;
-            shared.scenes[lock].was_busy(handoff);
+            shared.lock_states[lock].was_busy(handoff);
         }
         drop(sheet);
         self.acquired += 1;
@@ -357,7 +357,7 @@ impl Recorder {
             sheet.record(Measure::HoldOvershoot, released, overshoot);
         }
         if sheet.window().contains(released) {
-            self.scene().was_busy(held_us);
+            self.lock_state().was_busy(held_us);
         }
         sheet.count(released, |counts| {
             counts.releases += 1;
@@ -474,7 +474,7 @@ impl Recorder {
     }
 
     fn note_overlap(&self, inside: Occupant, now: Stamp) {
-        let entered = self.scene().occupant(self.id);
+        let entered = self.lock_state().occupant(self.id);
         let lock = self.shared.lock_of(self.id);
         self.observation.log.borrow_mut().overlaps.note(Overlap { lock, inside, entered, at: now });
     }
@@ -496,7 +496,7 @@ impl Recorder {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
         }
-        let accepted = self.scene().write(self.id, held);
+        let accepted = self.lock_state().write(self.id, held);
         if let (Some(accepted), Some(token)) = (accepted, self.token) {
             self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
         }

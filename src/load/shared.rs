@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::arrivals::Arrivals;
 use super::control::Control;
 use super::gaps::Gaps;
-use super::scene::Scene;
+use super::lock_state::LockState;
 use super::series::Series;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::record::history::LockKind;
@@ -108,7 +108,7 @@ pub struct Shared {
     pub kind: LockKind,
     /// How many leases each contender asks for.
     pub leases: u32,
-    pub scenes: Vec<Scene>,
+    pub lock_states: Vec<LockState>,
     pub gauge: WaitGauge,
     pub pulse: Arc<AtomicU64>,
     pub last_reply: Arc<AtomicU64>,
@@ -159,11 +159,11 @@ impl Shared {
             LockKind::Mutex | LockKind::ReadWrite => 1,
         };
         let below = entry.card.guarantees.queue;
-        let scene = |lock| {
-            Scene::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below)
+        let lock_state = |lock| {
+            LockState::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below)
         };
         let gaps = Gaps::of(spec.locks, spec.load == Load::Closed);
-        let scenes = (0..spec.locks).map(scene).collect();
+        let lock_states = (0..spec.locks).map(lock_state).collect();
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
         let open = spec.load.open().map(|open| {
             let of = spec.clone();
@@ -178,7 +178,7 @@ impl Shared {
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
             kind,
             leases,
-            scenes,
+            lock_states,
             gauge: WaitGauge::default(),
             pulse: Arc::default(),
             last_reply: Arc::default(),
@@ -223,7 +223,7 @@ impl Shared {
     /// The lock on whose behalf a node is there.
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         let below = path.strip_prefix(self.root())?.strip_prefix(LOCK)?;
-        below.split('/').next()?.parse().ok().filter(|lock| *lock < self.scenes.len())
+        below.split('/').next()?.parse().ok().filter(|lock| *lock < self.lock_states.len())
     }
 
     /// Where a contender opens its sessions.
@@ -233,19 +233,19 @@ impl Shared {
 
     /// What a contender's lock object is built from.
     pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
-        let path = self.scenes[lock].path.clone();
+        let path = self.lock_states[lock].path.clone();
         LockConfig { path, params: self.spec.strategy.params.clone(), contender }
     }
 
     /// The path that all lock paths are below, with a slash at its end.
     pub fn root(&self) -> &str {
-        let first = self.scenes.first().map_or("", |scene| scene.path.as_str());
+        let first = self.lock_states.first().map_or("", |lock_state| lock_state.path.as_str());
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
     /// The most contenders that were inside any one lock together.
     pub fn most_inside(&self) -> u64 {
-        self.scenes.iter().map(|scene| scene.most_inside() as u64).max().unwrap_or(0)
+        self.lock_states.iter().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
 
     /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
@@ -253,8 +253,11 @@ impl Shared {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
         }
-        let shares: Vec<f64> =
-            self.scenes.iter().map(|scene| scene.busy_us() as f64 / measured_us as f64).collect();
+        let shares: Vec<f64> = self
+            .lock_states
+            .iter()
+            .map(|lock_state| lock_state.busy_us() as f64 / measured_us as f64)
+            .collect();
         let (busiest_lock, busiest) =
             shares.iter().copied().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
         Some(Utilisation { mean: shares.iter().sum::<f64>() / shares.len() as f64, busiest, busiest_lock })
@@ -262,7 +265,9 @@ impl Shared {
 
     /// What the resources behind the locks saw.
     pub fn fencing(&self) -> FencingCounts {
-        self.scenes.iter().fold(FencingCounts::default(), |sum, scene| sum.and(scene.fence.counts()))
+        self.lock_states
+            .iter()
+            .fold(FencingCounts::default(), |sum, lock_state| sum.and(lock_state.fence.counts()))
     }
 
     /// How long opening a session may take.

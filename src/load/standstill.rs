@@ -43,7 +43,8 @@ pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
             }
         }
         let acquired = board.acquired.load(Ordering::Acquire);
-        let is_free = shared.scenes.iter().all(|scene| scene.inside() == 0) && shared.gauge.waiting() > 0;
+        let is_free = shared.lock_states.iter().all(|lock_state| lock_state.inside() == 0)
+            && shared.gauge.waiting() > 0;
         let now = clock::now();
         since = match since {
             Some((began, before)) if is_free && before == acquired => {

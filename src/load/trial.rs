@@ -517,14 +517,14 @@ impl<'a> Conductor<'a> {
         let stop = CancellationToken::new();
         // What measures changes the conductor meanwhile.
         let elections = std::mem::take(&mut self.elections);
-        let course = breaking::Course {
+        let window = breaking::FaultWindow {
             begin: open,
             stop: stop.clone(),
             interrupt: self.interrupt.clone(),
             elections: &elections,
             sink: self.sink,
         };
-        let breaking = breaking::break_things(environment, &shared, course);
+        let breaking = breaking::break_things(environment, &shared, window);
         let measuring = async {
             self.measure(close).await;
             stop.cancel();

@@ -88,7 +88,7 @@ impl Trial {
 
 fn throughput(trial: &Trial) -> Option<f64> {
     let (acquired, us) = match trial.full_crew {
-        Some(crew) => (crew.acquired, crew.lasted_us),
+        Some(all) => (all.acquired, all.lasted_us),
         None => (trial.measured.acquired(), trial.measured_us),
     };
     per_second(acquired, us).filter(|_| trial.spec.load != Load::Batch)

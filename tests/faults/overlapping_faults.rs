@@ -16,7 +16,7 @@ use zklockbench::words::catalog::fault::{Capability, Ends, FaultChoice, Proof, T
 use zklockbench::words::clock::Stamp;
 use zklockbench::world::ensemble::{Links, Local, Processes, eventually};
 use zklockbench::world::fault::{
-    Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, Firing, InEffect, Site, find,
+    Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, FaultReach, Firing, InEffect, find,
 };
 use zklockbench::world::proxy::{Proxy, Settings, Who};
 use zklockbench::world::zk::gate::{Gate, TaskScope};
@@ -66,9 +66,9 @@ fn pairs(kinds: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     kinds.iter().flat_map(|one| kinds.iter().map(|other| (*one, *other))).collect()
 }
 
-async fn begin<'a>(choice: &'a FaultChoice, site: &'a Site<'a>) -> Active<'a> {
+async fn begin<'a>(choice: &'a FaultChoice, reach: &'a FaultReach<'a>) -> Active<'a> {
     let draw = ChaCha8Rng::seed_from_u64(1);
-    (find(&choice.kind).unwrap().inject)(Firing { choice, site, draw }).await.unwrap()
+    (find(&choice.kind).unwrap().inject)(Firing { choice, reach, draw }).await.unwrap()
 }
 
 fn assert_proved(proof: &Proof, when: &str) {
@@ -76,17 +76,17 @@ fn assert_proved(proof: &Proof, when: &str) {
 }
 
 /// A starts, B starts, A ends, B ends; what is in effect is looked at in between by each fault's own look.
-async fn overlap<S, F>(site: &Site<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
+async fn overlap<S, F>(reach: &FaultReach<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
 where
     S: Fn() -> F,
     F: Future,
 {
     let name = format!("{one}, then {other}");
     let (first, second) = (asked(one, false), asked(other, true));
-    let first = begin(&first, site).await;
+    let first = begin(&first, reach).await;
     assert_proved(&first.proof, &name);
     let with_first = see().await;
-    let second = begin(&second, site).await;
+    let second = begin(&second, reach).await;
     assert_proved(&second.proof, &name);
     let with_both = see().await;
     assert_eq!(first.still.await, Ok(()), "{name}: {one} is undone by {other}'s begin");
@@ -146,10 +146,10 @@ fn nowhere() -> Target {
 }
 
 /// A fault that ends by itself is done, or finds nothing to be done to, while another one lasts.
-async fn in_passing(kind: &str, site: &Site<'_>) {
+async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
     let choice = asked(kind, true);
     let draw = ChaCha8Rng::seed_from_u64(1);
-    let doing = (find(kind).unwrap().inject)(Firing { choice: &choice, site, draw });
+    let doing = (find(kind).unwrap().inject)(Firing { choice: &choice, reach, draw });
     if let Ok(Ok(active)) = tokio::time::timeout(Duration::from_millis(100), doing).await {
         active.healing.await.unwrap();
     }
@@ -158,7 +158,7 @@ async fn in_passing(kind: &str, site: &Site<'_>) {
 #[tokio::test]
 async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
     let (stub, target) = (Stub::default(), nowhere());
-    let site = Site {
+    let reach = FaultReach {
         contenders: &stub,
         target: &target,
         processes: None,
@@ -186,15 +186,15 @@ async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
         let [lasting, passing] = kinds(|needs| needs == Capability::Contenders);
         assert!(lasting.contains(&"freeze") && passing.contains(&"crash"), "{lasting:?} {passing:?}");
         for pair in pairs(&lasting) {
-            let seen = overlap(&site, pair, &runs).await;
+            let seen = overlap(&reach, pair, &runs).await;
             let freezes = [pair.0, pair.1].map(|kind| kind == "freeze");
             let expected = [!freezes[0], !freezes[0] && !freezes[1], !freezes[1], true];
             assert_eq!(seen, expected, "{pair:?}: whether it ran");
         }
         for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
             let choice = asked(one, false);
-            let active = begin(&choice, &site).await;
-            in_passing(other, &site).await;
+            let active = begin(&choice, &reach).await;
+            in_passing(other, &reach).await;
             assert_eq!(active.still.await, Ok(()), "{one}, then {other}");
             active.healing.await.unwrap();
             assert!(runs().await, "{one}, then {other}");
@@ -292,7 +292,7 @@ impl Drop for Wire {
 #[tokio::test]
 async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     let (stub, target, wire) = (Stub::default(), nowhere(), Wire::new());
-    let site = Site {
+    let reach = FaultReach {
         contenders: &stub,
         target: &target,
         processes: None,
@@ -305,7 +305,7 @@ async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     assert!(lasting.contains(&"delay") && passing.contains(&"reset"), "{lasting:?} {passing:?}");
     let alone = async |kind, is_second| {
         let choice = asked(kind, is_second);
-        let active = begin(&choice, &site).await;
+        let active = begin(&choice, &reach).await;
         let settings = in_force().await;
         assert_ne!(settings, Settings::default(), "{kind}");
         active.healing.await.unwrap();
@@ -313,7 +313,7 @@ async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     };
     for pair @ (one, other) in pairs(&lasting) {
         let [first, second] = [alone(one, false).await, alone(other, true).await];
-        let seen = overlap(&site, pair, &in_force).await;
+        let seen = overlap(&reach, pair, &in_force).await;
         let both = Settings {
             delays: [&first.delays[..], &second.delays].concat(),
             bandwidth: first.bandwidth.into_iter().chain(second.bandwidth).min(),
@@ -325,9 +325,9 @@ async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     }
     for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
         let choice = asked(one, false);
-        let active = begin(&choice, &site).await;
+        let active = begin(&choice, &reach).await;
         let before = in_force().await;
-        in_passing(other, &site).await;
+        in_passing(other, &reach).await;
         assert_eq!(in_force().await, before, "{one}, then {other}");
         assert_eq!(active.still.await, Ok(()), "{one}, then {other}");
         active.healing.await.unwrap();
@@ -340,7 +340,7 @@ async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)
     let (stub, target) = (Stub::default(), nowhere());
     let processes: &dyn Processes = local;
     let in_effect = InEffect::default();
-    let site = Site {
+    let reach = FaultReach {
         contenders: &stub,
         target: &target,
         processes: Some(processes),
@@ -350,9 +350,9 @@ async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)
     };
     eventually(WITHIN, || local.whole()).await.unwrap();
     let began = std::time::Instant::now();
-    overlap(&site, pair, async || ()).await;
+    overlap(&reach, pair, async || ()).await;
     let whole = local.whole().await;
-    assert!(whole.is_ok() && !site.in_effect.is_any(), "{pair:?}: {whole:?}");
+    assert!(whole.is_ok() && !reach.in_effect.is_any(), "{pair:?}: {whole:?}");
     if let Some(links) = links {
         links.all_reach().await.unwrap();
     }
@@ -391,7 +391,7 @@ async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_serv
     let taken = breakable::plain().await;
     let local: &Local = &taken;
     let (stub, target) = (Stub::default(), nowhere());
-    let site = Site {
+    let reach = FaultReach {
         contenders: &stub,
         target: &target,
         processes: Some(local),
@@ -403,10 +403,10 @@ async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_serv
     // Given a server without data
     let first = asked("wipe", false);
     let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
-    let first = begin(&first, &site).await;
+    let first = begin(&first, &reach).await;
     assert_proved(&first.proof, "the first");
     // When another one is to lose its data, too: it is not touched
-    let mut second = Box::pin(begin(&second, &site));
+    let mut second = Box::pin(begin(&second, &reach));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");
     local.serves(3).await.unwrap();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::{try_join, try_join_all};
 
-use super::crew::{self, Crew, Site, timed};
 use super::nodes::{DATA, Lists, Nodes};
 use super::plan::Slice;
+use super::sessions::{self, ServerSessions, Site, timed};
 use crate::record::{RawRequest, Timing};
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
@@ -16,7 +16,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 /// Where one request at a time is measured.
 pub(super) struct On<'a> {
-    pub(super) crew: &'a Crew,
+    pub(super) sessions: &'a ServerSessions,
     pub(super) site: &'a Site,
     pub(super) lists: &'a Lists,
     pub(super) server: usize,
@@ -43,7 +43,7 @@ impl Default for Alone {
 
 impl Alone {
     pub(super) async fn measure(&mut self, on: &On<'_>, slice: Slice) -> Result<(), String> {
-        let (session, other) = (on.crew.session(on.server, 0), on.crew.session(on.server, 1));
+        let (session, other) = (on.sessions.session(on.server, 0), on.sessions.session(on.server, 1));
         let nodes = Nodes::of(&on.site.place, on.server);
         let mut created = Vec::new();
         for (request, samples) in RawRequest::ALL.into_iter().zip(&mut self.requests) {
@@ -51,24 +51,24 @@ impl Alone {
             let measured = repeat(slice, samples, async || {
                 one(session, request, &nodes, list.as_deref(), &mut created).await
             });
-            on.crew.at(on.server, request.name(), measured.await)?;
+            on.sessions.at(on.server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
                 // As many as were created, save for those that there was no time for.
                 let left = created.drain(..).map(|path| async move { session.delete(&path).await });
-                on.crew.at(on.server, "delete", try_join_all(left).await)?;
+                on.sessions.at(on.server, "delete", try_join_all(left).await)?;
             }
         }
         let watched = repeat(slice, &mut self.watch, async || watched(session, other, &nodes.data).await);
-        on.crew.at(on.server, "watch", watched.await)?;
-        on.crew.at(on.server, "open a session", self.sessions(on, slice).await)
+        on.sessions.at(on.server, "watch", watched.await)?;
+        on.sessions.at(on.server, "open a session", self.sessions(on, slice).await)
     }
 
     async fn sessions(&mut self, on: &On<'_>, slice: Slice) -> Result<(), Failure> {
-        let target = on.site.single(&on.crew.servers[on.server].address);
+        let target = on.site.single(&on.sessions.servers[on.server].address);
         let closing = &mut self.session_close;
         repeat(slice, &mut self.session_open, async || {
             let begun = clock::now();
-            let session = crew::open(&target, WITHIN).await?;
+            let session = sessions::open(&target, WITHIN).await?;
             let opened = clock::now();
             session.close(WITHIN).await;
             closing.saturating_record(clock::now().saturating_sub(opened));

@@ -1,6 +1,6 @@
 //! What ZooKeeper itself does where articles on locks make claims about it: each tried on the raw ensemble.
 //!
-//! All but the bystander runs on one thread, on the crew's sessions. Times do not matter in it: an event that has not come
+//! All but the bystander runs on one thread, on the sessions's sessions. Times do not matter in it: an event that has not come
 //! after [`EVENT_WITHIN`] does not come.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all, try_join_all};
 
-use super::crew::{self, Crew, Site, timed};
+use super::sessions::{self, ServerSessions, Site, timed};
 use crate::record::{
     Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, QueueSeen, Raced, Timing,
     WatchCell, WatchedBy,
@@ -37,10 +37,10 @@ const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(20);
 
 /// Tries everything below the site's place. What fails is named as missing.
-pub(super) async fn try_all(crew: &Crew, site: &Site) -> Behaviour {
+pub(super) async fn try_all(sessions: &ServerSessions, site: &Site) -> Behaviour {
     let mut all = Behaviour::default();
     let mut missing = Vec::new();
-    let on = On { crew, site };
+    let on = On { sessions, site };
     all.numbers = told(on.numbers().await, "numbers of sequential nodes", &mut missing);
     all.watches = told(on.watches().await, "watches and changes", &mut missing);
     all.raced = told(on.raced().await, "a list that races with a change", &mut missing);
@@ -56,9 +56,9 @@ pub(super) async fn try_all(crew: &Crew, site: &Site) -> Behaviour {
 
 /// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
 /// it: the client library shows none that nobody waits for.
-pub(super) async fn change_under_one_watch(crew: &Crew, site: &Site) -> Result<u64, Failure> {
+pub(super) async fn change_under_one_watch(sessions: &ServerSessions, site: &Site) -> Result<u64, Failure> {
     const CHANGES: u64 = 5;
-    let on = On { crew, site };
+    let on = On { sessions, site };
     let node = on.directory("one-shot").await?;
     let (_, _watch) = on.first().get_data_and_watch(&node).await?;
     for _ in 0..CHANGES {
@@ -79,17 +79,17 @@ fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> 
 }
 
 struct On<'a> {
-    crew: &'a Crew,
+    sessions: &'a ServerSessions,
     site: &'a Site,
 }
 
 impl On<'_> {
     fn first(&self) -> &Session {
-        self.crew.session(0, 0)
+        self.sessions.session(0, 0)
     }
 
     fn second(&self) -> &Session {
-        self.crew.session(0, 1)
+        self.sessions.session(0, 1)
     }
 
     async fn directory(&self, name: &str) -> Result<String, Failure> {
@@ -99,7 +99,7 @@ impl On<'_> {
     }
 
     async fn fresh_session(&self) -> Result<Session, Failure> {
-        crew::open(&self.site.single(&self.crew.servers[0].address), OPEN_WITHIN).await
+        sessions::open(&self.site.single(&self.sessions.servers[0].address), OPEN_WITHIN).await
     }
 
     async fn numbers(&self) -> Result<Numbers, Failure> {
@@ -159,7 +159,8 @@ impl On<'_> {
         let (mut listed, mut notified, mut lost) = (0, 0, 0);
         for round in 0..ROUNDS_OF_RACES {
             let node = format!("{directory}/{round}");
-            let other = self.crew.session(usize::try_from(round).unwrap_or(0) % self.crew.servers.len(), 1);
+            let other =
+                self.sessions.session(usize::try_from(round).unwrap_or(0) % self.sessions.servers.len(), 1);
             let create = other.create(&node, &[], NodeKind::Ephemeral);
             let (created, list) = join(create, self.first().get_children_and_watch(&directory)).await;
             let (_, (names, mut watch)) = (created?, list?);
@@ -180,7 +181,8 @@ impl On<'_> {
 
     async fn order(&self) -> Result<CreationOrder, Failure> {
         let prefix = format!("{}/n-", self.directory("order").await?);
-        let sessions: Vec<&Session> = self.crew.servers.iter().flat_map(|post| &post.sessions).collect();
+        let sessions: Vec<&Session> =
+            self.sessions.servers.iter().flat_map(|on_server| &on_server.sessions).collect();
         let creates = sessions.iter().flat_map(|session| {
             (0..NODES_EACH).map(|_| session.create(&prefix, &[], NodeKind::EphemeralSequential))
         });
@@ -201,8 +203,8 @@ impl On<'_> {
     async fn queue(&self) -> Result<QueueSeen, Failure> {
         let directory = self.directory("queue").await?;
         let prefix = format!("{directory}/n-");
-        let sessions = [0, 1, 2].map(|which| self.crew.session(0, which));
-        let outsider = self.crew.session(self.crew.servers.len() - 1, 3);
+        let sessions = [0, 1, 2].map(|which| self.sessions.session(0, which));
+        let outsider = self.sessions.session(self.sessions.servers.len() - 1, 3);
         let mut nodes = Vec::new();
         for session in sessions {
             nodes.push(session.create(&prefix, &[], NodeKind::EphemeralSequential).await?.path);
@@ -273,8 +275,8 @@ impl On<'_> {
         let directory = self.directory("bystander").await?;
         let own = format!("{directory}/own");
         self.first().create(&own, b"x", NodeKind::Persistent).await?;
-        let target = self.site.single(&self.crew.servers[0].address);
-        let herd = try_join_all((0..HERD).map(|_| crew::open(&target, OPEN_WITHIN))).await?;
+        let target = self.site.single(&self.sessions.servers[0].address);
+        let herd = try_join_all((0..HERD).map(|_| sessions::open(&target, OPEN_WITHIN))).await?;
         let measured = self.stand_by(&directory, &own, &herd).await;
         join_all(herd.into_iter().map(|session| session.close(CLOSE_WITHIN))).await;
         measured
@@ -294,7 +296,7 @@ impl On<'_> {
             let queue = format!("{directory}/{round}-woken-{woken}");
             self.first().create(&queue, &[], NodeKind::Persistent).await?;
             let waking = Arc::new(Waking::default());
-            let target = self.site.single(&self.crew.servers[0].address);
+            let target = self.site.single(&self.sessions.servers[0].address);
             let asking = on_its_own(target, own.to_owned(), Arc::clone(&waking));
             let changes = self.wake(&queue, &herd[..woken], &waking).await;
             waking.is_over.store(true, Ordering::SeqCst);
@@ -374,7 +376,7 @@ fn on_its_own(
 ) -> std::thread::JoinHandle<Result<Samples, Failure>> {
     std::thread::spawn(move || {
         reactor::block_on(async move {
-            let session = crew::open(&target, OPEN_WITHIN).await?;
+            let session = sessions::open(&target, OPEN_WITHIN).await?;
             let mut samples = Samples { read: new_histogram(), write: new_histogram() };
             while !waking.is_over.load(Ordering::SeqCst) {
                 let began = waking.turns.load(Ordering::SeqCst);

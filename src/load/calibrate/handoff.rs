@@ -2,8 +2,8 @@
 
 use futures_util::future::{join_all, try_join};
 
-use super::crew::Crew;
 use super::plan::Slice;
+use super::sessions::ServerSessions;
 use crate::record::{Floor, PairFigures, Timing};
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram, pooled};
@@ -39,9 +39,9 @@ struct Handoff {
 }
 
 impl Handoffs {
-    /// Between the servers of a crew; nothing is measured yet.
-    pub(super) fn between(crew: &Crew) -> Self {
-        let servers = crew.servers.len();
+    /// Between the servers of a sessions; nothing is measured yet.
+    pub(super) fn between(sessions: &ServerSessions) -> Self {
+        let servers = sessions.servers.len();
         let pair = |from: usize, step: usize| Pair {
             from,
             to: (from + step) % servers,
@@ -57,21 +57,26 @@ impl Handoffs {
         }
     }
 
-    pub(super) async fn prepare(&self, crew: &Crew, place: &str) -> Result<(), String> {
+    pub(super) async fn prepare(&self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
         for server in 0..self.uncontended.len() {
             let path = queue(place, server);
-            let made = crew.session(server, 0).create(&path, &[], NodeKind::Persistent).await;
-            crew.at(server, "create", made)?;
+            let made = sessions.session(server, 0).create(&path, &[], NodeKind::Persistent).await;
+            sessions.at(server, "create", made)?;
         }
         Ok(())
     }
 
     /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other.
-    pub(super) async fn measure(&mut self, crew: &Crew, place: &str, slice: Slice) -> Result<(), String> {
+    pub(super) async fn measure(
+        &mut self,
+        sessions: &ServerSessions,
+        place: &str,
+        slice: Slice,
+    ) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
         for _ in 0..slice.rounds {
-            self.round(crew, place).await?;
+            self.round(sessions, place).await?;
             if clock::now() >= end {
                 break;
             }
@@ -80,26 +85,26 @@ impl Handoffs {
         Ok(())
     }
 
-    async fn round(&mut self, crew: &Crew, place: &str) -> Result<(), String> {
+    async fn round(&mut self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
         // All nodes first and at once, so that the time goes into what is measured.
         let create = |pair: &Pair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {
-                let made = crew.session(from, 0).create(&path, &[], NodeKind::Ephemeral).await;
-                crew.at(from, "create", made)
+                let made = sessions.session(from, 0).create(&path, &[], NodeKind::Ephemeral).await;
+                sessions.at(from, "create", made)
             }
         };
         join_all(self.pairs.iter().map(create)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut handed_over = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let path = node(place, pair);
-            let (holder, waiter) = (crew.session(pair.from, 0), crew.session(pair.to, 1));
-            handed_over.push(crew.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?);
+            let (holder, waiter) = (sessions.session(pair.from, 0), sessions.session(pair.to, 1));
+            handed_over.push(sessions.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?);
         }
         let mut acquired = Vec::with_capacity(self.uncontended.len());
         for server in 0..self.uncontended.len() {
-            let alone = acquire_alone(crew.session(server, 0), &queue(place, server)).await;
-            acquired.push(crew.at(server, "uncontended acquire", alone)?);
+            let alone = acquire_alone(sessions.session(server, 0), &queue(place, server)).await;
+            acquired.push(sessions.at(server, "uncontended acquire", alone)?);
         }
         // A round that is cut short in between leaves nothing, so all placements count as often.
         for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {

@@ -7,20 +7,20 @@
 
 mod alone;
 mod behaviour;
-mod crew;
 mod handoff;
 mod nodes;
 mod plan;
 mod saturation;
+mod sessions;
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-pub use crew::Site;
 pub use plan::{Plan, Slice};
 pub use saturation::{IN_FLIGHT, SESSIONS};
+pub use sessions::Site;
 
 use crate::record::{
     Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
@@ -30,10 +30,10 @@ use crate::words::error::Error;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::{admin, reactor};
 use alone::Alone;
-use crew::Crew;
 use handoff::Handoffs;
 use nodes::Lists;
 use saturation::Saturated;
+use sessions::ServerSessions;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,17 +59,17 @@ const OPEN_WITHIN: Duration = Duration::from_secs(10);
 pub async fn floor(site: Site, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let measured = on_a_thread(async move || {
-        let mut crew = Crew::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
-        let mut handoffs = Handoffs::between(&crew);
+        let mut sessions = ServerSessions::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
+        let mut handoffs = Handoffs::between(&sessions);
         let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
         let slice = Slice { lasts: left, rounds: u64::MAX };
         let measuring = async {
-            handoffs.prepare(&crew, &site.place).await?;
-            handoffs.measure(&crew, &site.place, slice).await
+            handoffs.prepare(&sessions, &site.place).await?;
+            handoffs.measure(&sessions, &site.place, slice).await
         };
         let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
-        let left_out = std::mem::take(&mut crew.left_out);
-        crew.close().await;
+        let left_out = std::mem::take(&mut sessions.left_out);
+        sessions.close().await;
         let failed = match ended {
             None => Some("the run was interrupted".to_owned()),
             Some(Some(Err(why))) => Some(why),
@@ -108,9 +108,9 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
 pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour, Error> {
     let (asked, token) = (site.clone(), stop.clone());
     let tried = on_a_thread(async move || {
-        let crew = Crew::open(&asked, SESSIONS, OPEN_WITHIN).await?;
-        let tried = token.run_until_cancelled(behaviour::try_all(&crew, &asked)).await;
-        crew.close().await;
+        let sessions = ServerSessions::open(&asked, SESSIONS, OPEN_WITHIN).await?;
+        let tried = token.run_until_cancelled(behaviour::try_all(&sessions, &asked)).await;
+        sessions.close().await;
         Ok(tried)
     });
     let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
@@ -126,9 +126,9 @@ async fn one_shot(site: Site) -> Result<OneShot, String> {
     let server = site.servers.first().ok_or("no server")?.clone();
     let before = behaviour::fired(&server).await?;
     let changed = on_a_thread(async move || {
-        let crew = Crew::open(&site, 2, OPEN_WITHIN).await?;
-        let changed = behaviour::change_under_one_watch(&crew, &site).await;
-        crew.close().await;
+        let sessions = ServerSessions::open(&site, 2, OPEN_WITHIN).await?;
+        let changed = behaviour::change_under_one_watch(&sessions, &site).await;
+        sessions.close().await;
         changed.map_err(|why| why.to_string())
     });
     let changes = changed.await?;
@@ -144,12 +144,12 @@ async fn one_shot(site: Site) -> Result<OneShot, String> {
 pub async fn calibrate(site: Site, plan: Plan, stop: &CancellationToken) -> Result<Measured, Error> {
     let (asked, token) = (site.clone(), stop.clone());
     let measured = on_a_thread(async move || {
-        let crew = Crew::open(&site, SESSIONS, OPEN_WITHIN).await?;
-        let mut figures = Figures::of(&crew);
-        let measuring = measure(&crew, &site, &plan, &mut figures);
+        let sessions = ServerSessions::open(&site, SESSIONS, OPEN_WITHIN).await?;
+        let mut figures = Figures::of(&sessions);
+        let measuring = measure(&sessions, &site, &plan, &mut figures);
         let ended = token.run_until_cancelled(measuring).await;
-        let told = (crew.addresses(), crew.left_out.clone());
-        crew.close().await;
+        let told = (sessions.addresses(), sessions.left_out.clone());
+        sessions.close().await;
         ended.transpose().map(|ended| ended.map(|()| (figures, told)))
     });
     let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
@@ -174,11 +174,11 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(crew: &Crew) -> Self {
+    fn of(sessions: &ServerSessions) -> Self {
         Self {
-            handoffs: Handoffs::between(crew),
-            alone: crew.servers.iter().map(|_| Alone::default()).collect(),
-            saturated: crew.servers.iter().map(|_| Saturated::default()).collect(),
+            handoffs: Handoffs::between(sessions),
+            alone: sessions.servers.iter().map(|_| Alone::default()).collect(),
+            saturated: sessions.servers.iter().map(|_| Saturated::default()).collect(),
         }
     }
 
@@ -218,36 +218,41 @@ fn requests(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
 
 /// All that sessions measure: a rehearsal whose figures are dropped, then in rounds, so that a drift of the machine meets
 /// all figures alike.
-async fn measure(crew: &Crew, site: &Site, plan: &Plan, figures: &mut Figures) -> Result<(), String> {
+async fn measure(
+    sessions: &ServerSessions,
+    site: &Site,
+    plan: &Plan,
+    figures: &mut Figures,
+) -> Result<(), String> {
     let place = &site.place;
-    figures.handoffs.prepare(crew, place).await?;
-    let lists = Lists::prepare(crew, place).await?;
-    for server in 0..crew.servers.len() {
-        nodes::prepare(crew, place, server).await?;
+    figures.handoffs.prepare(sessions, place).await?;
+    let lists = Lists::prepare(sessions, place).await?;
+    for server in 0..sessions.servers.len() {
+        nodes::prepare(sessions, place, server).await?;
     }
     if let Some(rehearsal) = plan.rehearsal() {
-        one_round(crew, site, &lists, &rehearsal, &mut Figures::of(crew)).await?;
+        one_round(sessions, site, &lists, &rehearsal, &mut Figures::of(sessions)).await?;
     }
     for _ in 0..plan.rounds {
-        one_round(crew, site, &lists, plan, figures).await?;
+        one_round(sessions, site, &lists, plan, figures).await?;
     }
     Ok(())
 }
 
 async fn one_round(
-    crew: &Crew,
+    sessions: &ServerSessions,
     site: &Site,
     lists: &Lists,
     plan: &Plan,
     figures: &mut Figures,
 ) -> Result<(), String> {
     let place = &site.place;
-    figures.handoffs.measure(crew, place, plan.handoffs).await?;
+    figures.handoffs.measure(sessions, place, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
-        alone.measure(&alone::On { crew, site, lists, server }, plan.alone).await?;
+        alone.measure(&alone::On { sessions, site, lists, server }, plan.alone).await?;
     }
     for (server, saturated) in figures.saturated.iter_mut().enumerate() {
-        saturated.measure(crew, place, lists, server, plan.saturation).await?;
+        saturated.measure(sessions, place, lists, server, plan.saturation).await?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 
-use super::crew::Crew;
+use super::sessions::ServerSessions;
 use crate::record::RawRequest;
 use crate::world::zk::NodeKind;
 
@@ -10,15 +10,15 @@ pub(super) const DATA: &[u8] = &[b'x'; 16];
 /// Names in the lists that are read.
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
-/// Three nodes with 1, 100 and 1,000 children, which belong to a session of the crew and go with it.
+/// Three nodes with 1, 100 and 1,000 children, which belong to a session of the sessions and go with it.
 pub(super) struct Lists {
     place: String,
 }
 
 impl Lists {
-    pub(super) async fn prepare(crew: &Crew, place: &str) -> Result<Self, String> {
+    pub(super) async fn prepare(sessions: &ServerSessions, place: &str) -> Result<Self, String> {
         let lists = Self { place: place.to_owned() };
-        let session = crew.session(0, 0);
+        let session = sessions.session(0, 0);
         for names in LISTED {
             let parent = lists.path(names);
             let made = async {
@@ -28,11 +28,11 @@ impl Lists {
                 let create = |_| session.create(&prefix, &[], NodeKind::EphemeralSequential);
                 try_join_all((0..names).map(create)).await
             };
-            crew.at(0, "create", made.await)?;
+            sessions.at(0, "create", made.await)?;
         }
         // Whoever reads them on another server reads all of them.
-        for server in 0..crew.servers.len() {
-            crew.at(server, "sync", crew.session(server, 0).sync(place).await)?;
+        for server in 0..sessions.servers.len() {
+            sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
         }
         Ok(lists)
     }
@@ -66,11 +66,11 @@ impl Nodes {
     }
 }
 
-pub(super) async fn prepare(crew: &Crew, place: &str, server: usize) -> Result<(), String> {
+pub(super) async fn prepare(sessions: &ServerSessions, place: &str, server: usize) -> Result<(), String> {
     let nodes = Nodes::of(place, server);
     for path in [&nodes.parent, &nodes.data, &nodes.other] {
-        let made = crew.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
-        crew.at(server, "create", made)?;
+        let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
+        sessions.at(server, "create", made)?;
     }
     // A session on the same server has seen them, too, because it is there that the first one was answered.
     Ok(())

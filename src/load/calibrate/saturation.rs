@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::crew::Crew;
 use super::nodes::{DATA, Lists, Nodes};
+use super::sessions::ServerSessions;
 use crate::record::{RawRequest, Saturation};
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::{Failure, NodeKind, Op, Session};
@@ -33,7 +33,7 @@ struct Sum {
 impl Saturated {
     pub(super) async fn measure(
         &mut self,
-        crew: &Crew,
+        sessions: &ServerSessions,
         place: &str,
         lists: &Lists,
         server: usize,
@@ -51,13 +51,13 @@ impl Saturated {
                 answered: Cell::new(0),
                 until: Cell::new(0),
             };
-            let measured = work.saturate(&crew.servers[server].sessions, lasts).await;
-            sum.add(crew.at(server, request.name(), measured)?);
+            let measured = work.saturate(&sessions.servers[server].sessions, lasts).await;
+            sum.add(sessions.at(server, request.name(), measured)?);
             if request == RawRequest::Delete {
-                let session = crew.session(server, 0);
+                let session = sessions.session(server, 0);
                 let left = created.take();
                 let left = left.iter().map(|path| session.delete(path));
-                crew.at(server, "delete", try_join_all(left).await)?;
+                sessions.at(server, "delete", try_join_all(left).await)?;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::site::Site;
+use super::reach::FaultReach;
 use crate::words::catalog::fault::Target;
 use crate::words::clock;
 use crate::world::ensemble::{Processes, eventually};
@@ -20,10 +20,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The contenders that a target names at this moment.
 pub async fn contenders(
     target: &Target,
-    site: &Site<'_>,
+    reach: &FaultReach<'_>,
     draw: &mut ChaCha8Rng,
 ) -> Result<Vec<usize>, String> {
-    let count = site.contenders.count();
+    let count = reach.contenders.count();
     let begin = clock::now();
     let word = match target {
         Target::Contender(number) if *number < count => return Ok(vec![*number]),
@@ -34,7 +34,7 @@ pub async fn contenders(
         Target::Server(number) => return Err(format!("server {number} is no contender")),
     };
     loop {
-        let those = if word == "holder" { site.contenders.inside() } else { site.contenders.waiting() };
+        let those = if word == "holder" { reach.contenders.inside() } else { reach.contenders.waiting() };
         if let Some(one) = those.choose(draw) {
             return Ok(vec![*one]);
         }
@@ -46,9 +46,9 @@ pub async fn contenders(
 }
 
 /// A contender's session. One that has just lost its own, by another fault perhaps, opens the next one.
-pub async fn session(contender: usize, site: &Site<'_>) -> Result<SessionKey, String> {
+pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<SessionKey, String> {
     let look = || async {
-        let key = site.contenders.session(contender);
+        let key = reach.contenders.session(contender);
         key.ok_or_else(|| format!("contender {contender} had no session"))
     };
     eventually(PATIENCE, look).await

@@ -31,8 +31,8 @@ list for longer than the session timeout, the session ends.",
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let rate = match choice.params.get("bytes_per_second") {
         Some(ParamValue::Count(rate)) => *rate,
         _ => 1,

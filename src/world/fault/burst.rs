@@ -31,12 +31,12 @@ const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
-    let kept = KeptAway::behind(hit.iter().map(|contender| site.contenders.admission(*contender)).collect());
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
+    let kept = KeptAway::behind(hit.iter().map(|contender| reach.contenders.admission(*contender)).collect());
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
-    let admissions: Vec<_> = hit.iter().map(|contender| site.contenders.admission(*contender)).collect();
+    let admissions: Vec<_> = hit.iter().map(|contender| reach.contenders.admission(*contender)).collect();
     let are_out = move || !admissions.iter().any(|admission| admission.is_in());
     let still = async move { only_if(are_out(), "one of them has come in") };
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))

@@ -37,13 +37,13 @@ const NOTICES: Duration = Duration::from_secs(10);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
     let by = wire::time(choice, "by");
-    hit.iter().for_each(|contender| site.contenders.clock_jumps(*contender, by));
+    hit.iter().for_each(|contender| reach.contenders.clock_jumps(*contender, by));
     let begin = clock::now();
     let waits =
-        || hit.iter().any(|one| site.contenders.waits_since(*one).is_some_and(|since| since <= begin));
+        || hit.iter().any(|one| reach.contenders.waits_since(*one).is_some_and(|since| since <= begin));
     let noticed = until(NOTICES, || !waits(), "it still waited").await;
     let proof = proof(noticed.map(|()| "its acquire has ended".to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))

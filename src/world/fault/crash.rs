@@ -27,15 +27,15 @@ const AT_MOST: Duration = Duration::from_secs(30);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
     // Whoever has let go before it crashed is no holder any more: it crashes in its next hold.
     let doing = match choice.target {
         Target::Word("holder") => Doing::Holding,
         Target::Word("waiter") => Doing::Waiting,
         _ => Doing::Anything,
     };
-    let order = |contender: &usize| site.contenders.crash(*contender, doing);
+    let order = |contender: &usize| reach.contenders.crash(*contender, doing);
     let orders: Vec<CrashOrder> = hit.iter().map(order).collect();
     let all = || orders.iter().all(CrashOrder::is_carried_out);
     let crashed = until(AT_MOST, all, "it had not crashed").await;

@@ -42,8 +42,8 @@ a single large reply.",
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let seed = draw.random();
     let delay = Delay { latency: wire::time(choice, "latency"), extra: wire::time(choice, "extra"), seed };
     let measure = move |since: &wire::Since<'_>| wire::waited(since.kept(), delay.latency, "passed on");

@@ -24,16 +24,16 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = aim::contenders(&choice.target, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
     let mut closed = Vec::new();
     for contender in &hit {
-        let key = aim::session(*contender, site).await?;
+        let key = aim::session(*contender, reach).await?;
         let id = key.id();
         // Said before: the next one may enter before the answer is here.
-        site.contenders.is_being_closed(*contender, id);
-        site.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
-        site.contenders.was_closed(*contender, id);
+        reach.contenders.is_being_closed(*contender, id);
+        reach.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
+        reach.contenders.was_closed(*contender, id);
         closed.push(format!("0x{id:x}"));
     }
     let proof = Proof::Proved(format!("the server has closed session {}", closed.join(", ")));

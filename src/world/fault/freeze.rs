@@ -1,7 +1,7 @@
 //! `freeze`: a contender stands still together with its session.
 
+use super::reach::FaultReach;
 use super::seen::{only_if, stands_still};
-use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::words::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
 use crate::world::zk::gate::{Gate, Shut};
@@ -36,8 +36,8 @@ const TRIES: u32 = 100;
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (hit, gates, shut) = shut(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let (hit, gates, shut) = shut(choice, reach, &mut draw).await?;
     let passed = move || -> u64 { gates.iter().map(|gate| gate.times_passed()).sum() };
     let proof = if stands_still(&passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
@@ -53,17 +53,17 @@ async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<
 /// Shuts the gates of those that the target names, and makes sure that they are still what it says.
 async fn shut(
     choice: &FaultChoice,
-    site: &Site<'_>,
+    reach: &FaultReach<'_>,
     draw: &mut ChaCha8Rng,
 ) -> Result<(Vec<usize>, Vec<Arc<Gate>>, Shut), String> {
     for _ in 0..TRIES {
-        let hit = aim::contenders(&choice.target, site, draw).await?;
-        let gates: Vec<_> = hit.iter().map(|contender| site.contenders.gate(*contender)).collect();
+        let hit = aim::contenders(&choice.target, reach, draw).await?;
+        let gates: Vec<_> = hit.iter().map(|contender| reach.contenders.gate(*contender)).collect();
         let shut = Shut::these(&gates);
         tokio::time::sleep(SETTLES).await;
         let is_still = match choice.target {
-            Target::Word("holder") => hit.iter().all(|one| site.contenders.inside().contains(one)),
-            Target::Word("waiter") => hit.iter().all(|one| site.contenders.waiting().contains(one)),
+            Target::Word("holder") => hit.iter().all(|one| reach.contenders.inside().contains(one)),
+            Target::Word("waiter") => hit.iter().all(|one| reach.contenders.waiting().contains(one)),
             _ => true,
         };
         if is_still {

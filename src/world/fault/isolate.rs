@@ -36,19 +36,19 @@ const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (processes, links) = (site.processes()?, site.links()?);
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let (processes, links) = (reach.processes()?, reach.links()?);
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    let isolate = |server| site.begin(Effect::Off(server));
+    let isolate = |server| reach.begin(Effect::Off(server));
     let seen = do_and_see(&servers, isolate, TAKES_EFFECT, |server| links.is_isolated(server)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
     let looked_at = servers.clone();
     let still = async move { all_still(&looked_at, |server| links.is_isolated(server)).await };
     let healing = async move {
-        do_each(&servers, |server| site.end(Effect::Off(server))).await?;
-        until_joined(site, TAKES_EFFECT).await?;
-        until_whole(site).await
+        do_each(&servers, |server| reach.end(Effect::Off(server))).await?;
+        until_joined(reach, TAKES_EFFECT).await?;
+        until_whole(reach).await
     };
     Ok(Active::until(name, proof(seen), healing).still_if(still))
 }

@@ -36,9 +36,9 @@ const NOTICES: Duration = Duration::from_secs(60);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let processes = site.processes()?;
-    let active = take_down(How::Killed, processes.majority(draw.random()), &choice.target, site).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
+    let active = take_down(How::Killed, processes.majority(draw.random()), &choice.target, reach).await?;
     if matches!(active.proof, Proof::NotProved(_)) {
         return Ok(active);
     }

@@ -21,6 +21,7 @@ mod lose_majority;
 mod outage;
 mod partition;
 mod pause;
+mod reach;
 mod refuse;
 mod registry;
 mod reset;
@@ -28,7 +29,6 @@ mod restart;
 mod rolling_restart;
 mod schedule;
 mod seen;
-mod site;
 mod slow_consumer;
 mod stall;
 mod wipe;
@@ -45,9 +45,9 @@ use crate::words::clock::Stamp;
 pub use admission::Admission;
 pub use crash_orders::{CrashOrder, CrashOrders, Doing};
 pub use in_effect::InEffect;
+pub use reach::{Contenders, FaultReach};
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
-pub use site::{Contenders, Site};
 pub use wire::{REQUEST, requests};
 
 /// A fault that is being done; the error says why it could not be.
@@ -65,7 +65,7 @@ pub struct Entry {
 /// What each firing of a fault is given.
 pub struct Firing<'a> {
     pub choice: &'a FaultChoice,
-    pub site: &'a Site<'a>,
+    pub reach: &'a FaultReach<'a>,
     /// From which it draws whatever it draws.
     pub draw: ChaCha8Rng,
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::in_effect::{Effect, How};
+use super::reach::FaultReach;
 use super::seen::{all_still, do_and_see, do_each, proof};
-use super::site::Site;
 use super::{Active, Firing, aim};
 use crate::words::catalog::fault::{Capability, Target};
 use crate::words::clock;
@@ -18,9 +18,9 @@ pub const COMES_BACK: Duration = Duration::from_secs(60);
 
 /// Takes the servers that the fault is aimed at down until it is healed.
 pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
-    let Firing { choice, site, mut draw } = firing;
-    let servers = aim::servers(&choice.target, site.processes()?, &mut draw).await?;
-    take_down(how, servers, &choice.target, site).await
+    let Firing { choice, reach, mut draw } = firing;
+    let servers = aim::servers(&choice.target, reach.processes()?, &mut draw).await?;
+    take_down(how, servers, &choice.target, reach).await
 }
 
 /// Takes a server down, throws its data away, and starts it empty when it is healed.
@@ -28,16 +28,16 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
 /// What was acknowledged may be on this server and on just so many others as make a majority. So nothing is thrown away
 /// before every other server has it: one that is down, or that has itself been wiped and fetches its data still, has not.
 pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
-    let Firing { choice, site, mut draw } = firing;
-    let processes = site.processes()?;
-    let _alone = site.in_effect.wipes_alone().await;
+    let Firing { choice, reach, mut draw } = firing;
+    let processes = reach.processes()?;
+    let _alone = reach.in_effect.wipes_alone().await;
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
     let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
     all_serve.await.map_err(|why| {
         format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
     })?;
-    take_down(How::Wiped, servers, &choice.target, site).await
+    take_down(How::Wiped, servers, &choice.target, reach).await
 }
 
 /// Takes servers down until it is healed. Where the leader was among them and a majority is left, another one has
@@ -46,21 +46,21 @@ pub async fn take_down<'a>(
     how: How,
     servers: Vec<usize>,
     target: &Target,
-    site: &'a Site<'_>,
+    reach: &'a FaultReach<'_>,
 ) -> Result<Active<'a>, String> {
-    let processes = site.processes()?;
+    let processes = reach.processes()?;
     let before = processes.leader_and_epoch().await.ok();
     let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
-    let take_down = |server| site.begin_down(server, how);
+    let take_down = |server| reach.begin_down(server, how);
     let fallen = do_and_see(&servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await;
     let seen_at = fallen.is_ok().then(clock::now);
     let seen = match fallen {
-        Ok(seen) => see_consequences(seen, how, &servers, before, site).await,
+        Ok(seen) => see_consequences(seen, how, &servers, before, reach).await,
         why => why,
     };
     let looked_at = servers.clone();
     let still = async move { all_still(&looked_at, |server| processes.is_down(server)).await };
-    let healing = lift(site, servers.into_iter().map(Effect::Down).collect());
+    let healing = lift(reach, servers.into_iter().map(Effect::Down).collect());
     Ok(Active { seen_at, ..Active::until(name, proof(seen), healing).still_if(still) })
 }
 
@@ -70,9 +70,9 @@ async fn see_consequences(
     how: How,
     servers: &[usize],
     before: Option<Leader>,
-    site: &Site<'_>,
+    reach: &FaultReach<'_>,
 ) -> Result<String, String> {
-    let processes = site.processes()?;
+    let processes = reach.processes()?;
     if how == How::Wiped {
         // While it was going down, another may have fallen, too.
         eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
@@ -80,7 +80,7 @@ async fn see_consequences(
         seen += "; its data are gone";
     }
     let fell = before.filter(|leader| servers.contains(&leader.server));
-    if let Some(before) = fell.filter(|_| site.in_effect.leaves_a_majority_of(processes.servers())) {
+    if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(processes.servers())) {
         seen += "; ";
         seen += &eventually(COMES_BACK, || later_than(processes, before.epoch)).await?;
     }
@@ -106,24 +106,25 @@ async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<us
 }
 
 /// Undoes all of this, and waits until the ensemble is whole.
-pub async fn lift(site: &Site<'_>, effects: Vec<Effect>) -> Result<(), String> {
-    do_each(&effects, |effect| site.end(effect)).await?;
-    until_whole(site).await
+pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    do_each(&effects, |effect| reach.end(effect)).await?;
+    until_whole(reach).await
 }
 
 /// Waits until every server serves and is in step; or until a fault keeps it from that,
 /// whose healing then waits for it.
-pub async fn until_whole(site: &Site<'_>) -> Result<(), String> {
-    let processes = site.processes()?;
-    let whole = || async { if site.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
+pub async fn until_whole(reach: &FaultReach<'_>) -> Result<(), String> {
+    let processes = reach.processes()?;
+    let whole =
+        || async { if reach.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
     eventually(COMES_BACK, whole).await
 }
 
 /// Waits until everything gets everywhere; or until a fault keeps it from that.
-pub async fn until_joined(site: &Site<'_>, within: Duration) -> Result<(), String> {
-    let links = site.links()?;
+pub async fn until_joined(reach: &FaultReach<'_>, within: Duration) -> Result<(), String> {
+    let links = reach.links()?;
     let joined = || async {
-        if site.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+        if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
     };
     eventually(within, joined).await
 }
@@ -131,14 +132,14 @@ pub async fn until_joined(site: &Site<'_>, within: Duration) -> Result<(), Strin
 /// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that
 /// was cut short. What is done to contenders and their connections is undone by itself when it is dropped; servers have
 /// to be started, woken and joined again.
-pub async fn undo_all(needs: Capability, site: &Site<'_>) -> Result<(), String> {
+pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());
     }
-    let processes = site.processes()?;
-    site.in_effect.forget().await;
+    let processes = reach.processes()?;
+    reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
-    let joined = if needs == Capability::Processes { Ok(()) } else { site.links()?.heal_all().await };
+    let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
     // A server that was being ended when the fault was cut short may be there at one look and gone at the next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))

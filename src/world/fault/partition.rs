@@ -46,19 +46,19 @@ const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (processes, links) = (site.processes()?, site.links()?);
+async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let (processes, links) = (reach.processes()?, reach.links()?);
     let leader = aim::leader(processes).await?;
     let ways = ways(shape(choice), leader, processes.servers());
-    let cut = |(from, to)| site.begin(Effect::Cut(from, to));
+    let cut = |(from, to)| reach.begin(Effect::Cut(from, to));
     let seen = do_and_see(&ways, cut, TAKES_EFFECT, |(from, to)| links.is_cut(from, to)).await;
     let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
     let looked_at = ways.clone();
     let still = async move { all_still(&looked_at, |(from, to)| links.is_cut(from, to)).await };
     let healing = async move {
-        do_each(&ways, |(from, to)| site.end(Effect::Cut(from, to))).await?;
-        until_joined(site, TAKES_EFFECT).await?;
-        until_whole(site).await
+        do_each(&ways, |(from, to)| reach.end(Effect::Cut(from, to))).await?;
+        until_joined(reach, TAKES_EFFECT).await?;
+        until_whole(reach).await
     };
     Ok(Active::until(format!("the network, leader {leader}"), proof(seen), healing).still_if(still))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::in_effect::Effect;
 use super::outage::lift;
+use super::reach::FaultReach;
 use super::seen::{all_still, do_and_see, proof};
-use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::words::catalog::fault::FaultCard;
 
@@ -33,24 +33,24 @@ const FALLS_SILENT: Duration = Duration::from_secs(20);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let processes = site.processes()?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
-    let pause = |server| site.begin(Effect::Still(server));
-    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| stands(server, site)).await;
+    let pause = |server| reach.begin(Effect::Still(server));
+    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| stands(server, reach)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
     let looked_at = servers.clone();
-    let still = async move { all_still(&looked_at, |server| stands(server, site)).await };
-    let healing = lift(site, servers.into_iter().map(Effect::Still).collect());
+    let still = async move { all_still(&looked_at, |server| stands(server, reach)).await };
+    let healing = lift(reach, servers.into_iter().map(Effect::Still).collect());
     Ok(Active::until(name, proof(seen), healing).still_if(still))
 }
 
 /// It stands still; or another fault holds it down, and it will stand still when that one ends.
-async fn stands(server: usize, site: &Site<'_>) -> Result<String, String> {
-    let processes = site.processes()?;
-    let _settled = site.in_effect.settled(server).await;
-    if site.in_effect.has(Effect::Down(server)) {
+async fn stands(server: usize, reach: &FaultReach<'_>) -> Result<String, String> {
+    let processes = reach.processes()?;
+    let _settled = reach.in_effect.settled(server).await;
+    if reach.in_effect.has(Effect::Down(server)) {
         return Ok(format!("{}, by another fault", processes.is_down(server).await?));
     }
     processes.is_silent(server).await

@@ -26,8 +26,8 @@ const TAKES_EFFECT: Duration = Duration::from_secs(5);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.refuse(*who)).collect();
     let gone = || hit.who.iter().all(|who| hit.proxy.connections(*who) == 0);
     let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;

@@ -24,8 +24,8 @@ be checked before it is repeated. The client sets watches again and reports what
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     // While servers are down there may be no connection to be reset.
     let reset = || async {
         match hit.who.iter().map(|who| hit.proxy.reset(*who)).sum::<usize>() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::in_effect::{Effect, How};
 use super::outage::lift;
+use super::reach::FaultReach;
 use super::seen::proof;
-use super::site::Site;
 use super::{Active, Entry, Firing, aim};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::clock::{self, Stamp};
@@ -35,31 +35,31 @@ const GOES_DOWN: Duration = Duration::from_secs(20);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { site, .. }: Firing<'_>) -> Result<Active<'_>, String> {
-    let processes = site.processes()?;
+async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
+    let processes = reach.processes()?;
     let leader = aim::leader(processes).await?;
     let others = (1..=processes.servers()).filter(|server| *server != leader);
     let order: Vec<usize> = others.chain([leader]).collect();
     let (mut seen_at, mut down) = (None, Vec::new());
-    let seen = roll(&order, site, &mut down, &mut seen_at).await;
+    let seen = roll(&order, reach, &mut down, &mut seen_at).await;
     // One that stayed down on the way is started, too.
-    let healing = lift(site, down);
+    let healing = lift(reach, down);
     Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
 }
 
 async fn roll(
     order: &[usize],
-    site: &Site<'_>,
+    reach: &FaultReach<'_>,
     down: &mut Vec<Effect>,
     seen_at: &mut Option<Stamp>,
 ) -> Result<String, String> {
-    let processes = site.processes()?;
+    let processes = reach.processes()?;
     for server in order {
         down.push(Effect::Down(*server));
-        site.begin_down(*server, How::Stopped).await?;
+        reach.begin_down(*server, How::Stopped).await?;
         eventually(GOES_DOWN, || processes.is_down(*server)).await?;
         seen_at.get_or_insert_with(clock::now);
-        lift(site, std::mem::take(down)).await?;
+        lift(reach, std::mem::take(down)).await?;
     }
     let order: Vec<String> = order.iter().map(ToString::to_string).collect();
     Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use super::site::Site;
+use super::reach::FaultReach;
 use super::{Active, Entry, Firing, outage, registry};
 use crate::words::catalog::fault::{FaultChoice, Proof, Start};
 use crate::words::clock::{self, Stamp};
@@ -60,14 +60,14 @@ pub struct Fired {
 
 /// Fires all of them; returns what became of each, in the order of firing. What an interrupt has kept from firing is
 /// left out.
-pub async fn run(schedule: &Schedule<'_>, site: &Site<'_>) -> Vec<Fired> {
+pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
-        (0..choice.times).map(move |time| fire(schedule, site, fault, choice, time))
+        (0..choice.times).map(move |time| fire(schedule, reach, fault, choice, time))
     });
     let mut shots: Vec<Shot<'_>> = join_all(firings).await.into_iter().flatten().collect();
     // When nobody else starts servers any more.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
-        let healed = outage::undo_all(shot.entry.card.needs, site).await;
+        let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
     }
     let mut fired: Vec<Fired> = shots.into_iter().map(|shot| shot.fired).collect();
@@ -84,7 +84,7 @@ struct Shot<'a> {
 
 async fn fire<'a>(
     schedule: &Schedule<'a>,
-    site: &Site<'_>,
+    reach: &FaultReach<'_>,
     fault: usize,
     choice: &'a FaultChoice,
     time: u32,
@@ -92,17 +92,17 @@ async fn fire<'a>(
     let mut draw = ChaCha8Rng::seed_from_u64(schedule.seed ^ ((fault as u64) << 32) ^ u64::from(time));
     let put_off = choice.every * time + choice.jitter.mul_f64(draw.random::<f64>());
     let entry = registry::find(&choice.kind)?;
-    let due = due(schedule.begin, choice.start, put_off, site);
+    let due = due(schedule.begin, choice.start, put_off, reach);
     let comes = schedule.stop.run_until_cancelled(due).await.is_some();
     let mut shot = Shot::at(fault, choice, entry);
     if !comes {
         if schedule.interrupt.is_cancelled() {
             return None;
         }
-        shot.failed(schedule, why_never(choice.start, site));
+        shot.failed(schedule, why_never(choice.start, reach));
         return Some(shot);
     }
-    match schedule.interrupt.run_until_cancelled((entry.inject)(Firing { choice, site, draw })).await {
+    match schedule.interrupt.run_until_cancelled((entry.inject)(Firing { choice, reach, draw })).await {
         Some(Ok(active)) => shot.lasts(schedule, active).await,
         Some(Err(why)) => shot.failed(schedule, why),
         None => {
@@ -171,14 +171,14 @@ impl<'a> Shot<'a> {
     }
 }
 
-async fn due(begin: Stamp, start: Start, put_off: Duration, site: &Site<'_>) {
+async fn due(begin: Stamp, start: Start, put_off: Duration, reach: &FaultReach<'_>) {
     match start {
         Start::At(at) => {
             let due = begin + clock::micros(at + put_off);
             tokio::time::sleep(Duration::from_micros(due.saturating_sub(clock::now()))).await;
         }
         Start::AfterAcquisitions(wanted) => {
-            while site.contenders.acquired() < wanted {
+            while reach.contenders.acquired() < wanted {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
             tokio::time::sleep(put_off).await;
@@ -186,8 +186,8 @@ async fn due(begin: Stamp, start: Start, put_off: Duration, site: &Site<'_>) {
     }
 }
 
-fn why_never(start: Start, site: &Site<'_>) -> String {
-    let acquired = site.contenders.acquired();
+fn why_never(start: Start, reach: &FaultReach<'_>) -> String {
+    let acquired = reach.contenders.acquired();
     match start {
         Start::AfterAcquisitions(wanted) if acquired < wanted => {
             format!(

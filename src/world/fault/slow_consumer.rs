@@ -27,8 +27,8 @@ Where it misleads: the lag is the proxy's; the contender itself is as fast as be
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let lag = wire::time(choice, "lag");
     let measure = move |since: &wire::Since<'_>| wire::waited(since.unread(), lag, "read");
     Ok(wire::set(hit, move |proxy, who| proxy.slow_reader(who, lag), measure).await)

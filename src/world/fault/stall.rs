@@ -29,8 +29,8 @@ const LOOKS_FOR: Duration = Duration::from_millis(50);
 
 pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, site, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let hit = wire::aim_at(choice, site, &mut draw).await?;
+async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
+    let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.stall(*who)).collect();
     let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| hit.proxy.passed(*who)).collect() };
     let proof = if stands_still(&passed, LOOKS_FOR).await {

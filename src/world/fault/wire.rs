@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
+use super::reach::FaultReach;
 use super::seen::{only_if, proof};
-use super::site::Site;
 use super::{Active, Firing, aim};
 use crate::words::catalog::fault::{FaultChoice, Proof, Target};
 use crate::words::catalog::{Param, ParamKind, ParamValue};
@@ -29,11 +29,11 @@ pub struct Hit<'a> {
 /// Finds out whose connections a fault hits.
 pub async fn aim_at<'a>(
     choice: &FaultChoice,
-    site: &Site<'a>,
+    reach: &FaultReach<'a>,
     draw: &mut ChaCha8Rng,
 ) -> Result<Hit<'a>, String> {
-    let proxy = site.proxy()?;
-    let hit = aim::contenders(&choice.target, site, draw).await?;
+    let proxy = reach.proxy()?;
+    let hit = aim::contenders(&choice.target, reach, draw).await?;
     let name = aim::name(&hit, &choice.target);
     if choice.target == Target::Word("all") {
         return Ok(Hit { proxy, who: vec![Who::All], name });
@@ -156,11 +156,11 @@ const WAITS_FOR: Duration = Duration::from_secs(30);
 
 /// Has the proxy lose one message of the contender's next request of that kind, and waits until it is lost.
 pub async fn lose(
-    Firing { choice, site, mut draw }: Firing<'_>,
+    Firing { choice, reach, mut draw }: Firing<'_>,
     order: impl Fn(&Proxy, Who, &[RequestKind]) -> LostMessage,
     tell: impl Fn(&Struck) -> String,
 ) -> Result<Active<'_>, String> {
-    let hit = aim_at(choice, site, &mut draw).await?;
+    let hit = aim_at(choice, reach, &mut draw).await?;
     let [who @ Who::Client(_)] = hit.who[..] else { return Err("it takes one contender".into()) };
     let word = match choice.params.get(REQUEST.name) {
         Some(ParamValue::Word(word)) => word.as_str(),

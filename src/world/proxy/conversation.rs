@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::frame::{Frames, NotFrames};
 use super::loss::{Part, Struck};
 use super::protocol::{self, Request};
-use super::table::Seat;
+use super::table::Registration;
 use super::traffic::{Direction, Mark, Traffic};
 
 /// A request or a reply that is to be lost.
@@ -43,14 +43,14 @@ struct State {
 
 #[derive(Debug)]
 pub struct Conversation<'a> {
-    seat: &'a Seat,
+    registration: &'a Registration,
     state: Mutex<State>,
 }
 
 impl<'a> Conversation<'a> {
-    pub fn new(seat: &'a Seat) -> Self {
-        let state = State { traffic: seat.identify(None), ..State::default() };
-        Self { seat, state: Mutex::new(state) }
+    pub fn new(registration: &'a Registration) -> Self {
+        let state = State { traffic: registration.identify(None), ..State::default() };
+        Self { registration, state: Mutex::new(state) }
     }
 
     /// Writes a piece of data and counts what went; see [`Traffic::write`].
@@ -76,13 +76,13 @@ impl<'a> Conversation<'a> {
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
-                let Some((request, loss)) = state.note(self.seat, frame.head) else { return Ok(()) };
+                let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
                 lost = Some(Lost { loss, struck: Struck::unheard(request), start: frame.start });
                 return Err(NotFrames);
             }
             let session = protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
             state.asked = true;
-            state.belongs_to(self.seat, session);
+            state.belongs_to(self.registration, session);
             Ok(())
         });
         state.requests = requests;
@@ -100,13 +100,13 @@ impl<'a> Conversation<'a> {
             if !state.answered {
                 let session = protocol::session_granted(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
-                state.belongs_to(self.seat, session);
+                state.belongs_to(self.registration, session);
                 return Ok(());
             }
             let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
             if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
-                self.seat.spare(*loss);
+                self.registration.spare(*loss);
             } else if let Some((request, loss)) = answered {
                 let struck = Struck::answered(request, reply);
                 found.lost = Some(Lost { loss, struck, start: frame.start });
@@ -120,7 +120,7 @@ impl<'a> Conversation<'a> {
     }
 
     pub fn lose(&self, lost: Lost) {
-        self.seat.strike(lost.loss, lost.struck);
+        self.registration.strike(lost.loss, lost.struck);
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -129,15 +129,15 @@ impl<'a> Conversation<'a> {
 }
 
 impl State {
-    fn belongs_to(&mut self, seat: &Seat, session: i64) {
-        self.traffic = seat.identify((session != 0).then_some(session));
+    fn belongs_to(&mut self, registration: &Registration, session: i64) {
+        self.traffic = registration.identify((session != 0).then_some(session));
     }
 
     /// Looks whether a request or its reply is to be lost. Returns the request that must not reach the server, and
     /// what it is lost for.
-    fn note(&mut self, seat: &Seat, head: &[u8]) -> Option<(Request, u64)> {
+    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(Request, u64)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
-        match seat.loss_for(request.kind)? {
+        match registration.loss_for(request.kind)? {
             (loss, Part::Request) => return Some((request, loss)),
             (loss, Part::Reply) => self.doomed = Some((request, loss)),
         }
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
         let table = Arc::new(Table::default());
-        let seat = table.join(None);
-        let conversation = Conversation::new(&seat);
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(7));
         assert_eq!(table.connections(Who::Session(7)), 1);
         conversation.replied(&grants(0));
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
         let table = Arc::new(Table::default());
-        let seat = table.join(None);
-        let conversation = Conversation::new(&seat);
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
@@ -208,8 +208,8 @@ mod tests {
     #[test]
     fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
         let table = Arc::new(Table::default());
-        let seat = table.join(None);
-        let conversation = Conversation::new(&seat);
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         let (_, _told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
         let table = Arc::new(Table::default());
-        let seat = table.join(None);
-        let conversation = Conversation::new(&seat);
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         let (_, told) = table.arm(Who::Session(7), Part::Request, &[RequestKind::Create]);
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn without_a_connect_request_nothing_is_understood() {
         let table = Arc::new(Table::default());
-        let seat = table.join(None);
-        let conversation = Conversation::new(&seat);
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
         assert_eq!(conversation.replied(&[grants(7), reply(1, 5)].concat()).marks, []);

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::conversation::Conversation;
 use super::pump::{Pump, has_hung_up};
 use super::setting::{Ending, Orders};
-use super::table::{Seat, Table};
+use super::table::{Registration, Table};
 use crate::words::error::Error;
 
 /// All contenders of a trial may connect at the same moment.
@@ -137,27 +137,27 @@ async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, tabl
 }
 
 /// Serves a client until one of the two sides or a setting ends it.
-async fn serve(client: TcpStream, server: Arc<str>, seat: Seat) {
-    if between(&client, &server, &seat).await == Err(Ending::Reset) {
+async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) {
+    if between(&client, &server, &registration).await == Err(Ending::Reset) {
         reset_at_close(&client);
     }
     // What has left the table is closed.
     drop(client);
-    drop(seat);
+    drop(registration);
 }
 
-async fn between(client: &TcpStream, server: &str, seat: &Seat) -> Result<(), Ending> {
-    let mut orders = seat.orders();
+async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), Ending> {
+    let mut orders = registration.orders();
     while_stalled(client, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
     // Requests are small, and the next one need not wait for this one's acknowledgement.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }
-    let conversation = Conversation::new(seat);
+    let conversation = Conversation::new(registration);
     let sockets = [client, &server];
-    let requests = Pump::to_server(sockets, &conversation, seat.orders(), seat.number());
-    let replies = Pump::to_client(sockets, &conversation, seat.orders(), seat.number());
+    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number());
+    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number());
     let ended = tokio::try_join!(requests.run(), replies.run());
     if ended == Err(Ending::Reset) {
         reset_at_close(&server);

@@ -126,7 +126,7 @@ impl Table {
     }
 
     /// Takes a new connection in, of that client if it is one's own.
-    pub fn join(self: &Arc<Self>, client: Option<usize>) -> Seat {
+    pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = self.locked();
         let number = inner.number();
         let owner = Owner { client, session: None };
@@ -134,7 +134,7 @@ impl Table {
         let (traffic, heard) = (Arc::<Traffic>::default(), orders.subscribe());
         inner.connections.insert(number, Connection { owner, traffic, orders });
         drop(inner);
-        Seat { table: Arc::clone(self), number, heard }
+        Registration { table: Arc::clone(self), number, heard }
     }
 }
 
@@ -206,13 +206,13 @@ impl Inner {
 
 /// One connection's place in the table, which it leaves when this is dropped.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Registration {
     table: Arc<Table>,
     number: u64,
     heard: watch::Receiver<Orders>,
 }
 
-impl Seat {
+impl Registration {
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -252,7 +252,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Registration {
     fn drop(&mut self) {
         let mut inner = self.table.locked();
         inner.losses.gone(self.number);
@@ -271,8 +271,8 @@ mod tests {
 
     const ONE: Who = Who::Session(1);
 
-    fn settings(seat: &Seat) -> Arc<Settings> {
-        Arc::clone(&seat.orders().borrow().settings)
+    fn settings(registration: &Registration) -> Arc<Settings> {
+        Arc::clone(&registration.orders().borrow().settings)
     }
 
     #[test]
@@ -282,7 +282,10 @@ mod tests {
         one.identify(Some(1));
         let setting = table.set(ONE, Setting::Stall);
         let again = table.join(None);
-        assert_eq!([&one, &other, &again].map(|seat| settings(seat).stalled), [true, false, false]);
+        assert_eq!(
+            [&one, &other, &again].map(|registration| settings(registration).stalled),
+            [true, false, false]
+        );
         again.identify(Some(1));
         assert!(settings(&again).stalled);
         again.identify(None);
@@ -311,8 +314,8 @@ mod tests {
     fn bytes_of_all_its_sessions_count_for_a_client() {
         let table = Arc::new(Table::default());
         for session in [1, 2] {
-            let seat = table.join(Some(7));
-            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
+            let registration = table.join(Some(7));
+            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
         }
         table.join(Some(7)).identify(None).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
         table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
@@ -323,8 +326,8 @@ mod tests {
     #[test]
     fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
         let table = Arc::new(Table::default());
-        let send = |seat: &Seat, session, bytes| {
-            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+        let send = |registration: &Registration, session, bytes| {
+            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
         };
         for session in 1..=1_000 {
             send(&table.join(Some(7)), session, 10);
@@ -344,8 +347,8 @@ mod tests {
     #[test]
     fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
         let table = Arc::new(Table::default());
-        let send = |seat: &Seat, session, bytes| {
-            seat.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+        let send = |registration: &Registration, session, bytes| {
+            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
         };
         let next = table.join(Some(7));
         send(&next, 2, 10);
@@ -360,12 +363,12 @@ mod tests {
     #[test]
     fn a_connection_is_ended_once() {
         let table = Arc::new(Table::default());
-        let seats = [table.join(None), table.join(None)];
-        seats[0].identify(Some(1));
+        let registrations = [table.join(None), table.join(None)];
+        registrations[0].identify(Some(1));
         assert_eq!(table.end(ONE, Ending::Reset), 1);
         assert_eq!(table.end(Who::All, Ending::Cut), 1);
-        assert_eq!(seats[0].orders().borrow().ending(), Some(Ending::Reset));
-        drop(seats);
+        assert_eq!(registrations[0].orders().borrow().ending(), Some(Ending::Reset));
+        drop(registrations);
         assert_eq!((table.end(Who::All, Ending::Cut), table.connections(Who::All)), (0, 0));
     }
 
@@ -373,10 +376,10 @@ mod tests {
     fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
         let table = Arc::new(Table::default());
         for _ in 0..2 {
-            let seat = table.join(None);
-            seat.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
+            let registration = table.join(None);
+            registration.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
             assert_eq!(table.passed(Who::All).to_server % 10, 3);
-            seat.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
+            registration.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
         }
         let nameless = table.join(None);
         nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
@@ -388,11 +391,11 @@ mod tests {
     #[test]
     fn a_loss_is_found_by_its_sessions_request_alone() {
         let table = Arc::new(Table::default());
-        let seats = [table.join(None), table.join(None)];
-        seats[0].identify(Some(1));
+        let registrations = [table.join(None), table.join(None)];
+        registrations[0].identify(Some(1));
         let (number, _told) = table.arm(ONE, Part::Reply, &[RequestKind::Create]);
-        assert_eq!(seats[1].loss_for(RequestKind::Create), None);
-        assert_eq!(seats[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
+        assert_eq!(registrations[1].loss_for(RequestKind::Create), None);
+        assert_eq!(registrations[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
         table.disarm(number);
         assert_eq!(table.armed.load(Ordering::SeqCst), 0);
     }

@@ -1,6 +1,6 @@
 //! Who may import whom.
 
-use super::floors::{is_landing, room};
+use super::floors::{only_lists_rooms, room};
 use super::source::{Source, declared};
 use super::violation::Violation;
 
@@ -77,7 +77,7 @@ const METRICS: &str = "cli::run::metrics";
 pub fn check(tree: &[Source]) -> Vec<Violation> {
     tree.iter()
         .flat_map(|source| {
-            let is_list = source.path == "src/lib.rs" || is_landing(&source.module());
+            let is_list = source.path == "src/lib.rs" || only_lists_rooms(&source.module());
             if is_list { root(source) } else { file(source) }
         })
         .collect()

@@ -147,8 +147,8 @@ impl Walk {
             "super" => {
                 at.pop();
             }
-            // A crate of its own below `src`: its root gives it its short name.
-            other => at = vec![other.strip_prefix(OWN_CRATE)?.to_owned()],
+            // A crate of its own below `src/answer`
+            other => at = vec!["answer".to_owned(), other.strip_prefix(OWN_CRATE)?.to_owned()],
         }
         while parts.next_if_eq(&"super").is_some() {
             at.pop();

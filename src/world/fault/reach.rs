@@ -40,7 +40,7 @@ pub trait Contenders: Send + Sync {
 }
 
 /// All that a fault may be done to.
-pub struct Site<'a> {
+pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
     /// The ensemble, by another connection than theirs.
     pub target: &'a Target,
@@ -53,7 +53,7 @@ pub struct Site<'a> {
     pub in_effect: InEffect,
 }
 
-impl<'a> Site<'a> {
+impl<'a> FaultReach<'a> {
     /// The servers' processes.
     ///
     /// # Errors

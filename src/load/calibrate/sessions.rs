@@ -42,28 +42,28 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const SERVERS_AT_MOST: usize = 9;
 
 /// One server and the sessions on it.
-pub(super) struct Post {
+pub(super) struct OnServer {
     pub(super) address: String,
     pub(super) sessions: Vec<Session>,
 }
 
-pub(super) struct Crew {
-    pub(super) servers: Vec<Post>,
+pub(super) struct ServerSessions {
+    pub(super) servers: Vec<OnServer>,
     /// Which servers take no part, and why.
     pub(super) left_out: Vec<String>,
     awake: Vec<Task<Unread>>,
     close: CancellationToken,
 }
 
-impl Crew {
+impl ServerSessions {
     /// Opens so many sessions on each server. A server that grants none is left out.
     pub(super) async fn open(site: &Site, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
-        let posts = join_all(used.iter().map(|address| post(site, address, each, within))).await;
+        let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
         let (mut servers, mut left_out) = (Vec::new(), Vec::new());
-        for opened in posts {
+        for opened in opened {
             match opened {
-                Ok(post) => servers.push(post),
+                Ok(on_server) => servers.push(on_server),
                 Err(why) => left_out.push(why),
             }
         }
@@ -74,15 +74,15 @@ impl Crew {
             left_out.push(format!("servers not measured, to save time: {}", spare.join(", ")));
         }
         let close = CancellationToken::new();
-        let keep = |(post, every): (&Post, Duration)| {
-            reactor::spawn_local(keep_awake(site.single(&post.address), every, close.clone()))
+        let keep = |(on_server, every): (&OnServer, Duration)| {
+            reactor::spawn_local(keep_awake(site.single(&on_server.address), every, close.clone()))
         };
         let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
         Ok(Self { servers, left_out, awake, close })
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
-        self.servers.iter().map(|post| post.address.clone()).collect()
+        self.servers.iter().map(|on_server| on_server.address.clone()).collect()
     }
 
     pub(super) fn session(&self, server: usize, which: usize) -> &Session {
@@ -103,17 +103,17 @@ impl Crew {
     pub(super) async fn close(self) {
         self.close.cancel();
         join_all(self.awake).await;
-        let sessions = self.servers.into_iter().flat_map(|post| post.sessions);
+        let sessions = self.servers.into_iter().flat_map(|on_server| on_server.sessions);
         join_all(sessions.map(|session| session.close(CLOSE_WITHIN))).await;
     }
 }
 
-async fn post(site: &Site, address: &str, each: usize, within: Duration) -> Result<Post, String> {
+async fn on_server(site: &Site, address: &str, each: usize, within: Duration) -> Result<OnServer, String> {
     let target = site.single(address);
     let opened = join_all((0..each).map(|_| open(&target, within))).await;
     let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
     let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
-    Ok(Post { address: address.to_owned(), sessions })
+    Ok(OnServer { address: address.to_owned(), sessions })
 }
 
 pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {

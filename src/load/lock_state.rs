@@ -63,7 +63,7 @@ pub struct Exit {
 
 /// One contender's place in the oracle.
 #[derive(Debug)]
-struct Seat {
+struct Presence {
     inside: AtomicBool,
     /// Another has entered while it was inside.
     joined: AtomicBool,
@@ -74,13 +74,13 @@ struct Seat {
 
 /// The shared state of one lock path.
 #[derive(Debug)]
-pub struct Scene {
+pub struct LockState {
     pub path: String,
     /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
     queue: String,
     /// The order of creates and deletes, as lists tell it.
     pub changes: Arc<ChangeLog>,
-    seats: Vec<Seat>,
+    presences: Vec<Presence>,
     /// How many leases may be taken, when not all who have them are readers.
     capacity: usize,
     wanted: usize,
@@ -109,14 +109,14 @@ pub struct Scene {
     busy_us: AtomicU64,
 }
 
-impl Scene {
+impl LockState {
     /// A lock of that kind that nobody holds yet; of a semaphore each contender asks for so many leases.
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         let capacity = match kind {
             LockKind::Mutex | LockKind::ReadWrite => 1,
             LockKind::Semaphore(leases) => leases as usize,
         };
-        let seat = || Seat {
+        let presence = || Presence {
             inside: AtomicBool::new(false),
             joined: AtomicBool::new(false),
             entered: AtomicU64::new(0),
@@ -127,7 +127,7 @@ impl Scene {
             path,
             queue: String::new(),
             changes: Arc::new(ChangeLog::new(contenders)),
-            seats: (0..contenders).map(|_| seat()).collect(),
+            presences: (0..contenders).map(|_| presence()).collect(),
             capacity,
             wanted: leases as usize,
             taken: AtomicUsize::new(0),
@@ -202,14 +202,14 @@ impl Scene {
     /// A contender enters its critical section; returns one that should not be inside beside it.
     pub fn enter(&self, contender: usize, held: &Held, claim: Claim, now: Stamp) -> Option<Occupant> {
         let leases = claim.leases as usize;
-        let seat = &self.seats[contender];
+        let presence = &self.presences[contender];
         let node = held.node.as_ref();
-        seat.entered.store(now, Ordering::Relaxed);
-        seat.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
-        seat.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
-        seat.joined.store(false, Ordering::Relaxed);
-        seat.inside.store(true, Ordering::Release);
-        // The counts decide; the seats only say who. Of two that enter at once at least one sees the other,
+        presence.entered.store(now, Ordering::Relaxed);
+        presence.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
+        presence.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+        presence.joined.store(false, Ordering::Relaxed);
+        presence.inside.store(true, Ordering::Release);
+        // The counts decide; the presences only say who. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
         let (beside, by_writers) = match claim.mode {
             Mode::Read => {
@@ -235,16 +235,17 @@ impl Scene {
         if in_the_way + leases <= self.capacity {
             return None;
         }
-        let other =
-            |(index, seat): &(usize, &Seat)| *index != contender && seat.inside.load(Ordering::Acquire);
-        let (index, other) = self.seats.iter().enumerate().find(other)?;
+        let other = |(index, presence): &(usize, &Presence)| {
+            *index != contender && presence.inside.load(Ordering::Acquire)
+        };
+        let (index, other) = self.presences.iter().enumerate().find(other)?;
         other.joined.store(true, Ordering::Release);
         Some(self.occupant(index))
     }
 
     /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
     pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
-        self.fence.write(held, self.seats[contender].joined.load(Ordering::Acquire))
+        self.fence.write(held, self.presences[contender].joined.load(Ordering::Acquire))
     }
 
     /// One writer alone is the usual case, and needs no further write to shared memory.
@@ -268,13 +269,16 @@ impl Scene {
     }
 
     pub fn all_inside(&self) -> Vec<usize> {
-        let seats = self.seats.iter().enumerate();
-        seats.filter(|(_, seat)| seat.inside.load(Ordering::Acquire)).map(|(index, _)| index).collect()
+        let presences = self.presences.iter().enumerate();
+        presences
+            .filter(|(_, presence)| presence.inside.load(Ordering::Acquire))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// The contender with the lowest number of those inside.
     pub fn first_inside(&self) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.inside.load(Ordering::Acquire))
+        self.presences.iter().position(|presence| presence.inside.load(Ordering::Acquire))
     }
 
     /// The most contenders that have been inside at the same time.
@@ -284,13 +288,13 @@ impl Scene {
 
     /// What the oracle knows of a contender's present or latest stay.
     pub fn occupant(&self, contender: usize) -> Occupant {
-        let seat = &self.seats[contender];
+        let presence = &self.presences[contender];
         let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
         Occupant {
             contender,
-            sequence: number(&seat.sequence),
-            czxid: number(&seat.czxid),
-            entered: seat.entered.load(Ordering::Relaxed),
+            sequence: number(&presence.sequence),
+            czxid: number(&presence.czxid),
+            entered: presence.entered.load(Ordering::Relaxed),
         }
     }
 
@@ -298,9 +302,9 @@ impl Scene {
     pub fn exit(&self, contender: usize, held: &Held, exit: Exit) {
         let Exit { claim, was_open, at: now } = exit;
         let leases = claim.leases as usize;
-        let seat = &self.seats[contender];
-        let alone_since = (!was_open).then(|| seat.entered.load(Ordering::Relaxed));
-        seat.inside.store(false, Ordering::Release);
+        let presence = &self.presences[contender];
+        let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
+        presence.inside.store(false, Ordering::Release);
         self.inside.fetch_sub(1, Ordering::AcqRel);
         let taken = self.taken.fetch_sub(leases, Ordering::SeqCst);
         if self.is_shut(taken) && !self.is_shut(taken - leases) {
@@ -384,138 +388,141 @@ mod tests {
 
     #[test]
     fn a_second_holder_is_seen_with_both_names() {
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(scene.enter(0, &held(7), Claim::WRITE, 10), None);
-        let inside = scene.enter(2, &held(8), Claim::WRITE, 20).unwrap();
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.enter(0, &held(7), Claim::WRITE, 10), None);
+        let inside = lock_state.enter(2, &held(8), Claim::WRITE, 20).unwrap();
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
     }
 
     #[test]
     fn a_third_holder_is_seen_although_the_second_has_left() {
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
-        assert!(scene.enter(1, &held(2), Claim::WRITE, 2).is_some());
-        scene.exit(1, &held(2), left(Claim::WRITE, 3));
-        assert_eq!(scene.enter(2, &held(3), Claim::WRITE, 4).map(|inside| inside.contender), Some(0));
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
+        assert!(lock_state.enter(1, &held(2), Claim::WRITE, 2).is_some());
+        lock_state.exit(1, &held(2), left(Claim::WRITE, 3));
+        assert_eq!(lock_state.enter(2, &held(3), Claim::WRITE, 4).map(|inside| inside.contender), Some(0));
     }
 
     #[test]
     fn holders_one_after_the_other_are_no_violation() {
-        let scene = Scene::new("/l".into(), 2, LockKind::ReadWrite, 1);
-        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
-        scene.exit(0, &held(1), left(Claim::WRITE, 5));
-        assert_eq!(scene.enter(1, &held(2), Claim::WRITE, 6), None);
-        assert_eq!((scene.release_of(1), scene.release_of(2)), (Some(5), None));
+        let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
+        lock_state.exit(0, &held(1), left(Claim::WRITE, 5));
+        assert_eq!(lock_state.enter(1, &held(2), Claim::WRITE, 6), None);
+        assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
     }
 
     #[test]
     fn the_release_before_a_time_is_found_however_many_have_come_since() {
-        let scene = Scene::new("/l".into(), 1, LockKind::ReadWrite, 1);
-        assert_eq!(scene.release_before(50), None);
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.release_before(50), None);
         for number in 1..=5000 {
-            let _ = scene.enter(0, &held(number), Claim::WRITE, 10 * number as u64 - 5);
-            scene.exit(0, &held(number), left(Claim::WRITE, 10 * number as u64));
+            let _ = lock_state.enter(0, &held(number), Claim::WRITE, 10 * number as u64 - 5);
+            lock_state.exit(0, &held(number), left(Claim::WRITE, 10 * number as u64));
         }
-        assert_eq!(scene.release_before(50_005), Some((5000, 50_000)));
-        assert_eq!(scene.release_before(20_000), Some((2000, 20_000)));
-        assert_eq!(scene.release_before(20_009), Some((2000, 20_000)));
-        assert_eq!(scene.release_before(100), None, "forgotten, not mistaken for another");
+        assert_eq!(lock_state.release_before(50_005), Some((5000, 50_000)));
+        assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
+        assert_eq!(lock_state.release_before(20_009), Some((2000, 20_000)));
+        assert_eq!(lock_state.release_before(100), None, "forgotten, not mistaken for another");
     }
 
     #[test]
     fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
-        let scene = Scene::new("/l".into(), 1, LockKind::ReadWrite, 1);
-        let (first, second) = (scene.arrive(Claim::WRITE), scene.arrive(Claim::WRITE));
-        assert!(!scene.serve(second));
-        assert!(scene.serve(first));
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        let (first, second) = (lock_state.arrive(Claim::WRITE), lock_state.arrive(Claim::WRITE));
+        assert!(!lock_state.serve(second));
+        assert!(lock_state.serve(first));
     }
 
     #[test]
     fn readers_are_inside_together_but_never_beside_a_writer() {
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(scene.enter(0, &held(1), Claim::READ, 1), None);
-        assert_eq!(scene.enter(1, &held(2), Claim::READ, 2), None);
-        assert!(scene.enter(2, &held(3), Claim::WRITE, 3).is_some(), "a writer beside two readers");
-        assert_eq!(scene.most_inside(), 3);
-        scene.exit(0, &held(1), left(Claim::READ, 4));
-        assert!(scene.enter(0, &held(4), Claim::READ, 5).is_some(), "a reader beside a writer");
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        assert_eq!(lock_state.enter(0, &held(1), Claim::READ, 1), None);
+        assert_eq!(lock_state.enter(1, &held(2), Claim::READ, 2), None);
+        assert!(lock_state.enter(2, &held(3), Claim::WRITE, 3).is_some(), "a writer beside two readers");
+        assert_eq!(lock_state.most_inside(), 3);
+        lock_state.exit(0, &held(1), left(Claim::READ, 4));
+        assert!(lock_state.enter(0, &held(4), Claim::READ, 5).is_some(), "a reader beside a writer");
     }
 
     #[test]
     fn as_many_may_be_inside_as_there_are_leases() {
-        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        assert_eq!(scene.enter(0, &held(1), Claim::WRITE, 1), None);
-        assert_eq!(scene.enter(1, &held(2), Claim::WRITE, 2), None);
-        assert!(scene.enter(2, &held(3), Claim::WRITE, 3).is_some());
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
+        assert_eq!(lock_state.enter(1, &held(2), Claim::WRITE, 2), None);
+        assert!(lock_state.enter(2, &held(3), Claim::WRITE, 3).is_some());
     }
 
     #[test]
     fn the_leases_that_each_has_taken_are_added_up() {
         // Given three of five leases for each of two contenders
         let three = Claim { leases: 3, ..Claim::WRITE };
-        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(5), 3);
-        assert_eq!(scene.enter(0, &held(1), three, 10), None);
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
+        assert_eq!(lock_state.enter(0, &held(1), three, 10), None);
         // Then the second is one too many, though two are fewer than five
-        assert!(scene.enter(1, &held(2), three, 20).is_some());
-        scene.exit(1, &held(2), left(three, 30));
-        scene.exit(0, &held(1), left(three, 40));
+        assert!(lock_state.enter(1, &held(2), three, 20).is_some());
+        lock_state.exit(1, &held(2), left(three, 30));
+        lock_state.exit(0, &held(1), left(three, 40));
         // And one alone keeps another out
-        assert_eq!((scene.kept_out_us(Mode::Write, 90), scene.has_room_for_two()), (30, false));
-        assert_eq!(scene.enter(2, &held(3), three, 50), None);
-        assert_eq!((scene.inside(), scene.most_inside()), (1, 2));
+        assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
+        assert_eq!(lock_state.enter(2, &held(3), three, 50), None);
+        assert_eq!((lock_state.inside(), lock_state.most_inside()), (1, 2));
         // And who takes fewer fits in beside it
-        assert_eq!(scene.enter(1, &held(4), Claim { leases: 2, ..Claim::WRITE }, 60), None);
+        assert_eq!(lock_state.enter(1, &held(4), Claim { leases: 2, ..Claim::WRITE }, 60), None);
     }
 
     #[test]
     fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = scene.enter(0, &held(1), Claim::WRITE, 100);
-        assert_eq!(scene.kept_out_us(Mode::Write, 130), 30);
-        scene.exit(0, &held(1), left(Claim::WRITE, 150));
-        assert_eq!(scene.kept_out_us(Mode::Write, 900), 50);
-        let _ = scene.enter(1, &held(2), Claim::WRITE, 1_000);
-        scene.exit(1, &held(2), Exit { was_open: false, ..left(Claim::WRITE, 1_020) });
-        assert_eq!(scene.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = lock_state.enter(0, &held(1), Claim::WRITE, 100);
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 130), 30);
+        lock_state.exit(0, &held(1), left(Claim::WRITE, 150));
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 900), 50);
+        let _ = lock_state.enter(1, &held(2), Claim::WRITE, 1_000);
+        lock_state.exit(1, &held(2), Exit { was_open: false, ..left(Claim::WRITE, 1_020) });
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
     }
 
     #[test]
     fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = scene.enter(0, &held(1), Claim::READ, 100);
-        let _ = scene.enter(1, &held(2), Claim::READ, 150);
-        scene.exit(0, &held(1), left(Claim::READ, 200));
-        scene.exit(1, &held(2), left(Claim::READ, 250));
-        assert_eq!((scene.kept_out_us(Mode::Read, 300), scene.kept_out_us(Mode::Write, 300)), (0, 150));
-        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        let _ = scene.enter(0, &held(1), Claim::WRITE, 100);
-        assert_eq!(scene.kept_out_us(Mode::Write, 200), 0, "one lease is left");
-        let _ = scene.enter(1, &held(2), Claim::WRITE, 200);
-        scene.exit(0, &held(1), left(Claim::WRITE, 230));
-        assert_eq!(scene.kept_out_us(Mode::Write, 300), 30);
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = lock_state.enter(0, &held(1), Claim::READ, 100);
+        let _ = lock_state.enter(1, &held(2), Claim::READ, 150);
+        lock_state.exit(0, &held(1), left(Claim::READ, 200));
+        lock_state.exit(1, &held(2), left(Claim::READ, 250));
+        assert_eq!(
+            (lock_state.kept_out_us(Mode::Read, 300), lock_state.kept_out_us(Mode::Write, 300)),
+            (0, 150)
+        );
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        let _ = lock_state.enter(0, &held(1), Claim::WRITE, 100);
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 200), 0, "one lease is left");
+        let _ = lock_state.enter(1, &held(2), Claim::WRITE, 200);
+        lock_state.exit(0, &held(1), left(Claim::WRITE, 230));
+        assert_eq!(lock_state.kept_out_us(Mode::Write, 300), 30);
     }
 
     #[test]
     fn a_release_is_a_handoff_only_if_somebody_could_not_get_in_before_it() {
         // Two leases and two contenders: nobody is ever kept out.
-        let scene = Scene::new("/l".into(), 3, LockKind::Semaphore(2), 1);
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
-            let _ = scene.arrive(Claim::WRITE);
-            let _ = scene.enter(contender, &held(1), Claim::WRITE, 10);
-            scene.waits_no_longer(Claim::WRITE);
+            let _ = lock_state.arrive(Claim::WRITE);
+            let _ = lock_state.enter(contender, &held(1), Claim::WRITE, 10);
+            lock_state.waits_no_longer(Claim::WRITE);
         }
-        scene.exit(0, &held(1), left(Claim::WRITE, 20));
-        assert_eq!(scene.handed_over(Mode::Write), 0);
+        lock_state.exit(0, &held(1), left(Claim::WRITE, 20));
+        assert_eq!(lock_state.handed_over(Mode::Write), 0);
         // A third one waits for the next.
-        let _ = scene.enter(0, &held(3), Claim::WRITE, 25);
-        let _ = scene.arrive(Claim::WRITE);
-        scene.exit(1, &held(2), left(Claim::WRITE, 30));
-        assert_eq!(scene.handed_over(Mode::Write), 30);
+        let _ = lock_state.enter(0, &held(3), Claim::WRITE, 25);
+        let _ = lock_state.arrive(Claim::WRITE);
+        lock_state.exit(1, &held(2), left(Claim::WRITE, 30));
+        assert_eq!(lock_state.handed_over(Mode::Write), 30);
         // A reader that goes lets no reader in.
-        let scene = Scene::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = scene.enter(0, &held(1), Claim::READ, 10);
-        let _ = scene.arrive(Claim::WRITE);
-        scene.exit(0, &held(1), left(Claim::READ, 20));
-        assert_eq!((scene.handed_over(Mode::Read), scene.handed_over(Mode::Write)), (0, 20));
+        let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
+        let _ = lock_state.enter(0, &held(1), Claim::READ, 10);
+        let _ = lock_state.arrive(Claim::WRITE);
+        lock_state.exit(0, &held(1), left(Claim::READ, 20));
+        assert_eq!((lock_state.handed_over(Mode::Read), lock_state.handed_over(Mode::Write)), (0, 20));
     }
 }
