@@ -1,4 +1,4 @@
-//! The arrivals of an open load as the contenders serve them: whoever is free takes the next one.
+//! The arrivals of an open load as the contenders serve them: the next one that is free takes the next arrival.
 //!
 //! The contenders are a pool of sessions. One that is free takes the next arrival that nobody has taken yet and sleeps until
 //! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
@@ -125,7 +125,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether an arrival that somebody has taken ahead of its time will not come any more.
+    /// Whether an arrival that was taken ahead of its time has been cancelled.
     pub fn is_cancelled(&self, taken: &Taken) -> bool {
         taken.arrival.at_us >= self.end.load(Ordering::Acquire)
     }

@@ -18,7 +18,7 @@ enum Cause {
     },
     Arrival,
     Departure,
-    /// Nobody has listed the queue since; somebody may still.
+    /// The queue has not been listed since; it may still be.
     NotYetKnown,
     Unknown,
 }
@@ -93,7 +93,7 @@ impl Attribution {
         self.inbox.clear();
     }
 
-    /// Records the notifications whose cause was open, by now that somebody has listed after the change. At the
+    /// Records the notifications whose cause was open, now that the queue has been listed after the change. At the
     /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
     pub fn settle_late(&mut self, shared: &Shared, sheet: &mut Sheet, at_the_end: bool) {
         let own = self.own_release;
@@ -116,7 +116,7 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, arrival: &Arrival) -> Cause {
     match (arrival.kind, &arrival.armed) {
-        // Whoever was there has gone on to the lock itself, or has given up.
+        // Its owner has gone on to the lock itself, or has given up.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&arrival.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
             Some(number) => release_or_departure(lock_state, number),

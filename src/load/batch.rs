@@ -44,7 +44,7 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
-/// Waits until somebody is inside; returns who of those arrived first, or `None` when all have ended.
+/// Waits until a contender is inside; returns the one of those inside that arrived first, or `None` when all have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
         let inside = shared.lock_states.iter().filter_map(LockState::first_inside).min();
@@ -56,7 +56,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
     None
 }
 
-/// Waits until somebody holds, everybody else who has arrived waits, and all is quiet.
+/// Waits until one holds, all others that have arrived wait, and no request is under way.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {
@@ -83,7 +83,7 @@ fn is_in_place(shared: &Shared, arrived: usize) -> bool {
     let ended = ended(board);
     let holding = acquired.saturating_sub(released);
     let waiting = shared.gauge.waiting();
-    // Whoever failed has ended without having released.
+    // A contender that failed has ended without a release.
     let all_placed = waiting + holding + ended.max(released) >= arrived;
     all_placed && (holding > 0 || waiting == 0)
 }

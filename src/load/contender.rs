@@ -154,7 +154,7 @@ impl Contender {
 
     /// Takes the next arrival and waits until it is due.
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
-        // An arrival waits for nobody who could not serve it: whoever has failed, has no session or is kept away.
+        // A contender without a session, or kept away, takes no arrival: it could not serve it.
         loop {
             let intended = self.pace.intended_start(drain).await?;
             self.come_in(intended, drain).await?;
@@ -262,7 +262,7 @@ impl Contender {
                 biased;
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
                 () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
-                    // Whoever has no session yet leaves nothing behind.
+                    // Without a session it leaves nothing behind.
                     self.has_crashed();
                     return None;
                 }
@@ -302,7 +302,7 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // Whoever knows that its session is gone writes no more; whoever was stopped in between does not know yet.
+        // A holder that knows that its session is gone writes no more; one that was stopped in between does not know yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held);
         }
@@ -315,7 +315,7 @@ impl Contender {
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
-        // Somebody waits for this release: what can be written down later is, while the reply is under way.
+        // Others wait for this release: the rest is written down while the reply is under way.
         if !stays {
             self.recorder.write_acquired(&entry);
         }
@@ -417,7 +417,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // Whoever was stopped and goes on again first does what it was about to do, and learns the news after.
+            // One that was stopped first does what it was about to do, and learns the news after.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,

@@ -29,7 +29,7 @@ pub struct Control {
     closings: Mutex<BTreeMap<i64, Closing>>,
 }
 
-/// How far somebody has come with closing a session that is not his own.
+/// How far the closing of another's session has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
     /// It may be over at any moment, and may never be.
@@ -60,7 +60,7 @@ impl Control {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Somebody else begins to close that session of it.
+    /// Another begins to close that session of it.
     pub fn is_being_closed(&self, session: i64) {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
     }
@@ -70,7 +70,7 @@ impl Control {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Answered);
     }
 
-    /// How far somebody else has come with closing that session, if anybody began to.
+    /// How far another has come with closing that session, if one began to.
     pub fn closing(&self, session: i64) -> Option<Closing> {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
     }

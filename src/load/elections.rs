@@ -1,4 +1,4 @@
-//! Elections of the servers, whoever causes them: a fault of the trial, or somebody or something else.
+//! Elections of the servers, caused by a fault of the trial or by anything else.
 //!
 //! The servers are asked who leads, each on its own, so that those that stand still or are cut off delay no sight of the
 //! others. Where a fault may make them elect they are asked often, so that the time until they have a leader again can be
@@ -31,7 +31,7 @@ struct Sight {
     server: usize,
 }
 
-/// When the ensemble had a new leader, as its servers tell whoever asks: when each was first seen, and its epoch.
+/// When the ensemble had a new leader, as its servers tell: when each was first seen, and its epoch.
 ///
 /// For a moment two servers may both say that they lead. A later epoch counts more, and none before a majority is in
 /// step with it.
@@ -93,7 +93,7 @@ impl Elections {
         self.seen().last().map(|sight| sight.epoch)
     }
 
-    /// The leaders that were elected since it watches. Whoever led when it began was elected before.
+    /// The leaders that were elected since it watches. The leader at its beginning was elected before.
     fn elected(&self) -> Vec<Sight> {
         self.seen().iter().skip(1).copied().collect()
     }

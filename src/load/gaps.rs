@@ -1,4 +1,4 @@
-//! Times in which nobody got a lock although somebody wanted it, as the contenders see them.
+//! Times in which a lock was wanted and not acquired, as the contenders see them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,18 +9,18 @@ const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
 /// The gaps of each lock, because one that is served must not hide one that is blocked: from one acquisition to the next
-/// or, where nobody waited then, from when somebody did. Kept in trials with faults only.
+/// or, where none waited then, from when one did. Kept in trials with faults only.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
-    /// Somebody wants each of them all the time, also while no acquire is called: while a session is opened again, say.
+    /// Each of them is wanted all the time, also while no acquire is called: while a session is opened again, say.
     always_wanted: bool,
 }
 
 #[derive(Debug, Default)]
 struct OfLock {
     waiting: u64,
-    /// Since when somebody has wanted it and nobody got it. Whoever gives up has not got it either.
+    /// Since when it has been wanted and not acquired. A contender that gives up has not acquired it either.
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,
@@ -72,7 +72,7 @@ impl Gaps {
     }
 
     /// The longest gap of any lock that was open at any time between these two; `None` when all were shorter than 5 ms. One
-    /// that has not ended by now is as long as somebody has waited.
+    /// that has not ended by now is as long as one has waited.
     pub fn longest_between(&self, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
         let longest = |of: &OfLock| {
             let open = of.open(now).filter(|(begin, end)| end - begin >= SHORTEST_GAP_US);
@@ -111,7 +111,7 @@ enum Recovery {
 }
 
 impl OfLock {
-    /// The gap that has not ended, up to when somebody waited last.
+    /// The gap that has not ended, up to when a contender waited last.
     fn open(&self, now: Stamp) -> Option<(Stamp, Stamp)> {
         let since = self.since?;
         Some((since, if self.waiting > 0 { now } else { self.given_up }.max(since)))
@@ -122,7 +122,7 @@ impl OfLock {
 mod tests {
     use super::*;
 
-    /// Of one lock for which somebody always waits, acquired at these times.
+    /// Of one lock for which one always waits, acquired at these times.
     fn acquired_at(times: &[Stamp]) -> Gaps {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
@@ -166,7 +166,7 @@ mod tests {
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);
         assert_eq!(gaps.longest_between(0, 900_000, 900_000), None);
-        // Whoever tries again after an error has waited since the first time
+        // A contender that tries again after an error has waited since the first time
         gaps.asks(0, 300_000);
         gaps.gives_up(0, 400_000);
         assert_eq!(gaps.longest_between(0, 900_000, 900_000), Some(100_000));

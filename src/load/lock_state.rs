@@ -22,10 +22,10 @@ const NEARBY: usize = 16;
 /// Stands for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
-/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
+/// For how long others were kept out, as far as they could run meanwhile and would have been seen entering.
 #[derive(Debug, Default)]
 struct Shut {
-    /// Since when nobody else may enter; 0 while somebody may.
+    /// Since when no other may enter; 0 while one may.
     since: AtomicU64,
     /// The sum of the times that have ended.
     total_us: AtomicU64,
@@ -92,9 +92,9 @@ pub struct LockState {
     most_inside: AtomicUsize,
     /// Leases for those who have asked and have neither got in nor given up.
     waiting: AtomicUsize,
-    /// When somebody is kept out who comes to write, or for one of a semaphore's leases.
+    /// When writers are kept out, or takers of a semaphore's leases.
     shut: Shut,
-    /// When somebody is kept out who comes to read.
+    /// When readers are kept out.
     shut_to_readers: Shut,
     /// The latest release that was called while more wanted in than fit.
     handed_over: AtomicU64,
@@ -172,7 +172,7 @@ impl LockState {
         self.capacity >= 2 * self.wanted
     }
 
-    /// Whether whoever asks to write is kept out while so many leases are taken.
+    /// Whether a writer is kept out while so many leases are taken.
     fn is_shut(&self, taken: usize) -> bool {
         taken > 0 && taken + self.wanted > self.capacity
     }
@@ -188,7 +188,7 @@ impl LockState {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// For how long somebody who asks for that has been kept out by others so far, as far as it would have been seen
+    /// For how long such a request has been kept out by others so far, as far as it would have been seen
     /// entering all the same.
     pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
         if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
@@ -330,7 +330,7 @@ impl LockState {
         }
     }
 
-    /// When a release was last called by which somebody could get in who asks for that; 0 for never. A release while
+    /// When a release was last called that lets such a request in; 0 for never. A release while
     /// there was room for all, or of one reader among others, lets nobody in.
     pub fn handed_over(&self, mode: Mode) -> Stamp {
         let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };

@@ -51,7 +51,7 @@ impl Change {
 }
 
 impl Missing {
-    /// Of somebody who has just entered by that node; `None` where all is known, or cannot be found out.
+    /// Of a contender that has just entered by that node; `None` where all is known, or cannot be found out.
     pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
         let event = session.undated_event().and_then(|event| {
             let happened = match event.kind {

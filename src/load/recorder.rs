@@ -39,7 +39,7 @@ pub struct Attempt {
     pub hold: Option<Duration>,
     /// Which arrival of an open load it serves.
     served: Option<Served>,
-    /// For how long whoever asks for that had been kept out by then.
+    /// For how long such a request had been kept out by then.
     kept_out_us: u64,
 }
 
@@ -74,7 +74,7 @@ pub enum HoldEnd {
     /// Its time is over, or the trial is.
     Whole,
     Lost,
-    /// Somebody has asked the holder to let go.
+    /// The holder was asked to let go.
     Revoked,
     Crashed,
 }
@@ -465,7 +465,7 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut sheet, at_the_end);
     }
 
-    /// Keeps by virtue of which node somebody has entered, and what of it is not known yet; whether there is one.
+    /// Keeps the node by which a contender has entered, and what of it is not known yet; whether there is one.
     fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
         let Some(node) = &held.node else { return false };
         let grant = of_node(node.czxid.max(0));
@@ -485,7 +485,7 @@ impl Recorder {
         self.observation.log.borrow_mut().overlaps.doubts.insert(hold, (doubt, left));
     }
 
-    /// Notes that somebody else was closing that session when the hold ended.
+    /// Notes that another was closing that session when the hold ended.
     pub fn write_closing(&self, entry: &Entry, left: Stamp, session: i64) {
         let hold = (self.id, entry.acquired);
         self.observation.log.borrow_mut().overlaps.closing.insert(hold, (session, left));

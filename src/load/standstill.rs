@@ -1,8 +1,8 @@
-//! Standstills: a lock is free, somebody waits for it, and nobody gets it.
+//! Standstills: a lock is free, contenders wait for it, and none gets it.
 //!
 //! Between a release and the next acquisition that is so for a moment in every lock. When it lasts for longer than the
 //! lock itself explains, it is a result like any other, and what it may be due to is looked for: servers that went away,
-//! a node of somebody else in the queue, versions that can forget a request.
+//! a stranger's node in the queue, versions that can forget a request.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;

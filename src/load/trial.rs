@@ -217,7 +217,7 @@ impl<'a> Conductor<'a> {
             steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
-            // Whoever was missing was missing from all that was measured; what happened later comes second.
+            // Contenders that were missing were missing from all that was measured; what happened later comes second.
             cut_short: self.too_few.take().or(self.cut_short.take()),
             health,
             standstill,
@@ -251,7 +251,7 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Decides, now that every fault has ended, which holds lost their session to somebody who closed it.
+    /// Decides, now that every fault has ended, which holds lost their session because another closed it.
     fn settle_closings(&self, log: &mut Log) {
         let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
         log.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));

@@ -67,7 +67,7 @@ impl Workspace {
         }
     }
 
-    /// Shows whoever else uses the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
+    /// Shows other users of the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
     /// a killed run leaves is told from one that is between two trials.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     for path in ends.map(|end| &chroot[..end]).filter(|path| !path.is_empty()) {
         match client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(ClientError::NodeExists) => {}
-            // Whoever may not make nodes there may still have been given the whole of it.
+            // A user who may not make nodes there may still have been given the whole of it.
             Err(ClientError::NoAuth) if client.check_stat(path).await.is_ok_and(|found| found.is_some()) => {}
             Err(error) => return Err(refused(&above, "create", path, error)),
         }
@@ -244,7 +244,7 @@ async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
         }
         match client.delete(&path, None).await {
             Ok(()) | Err(ClientError::NoNode) => drop(stack.pop()),
-            // Somebody added a child meanwhile: list again.
+            // A child was added meanwhile: list again.
             Err(ClientError::NotEmpty) => {}
             Err(error) => return Err(error),
         }
@@ -269,7 +269,7 @@ pub struct Leftover {
     pub run_id: String,
     /// How many nodes there are, the run's root included.
     pub nodes: usize,
-    /// Ephemeral ones among them: somebody's session is alive.
+    /// Ephemeral ones among them: a session is alive.
     pub ephemeral: usize,
     /// When the newest was made, by the servers' clock.
     pub newest: SystemTime,
@@ -328,7 +328,7 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 
 async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
     let root = format!("{TOP}/{run_id}");
-    // Before the nodes: whoever shows life has its node by then.
+    // Before the nodes: a run that is alive has its node by then.
     let shows_life = match client.get_data(&root).await {
         Ok((data, _)) => data == SHOWS_LIFE,
         Err(ClientError::NoNode) => return Ok(None),

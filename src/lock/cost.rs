@@ -48,7 +48,7 @@ pub fn race(look: RequestKind, n: u64) -> BatchCost {
     BatchCost {
         requests: vec![(Create, n + lost), (Delete, n), (look, lost)],
         refused: vec![(Create, lost)],
-        // Arrival k loses once; release r wakes the n - r that wait, of whom one wins.
+        // Arrival k loses once; release r wakes the n - r that wait, and one of them wins.
         to_waiters_by_release: lost,
         ..BatchCost::default()
     }
@@ -84,7 +84,7 @@ fn make_directories(cost: &mut BatchCost, directories: u64) {
     cost.refused.extend([(Create, directories), (Exists, directories)]);
 }
 
-/// Leases that are taken under a queue lock: whoever waits for a lease is alone, the others wait for the queue.
+/// Leases that are taken under a queue lock: a single contender waits for a lease, the others wait for the queue.
 pub fn semaphore(leases: u64, n: u64) -> BatchCost {
     // Who must wait for a lease, and who of these must first wait in the inner queue.
     let for_lease = n.saturating_sub(leases);
@@ -175,7 +175,7 @@ mod tests {
             self.names += names as u64;
         }
 
-        /// The node that somebody watched was deleted by a release.
+        /// A watched node was deleted by a release.
         fn wakes(&mut self) {
             self.cost.events.node_deleted += 1;
             self.cost.to_waiters_by_release += 1;
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Leases below a mutex: whoever holds the mutex takes a lease, waiting while there are too many.
+    /// Leases below a mutex: its holder takes a lease, waiting while there are too many.
     struct Semaphore {
         played: Played,
         leases: usize,

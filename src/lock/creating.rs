@@ -131,7 +131,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// Tries to create the lock's one node; `None` when somebody else's is there.
+    /// Tries to create the lock's one node; `None` when another's is there.
     ///
     /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
     /// create had succeeded would wait for itself until its session ends. The second create is a write that

@@ -21,7 +21,7 @@ pub const DATA: &[u8] = b"127.0.0.1";
 
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
-/// Tells from a list whom a node has to watch; `None` when it is in.
+/// Tells from a list which node one has to watch; `None` when it is in.
 pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String>, Failure>;
 
 /// One owner's way into a lock's queue.

@@ -73,11 +73,11 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// How many of the acquisitions find somebody before them in the queue.
+/// How many of the acquisitions find another before them in the queue.
 fn contended(n: u64, tasks: u64) -> u64 {
     let mut left: Vec<u64> = (0..n.div_ceil(tasks)).map(|process| tasks.min(n - process * tasks)).collect();
     let mut queue: std::collections::VecDeque<usize> = (0..left.len()).collect();
-    // All but the very first arrive behind somebody.
+    // All but the very first arrive behind another.
     let mut contended = queue.len().saturating_sub(1) as u64;
     while let Some(process) = queue.pop_front() {
         left[process] -= 1;

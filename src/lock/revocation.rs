@@ -73,7 +73,7 @@ impl Revocation {
         self.ask_at = self.ask_after.map(|after| clock::now() + clock::micros(after));
     }
 
-    /// Asks whoever is first in the queue to let go. One that has gone meanwhile need not be asked.
+    /// Asks the first in the queue to let go. One that has gone meanwhile need not be asked.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;

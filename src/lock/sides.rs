@@ -1,6 +1,6 @@
-//! A queue with two kinds of nodes, readers' and writers': who waits for whom.
+//! A queue of readers' and writers' nodes: which waits for which.
 //!
-//! One queue, in the order of numbers. A writer waits for whoever is just before it, and is in when nobody
+//! One queue, in the order of numbers. A writer waits for the one just before it, and is in when nobody
 //! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
 //! lock.
 //!

@@ -54,7 +54,7 @@ struct Jumps {
 }
 
 impl DeadlineClock {
-    /// Jumps ahead, as when somebody sets a clock.
+    /// Jumps ahead, as when a clock is set.
     pub fn jump(&self, by: Duration) {
         self.0.ahead_us.fetch_add(clock::micros(by), Ordering::SeqCst);
         self.0.jumped.notify_waiters();

@@ -21,7 +21,7 @@ use crate::words::verdict::Verdict;
 use again::Again;
 use precision::Figures;
 
-/// Something that whoever waits for a run may want to see.
+/// Something that is to be seen while a run goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A trial is there already, as the run is resumed.

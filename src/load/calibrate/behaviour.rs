@@ -1,6 +1,6 @@
 //! What ZooKeeper itself does where articles on locks make claims about it: each tried on the raw ensemble.
 //!
-//! All but the bystander runs on one thread, on the sessions's sessions. Times do not matter in it: an event that has not come
+//! All but the bystander runs on one thread, on these sessions. Times do not matter in it: an event that has not come
 //! after [`EVENT_WITHIN`] does not come.
 
 use std::sync::Arc;
@@ -290,7 +290,7 @@ impl On<'_> {
     ) -> Result<Vec<Bystander>, Failure> {
         let mut all = Vec::new();
         let rounds = 0..ROUNDS_BESIDE_A_BYSTANDER;
-        // Whoever comes second may find a warmer server, so they take turns in that.
+        // The second may find a warmer server, so they take turns.
         let in_turn = |round: u64| if round.is_multiple_of(2) { [1, HERD] } else { [HERD, 1] };
         for (round, woken) in rounds.flat_map(|round| in_turn(round).map(|woken| (round, woken))) {
             let queue = format!("{directory}/{round}-woken-{woken}");

@@ -30,7 +30,7 @@ impl Lists {
             };
             sessions.at(0, "create", made.await)?;
         }
-        // Whoever reads them on another server reads all of them.
+        // A reader on another server then sees all of them.
         for server in 0..sessions.servers.len() {
             sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
         }

@@ -20,7 +20,7 @@ use super::subnet::{self, Subnet};
 const SUITE: u8 = 254;
 /// Every server has an address of its own, so all use the same ports: the usual ones.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
-/// What `ip` says of a name that somebody else has.
+/// What `ip` says of a name that is taken.
 const TAKEN: &str = "File exists";
 
 /// A network that is removed when dropped.

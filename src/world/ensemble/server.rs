@@ -18,7 +18,7 @@ use super::{config, namespace};
 pub enum Life {
     /// As long as this process at most.
     WithUs,
-    /// Until somebody ends it.
+    /// Until it is ended.
     Lasting,
 }
 
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// Starts its process. It counts as meant to run only once [`Server::is_up`] has been called: till then its
-    /// end is the business of whoever starts it.
+    /// end is its starter's business.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble is closed"));

@@ -21,7 +21,7 @@ impl Admission {
     /// Comes in, once it is admitted. Returns when it should have come: at that time, or when admission was opened if
     /// it was closed then.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
-        // First in, then the look: whoever closes admission and sees nobody inside is right.
+        // First in, then the look: so admission that is closed and seen empty is empty.
         self.is_in.store(true, Ordering::SeqCst);
         if !self.is_closed() {
             return intended;

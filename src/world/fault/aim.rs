@@ -1,4 +1,4 @@
-//! Finds out whom a fault hits: words such as `holder` have a meaning only at the moment when it fires.
+//! Finds out what a fault hits: words such as `holder` have a meaning only at the moment when it fires.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::words::clock;
 use crate::world::ensemble::{Processes, eventually};
 use crate::world::zk::SessionKey;
 
-/// How long it may take until somebody is what the word says, or has what is to be broken. Another fault may just have
+/// How long it may take until a contender is what the word says, or has what is to be broken. Another fault may just have
 /// ended all sessions, or made the servers elect.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);

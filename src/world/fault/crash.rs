@@ -29,7 +29,7 @@ pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(fi
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
-    // Whoever has let go before it crashed is no holder any more: it crashes in its next hold.
+    // A contender that let go before it crashed is no holder any more: it crashes in its next hold.
     let doing = match choice.target {
         Target::Word("holder") => Doing::Holding,
         Target::Word("waiter") => Doing::Waiting,

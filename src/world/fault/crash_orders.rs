@@ -1,6 +1,6 @@
 //! Orders to crash: what the fault that gives one and the contender that carries it out know of it.
 //!
-//! One crash carries out one order, so that it can prove no other. Whoever gives an order up takes it back: nobody
+//! One crash carries out one order, so that it can prove no other. An order that is given up is taken back: nobody
 //! crashes later for a fault that has long been recorded as not done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ impl CrashOrders {
     }
 }
 
-/// One order, as whoever has given it sees it.
+/// One order, as its giver sees it.
 #[derive(Debug)]
 #[must_use = "dropped, it is taken back"]
 pub struct CrashOrder {

@@ -88,7 +88,7 @@ impl InEffect {
         for effect in self.counts().keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // Who hears whom depends on who leads.
+                // Which servers hear each other depends on who leads.
                 Effect::Cut(..) => return false,
             };
         }

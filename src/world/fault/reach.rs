@@ -27,7 +27,7 @@ pub trait Contenders: Send + Sync {
     fn admission(&self, contender: usize) -> Arc<Admission>;
     /// Its session, if it has one.
     fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// That session of it is about to be closed by somebody else.
+    /// That session of it is about to be closed from outside.
     fn is_being_closed(&self, contender: usize, session: i64);
     /// A server has said that this session of it is over.
     fn was_closed(&self, contender: usize, session: i64);

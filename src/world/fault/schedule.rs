@@ -135,7 +135,7 @@ impl<'a> Shot<'a> {
         self.fired.proof = active.proof;
         (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
         if let Some(duration) = self.choice.duration {
-            // From its effect on: it may have taken a while until somebody was what the target says.
+            // From its effect on: it may have taken a while until one was what the target says.
             let end = effective + clock::micros(duration);
             let left = Duration::from_micros(end.saturating_sub(clock::now()));
             schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;

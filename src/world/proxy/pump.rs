@@ -98,7 +98,7 @@ impl<'a> Pump<'a> {
                 Turn::Write => self.write(),
             };
             if !goes_on {
-                // Whoever was to get it is gone, which the other direction notices by itself.
+                // The receiver is gone, which the other direction notices by itself.
                 return Ok(());
             }
         }
@@ -174,7 +174,7 @@ impl<'a> Pump<'a> {
         self.settings.lag.filter(|_| self.direction == Direction::ToClient)
     }
 
-    /// Passes on what is in the buffer, or puts it in the queue; whether there still is somebody to get it.
+    /// Passes on what is in the buffer, or puts it in the queue; whether there still is a receiver.
     fn arrived(&mut self, count: usize) -> Result<bool, Ending> {
         let found = self.understand(count);
         let passes = found.lost.as_ref().map_or(count, |lost| lost.start);
@@ -205,7 +205,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Writes what is due; whether there still is somebody to get it.
+    /// Writes what is due; whether there still is a receiver.
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part.bytes, part.from, part.marks) else { return false };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::setting::{Delay, Settings};
 use super::traffic::Mark;
 
-/// Nothing more is read while so many bytes wait, so that whoever sends feels it.
+/// Nothing more is read while so many bytes wait, so that the sender feels it.
 const ROOM: usize = 4 << 20;
 /// A limited bandwidth passes so much at a time: a hundredth of a second's bytes.
 const PARTS_A_SECOND: u64 = 100;

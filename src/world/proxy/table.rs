@@ -88,7 +88,7 @@ impl Table {
         told.count()
     }
 
-    /// Arms the loss of somebody's request or of the reply to it.
+    /// Arms the loss of a request or of the reply to it.
     pub fn arm(&self, who: Who, part: Part, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
         let mut inner = self.locked();
         let number = inner.number();

@@ -110,7 +110,7 @@ impl Traffic {
         *self.locked()
     }
 
-    /// Writes a piece of data from its byte `from` on and counts what went. Whoever asks meanwhile waits, so that
+    /// Writes a piece of data from its byte `from` on and counts what went. A look meanwhile waits, so that
     /// nothing has arrived that is not counted.
     pub fn write(
         &self,

@@ -1,4 +1,4 @@
-//! Replies and notifications, stamped at the moment at which they arrive, not at the one at which somebody looks.
+//! Replies and notifications, stamped when they arrive, not when they are looked at.
 //!
 //! The client library wakes the waiting task from the task that has just read the socket. [`StampWaker`]
 //! stands between the two: it notes the time inside that wake-up and then passes it on. The difference to

@@ -202,7 +202,7 @@ impl Target {
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 
-    /// Expires somebody's session from outside: takes it over by another connection, and closes it. Returns when
+    /// Expires a session from outside: takes it over by another connection, and closes it. Returns when
     /// a server has said that the session is over: it has answered the close, or knows the session no longer.
     ///
     /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.

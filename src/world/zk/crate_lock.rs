@@ -15,7 +15,7 @@ impl Session {
     /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child whose
     /// name contains `contenders` has a lower one. Returns the node's path; deleting it is left to the caller.
     ///
-    /// The create is counted. What follows is not seen here: a getChildren, and, while somebody is before it,
+    /// The create is counted. What follows is not seen here: a getChildren, and, while another is before it,
     /// a getData with a watch, its notification and a getChildren again. The acquire is noted as one that was
     /// not all seen.
     ///

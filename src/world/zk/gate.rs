@@ -17,7 +17,7 @@ use async_executor::Task;
 
 use crate::words::clock::{self, Stamp};
 
-/// A gate, as whoever shuts and opens it sees it.
+/// A gate, as the one that shuts and opens it sees it.
 #[derive(Debug, Default)]
 pub struct Gate {
     shut: AtomicUsize,
@@ -38,7 +38,7 @@ impl Gate {
         self.shut.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// All behind it goes on, unless somebody else keeps it shut.
+    /// All behind it goes on, unless another keeps it shut.
     fn open(&self) {
         let mut waiting = self.waiting();
         if self.shut.load(Ordering::SeqCst) > 1 {
@@ -129,7 +129,7 @@ struct Behind {
 type Tasks = RefCell<Vec<Task<()>>>;
 
 thread_local! {
-    /// The scope of whoever runs at this moment.
+    /// The scope of what runs at this moment.
     static HERE: RefCell<Option<TaskScope>> = const { RefCell::new(None) };
 }
 
@@ -139,7 +139,7 @@ impl TaskScope {
         Self(Rc::new(Behind { gate, ..Behind::default() }))
     }
 
-    /// The scope of whoever asks, if it has one.
+    /// The caller's scope, if it has one.
     pub fn here() -> Option<Self> {
         HERE.with_borrow(Clone::clone)
     }

@@ -37,7 +37,7 @@ pub struct Observed {
     /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
     /// transaction they are true.
     pub dates_lists: bool,
-    /// Every request in the order of sending, where somebody wants to read them: the conformance tests.
+    /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
 }
 
@@ -147,7 +147,7 @@ impl Inner {
         self.observed.sheet.borrow_mut().record(Measure::DispatchLag, now, lag);
     }
 
-    /// Counts a notification and keeps it for whoever finds out what caused it.
+    /// Counts a notification and keeps it until its cause is found out.
     pub(super) fn deliver(&self, mut arrival: Arrival) {
         if arrival.kind == EventKind::SessionOver {
             return;
@@ -218,7 +218,7 @@ impl Inner {
 /// How far into the ensemble's order of transactions a session can have seen since it was last asked to forget, as the
 /// stats in its replies prove.
 ///
-/// A server applies all transactions in their order, so whoever has seen the trace of one has seen the effect of all
+/// A server applies all transactions in their order, so a session that has seen the trace of one has seen the effect of all
 /// before it. The client library keeps the zxid in the header of a reply to itself; stats tell another, which is no
 /// higher: that of the last change of what the reply shows. For the question at hand that is as good. A list that no
 /// longer shows a node carries the zxid of that node's deletion or of a later change of the same directory; one that
@@ -336,7 +336,7 @@ impl Watch {
     pub async fn changed(&mut self) -> EventKind {
         let arrival = poll_fn(|cx| match &mut self.armed {
             Some(armed) => armed.poll(cx, true),
-            // Fired before: whoever waits again is answered at once, as by a latch.
+            // Fired before: a later wait is answered at once, as by a latch.
             None => Poll::Pending,
         })
         .await;

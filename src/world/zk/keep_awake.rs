@@ -4,7 +4,7 @@
 //! server: the thread that serves looks at its queues, and goes to sleep without looking again once it holds
 //! the monitor in which the next request would wake it (ZOOKEEPER-4537). When everybody waits for one lock no
 //! next request comes, and all stand still until some session's heartbeat. So a server of the suite's own
-//! gets a small read every [`EVERY`]; somebody else's gets no load that was not asked for.
+//! gets a small read every [`EVERY`]; a foreign one gets no load that was not asked for.
 //!
 //! A server that does not answer is asked again until it does, with a new session if need be, and the longest time
 //! for which it was not read is told: for that long it was not kept awake.

@@ -63,7 +63,7 @@ impl spawns_core::Spawn for Spawner {
 ///
 /// # Panics
 /// Outside of [`block_on`].
-#[allow(clippy::expect_used, reason = "whoever holds a session runs within `block_on`")]
+#[allow(clippy::expect_used, reason = "a session is used within `block_on` only")]
 pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
     HERE.with_borrow(|here| here.as_ref().expect("within reactor::block_on").spawn(future))
 }

@@ -26,7 +26,7 @@ use super::{overdue, reactor, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
-/// How often a session that is to be closed is looked at that somebody else still has in hand.
+/// How often a session that is to be closed is looked at while another still uses it.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 /// The kinds of node that locks create.
@@ -290,7 +290,7 @@ impl Session {
         self.0.news.undated()
     }
 
-    /// Whether nothing was learned since [`Session::begins_anew`]: whoever used the session meanwhile went past it.
+    /// Whether nothing was learned since [`Session::begins_anew`]: others then used the session past it.
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()
     }
@@ -303,7 +303,7 @@ impl Session {
         async move { looking.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// A look at a node has ended; whoever learns that it is not there does not learn since when.
+    /// A look at a node has ended; that it is not there does not tell since when.
     fn looked(&self, stat: Option<&Stat>) {
         match stat {
             Some(stat) => self.0.news.raise(latest(stat)),
@@ -363,7 +363,7 @@ impl Session {
 
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
     ///
-    /// Waits for whoever else has this session in hand to let go of it. Gives up after the deadline: the session is
+    /// Waits until no other uses this session. Gives up after the deadline: the session is
     /// then closed when the last one lets go, or the server expires it. Tells whether it is over.
     pub async fn close(self, deadline: Duration) -> bool {
         let until = clock::now() + clock::micros(deadline);
@@ -440,7 +440,7 @@ impl Session {
             Some(Err(_)) if answered => wire::EMPTY_REPLY,
             _ => 0,
         };
-        // To an exists that finds nothing the server answers NoNode, which is no failure to whoever asks.
+        // To an exists that finds nothing the server answers NoNode, which is no failure.
         let absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;

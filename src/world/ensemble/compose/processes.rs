@@ -52,7 +52,7 @@ impl Processes for Compose {
     async fn resume(&self, server: usize) -> Done {
         let now = self.look_at(server).await?.state;
         if now.running {
-            // Whoever was ending it was cut short before it did.
+            // Its end was asked for, and cut short before it came.
             self.member(server)?.mean_down(false);
         }
         // Docker refuses to wake what is awake.
@@ -123,7 +123,7 @@ impl Compose {
     /// Ends a server with that command of Docker's, and waits until Docker sees that it is gone.
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
-        // Said before: whoever looks meanwhile must not take its end for news.
+        // Said before, so that its end is no news to a look in between.
         member.mean_down(true);
         let ended = async {
             docker(&[how, &[member.id()]].concat()).await?;

@@ -1,6 +1,6 @@
 //! All that Compose makes for one run: containers, networks and volumes under one project name, gone with its owner.
 //!
-//! The name is on every one of them, as Compose's own label. Whoever holds the lock on it owns them all; a name whose
+//! The name is on every one of them, as Compose's own label. The holder of the lock on it owns them all; a name whose
 //! lock nobody holds is what a killed run left, and the next run removes it.
 
 use std::fs::File;
@@ -103,7 +103,7 @@ fn left_in(
     if !locks.exists() {
         return Ok(Vec::new());
     }
-    // What somebody else has put there names nothing of ours.
+    // Other files there name nothing of ours.
     private::check(locks).map_err(|error| error.to_string())?;
     let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
