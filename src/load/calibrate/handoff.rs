@@ -39,7 +39,7 @@ struct Handoff {
 }
 
 impl Handoffs {
-    /// Between the servers of a sessions; nothing is measured yet.
+    /// Between the servers that have sessions; nothing is measured yet.
     pub(super) fn between(sessions: &ServerSessions) -> Self {
         let servers = sessions.servers.len();
         let pair = |from: usize, step: usize| Pair {
