@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::observation::Log;
 use super::shared::Shared;
-use crate::record::{Accounting, Counted, ServerCounters};
+use crate::record::{Accounting, Counted, Occurrences, ServerCounters};
 use crate::scenario::Load;
 use crate::words::catalog::BatchCost;
 use crate::words::measure::RequestKind::{
@@ -28,14 +27,14 @@ const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
-    log: &Log,
+    noted: &Occurrences,
     servers: &[ServerCounters],
     is_whole: bool,
 ) -> Vec<Accounting> {
     if shared.has_faults() {
         return Vec::new();
     }
-    let cost = is_whole.then(|| expected(shared, log)).flatten();
+    let cost = is_whole.then(|| expected(shared, noted)).flatten();
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
     let with_looks = cost.as_ref().filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
@@ -57,7 +56,7 @@ pub fn compare(
             predicted(with_looks, &READS),
             // What was looked at on behalf of the suite is no request of the lock.
             summed(servers, "zk_cnt_ns_read_per_namespace")
-                .zip(looked(shared, log))
+                .zip(looked(shared, noted))
                 .map(|(reads, looked)| reads.saturating_sub(looked)),
         ),
         row(
@@ -103,10 +102,10 @@ pub fn compare(
 }
 
 /// Reads on behalf of the suite; `None` where a look did not come to its end, so that nobody knows how many it took.
-fn looked(shared: &Shared, log: &Log) -> Option<u64> {
+fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)
-        .then(|| log.looks_beside + board.looked.load(Ordering::Acquire))
+        .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
 }
 
 /// The requests of those kinds that the cost model expects to succeed.
@@ -115,7 +114,7 @@ fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
 }
 
 /// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
-fn expected(shared: &Shared, log: &Log) -> Option<BatchCost> {
+fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     if shared.entry.card.guarantees.has_read_side() && shared.spec.read_ratio > 0.0 {
         return None;
     }
@@ -125,7 +124,7 @@ fn expected(shared: &Shared, log: &Log) -> Option<BatchCost> {
         return None;
     }
     if cost.looks_follow_waits {
-        cost.requests.push((GetChildren, log.looks_by_wait));
+        cost.requests.push((GetChildren, noted.looks_by_wait));
     }
     Some(cost)
 }

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-use super::observation::ThreadRecord;
-use crate::record::{Arrived, Health};
+use crate::record::{Arrived, Health, Occurrences, Part};
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Histogram, Measure, Sheet};
+use crate::words::measure::Measure;
 use crate::words::units::format_micros;
 
 /// The largest share of a result that may be the generator's own lag.
@@ -84,18 +83,16 @@ fn host_times() -> Option<HostTimes> {
 /// Judges the generator over the span between the two.
 pub fn judge(
     begin: &Vitals,
-    sheet: &Sheet,
-    threads: &[ThreadRecord],
+    seen: &Part,
+    threads: usize,
     end: &Vitals,
     hold: Duration,
     arrived: Option<&Arrived>,
 ) -> Health {
-    let timer_lag = merged_timer_lag(threads);
+    let Part { sheet, occurrences: Occurrences { lag_us, lag_basis_us, .. }, timer_lag } = seen;
     let wall_us = end.at.saturating_sub(begin.at).max(1);
     let cpu_us = end.process_us.saturating_sub(begin.process_us);
-    let lag_us: u64 = threads.iter().map(|thread| thread.log.lag_us).sum();
-    let basis_us: u64 = threads.iter().map(|thread| thread.log.lag_basis_us).sum();
-    let lag_share = (basis_us > 0).then(|| lag_us as f64 / basis_us as f64);
+    let lag_share = (*lag_basis_us > 0).then(|| *lag_us as f64 / *lag_basis_us as f64);
     let overshoot = sheet.histogram(Measure::HoldOvershoot);
     let held = !overshoot.is_empty() && !hold.is_zero();
     let overshoot_us = overshoot.mean();
@@ -106,7 +103,7 @@ pub fn judge(
     };
     let queued_us = begin.queued_us.zip(end.queued_us).map(|(begin, end)| end.saturating_sub(begin));
     let run_queue_share = queued_us.map(|us| us as f64 / wall_us as f64);
-    let each = threads.len().max(1) as f64;
+    let each = threads.max(1) as f64;
     let occupied = Occupied {
         running: cpu_us as f64 / wall_us as f64 / each,
         queued: run_queue_share.unwrap_or(0.0) / each,
@@ -134,15 +131,6 @@ pub fn judge(
             .or_else(|| invalid_by_lateness(lateness_p99_us?, turn_us))
             .or_else(|| invalid_by_processor(arrived?, sheet.measured.acquired(), &occupied)),
     }
-}
-
-fn merged_timer_lag(threads: &[ThreadRecord]) -> Histogram {
-    let mut merged = crate::words::measure::new_histogram();
-    for thread in threads {
-        // Same bounds everywhere: adding cannot fail.
-        let _ = merged.add(&thread.timer_lag);
-    }
-    merged
 }
 
 fn invalid_by_lag(share: f64) -> Option<String> {

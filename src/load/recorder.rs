@@ -94,7 +94,7 @@ pub struct Recorder {
 impl Recorder {
     #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
-        observation.log.borrow_mut().tallies.insert(id, Tally::default());
+        observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
         let attribution = Attribution::default();
         Self { id, shared, observation, attribution, acquired: 0, token: None, has_grant: false }
     }
@@ -110,27 +110,21 @@ impl Recorder {
 
     /// A session was opened before the start.
     pub fn opened(&self) {
-        self.observation.log.borrow_mut().opened += 1;
+        self.observation.log.borrow_mut().occurrences.opened += 1;
     }
 
     /// A session was opened in place of one that had ended.
     pub fn rejoined(&self) {
-        self.observation.log.borrow_mut().rejoined += 1;
+        self.observation.log.borrow_mut().occurrences.rejoined += 1;
     }
 
     pub fn expired(&self) {
-        self.observation.log.borrow_mut().expired += 1;
+        self.observation.log.borrow_mut().occurrences.expired += 1;
     }
 
     /// Counts an error by what was being done and its kind.
     pub fn error(&self, doing: &str, failure: &Failure) {
-        *self
-            .observation
-            .log
-            .borrow_mut()
-            .errors
-            .entry(format!("{doing}: {}", failure.kind()))
-            .or_default() += 1;
+        self.observation.log.borrow_mut().occurrences.error(format!("{doing}: {}", failure.kind()));
     }
 
     /// The contender has died in the middle of that.
@@ -142,7 +136,7 @@ impl Recorder {
             self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
-        *self.observation.log.borrow_mut().errors.entry(format!("{doing}: crashed")).or_default() += 1;
+        self.observation.log.borrow_mut().occurrences.error(format!("{doing}: crashed"));
     }
 
     fn waits_no_longer(&self, now: Stamp) {
@@ -202,6 +196,7 @@ impl Recorder {
         self.observation
             .log
             .borrow_mut()
+            .occurrences
             .kept_out
             .entry(kept_out_us, acquired.saturating_sub(attempt.called));
         let token = held.node.as_ref().map(token);
@@ -229,7 +224,7 @@ impl Recorder {
         let at = clock::now();
         self.note(at, Some(session.id()), Deed::Leaves { alone: !was_open });
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
-            self.observation.log.borrow_mut().given_up_early += 1;
+            self.observation.log.borrow_mut().occurrences.given_up_early += 1;
         }
         self.note_left(at);
         self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
@@ -253,7 +248,7 @@ impl Recorder {
 
     /// Writes down what that look has found.
     pub fn write_look(&self, zxid: Option<i64>) {
-        self.observation.log.borrow_mut().looks_beside += u64::from(zxid.is_some());
+        self.observation.log.borrow_mut().occurrences.looks_beside += u64::from(zxid.is_some());
         self.add_to_grant(|grant| grant.zxid = zxid);
     }
 
@@ -336,12 +331,12 @@ impl Recorder {
         self.acquired += 1;
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
-        log.lag_us += entry.lag_us;
-        log.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        log.occurrences.lag_us += entry.lag_us;
+        log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
-            log.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
+            log.occurrences.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
         }
-        let tally = log.tallies.entry(self.id).or_default();
+        let tally = log.occurrences.tallies.entry(self.id).or_default();
         tally.acquired += 1;
         tally.longest_wait_us = tally.longest_wait_us.max(wait);
     }
@@ -451,7 +446,7 @@ impl Recorder {
     fn tally_unserved(&self, waited: Option<u64>) {
         let Some(waited) = waited else { return };
         let mut log = self.observation.log.borrow_mut();
-        let tally = log.tallies.entry(self.id).or_default();
+        let tally = log.occurrences.tallies.entry(self.id).or_default();
         tally.longest_wait_us = tally.longest_wait_us.max(waited);
         tally.unserved += 1;
     }
@@ -476,19 +471,24 @@ impl Recorder {
     fn note_overlap(&self, inside: Occupant, now: Stamp) {
         let entered = self.lock_state().occupant(self.id);
         let lock = self.shared.lock_of(self.id);
-        self.observation.log.borrow_mut().overlaps.note(Overlap { lock, inside, entered, at: now });
+        self.observation.log.borrow_mut().occurrences.overlaps.note(Overlap {
+            lock,
+            inside,
+            entered,
+            at: now,
+        });
     }
 
     /// Writes down why it is doubtful whether a hold was one to its end.
     pub fn write_doubt(&self, entry: &Entry, left: Stamp, doubt: Doubt) {
         let hold = (self.id, entry.acquired);
-        self.observation.log.borrow_mut().overlaps.doubts.insert(hold, (doubt, left));
+        self.observation.log.borrow_mut().occurrences.overlaps.doubts.insert(hold, (doubt, left));
     }
 
     /// Notes that another was closing that session when the hold ended.
     pub fn write_closing(&self, entry: &Entry, left: Stamp, session: i64) {
         let hold = (self.id, entry.acquired);
-        self.observation.log.borrow_mut().overlaps.closing.insert(hold, (session, left));
+        self.observation.log.borrow_mut().occurrences.overlaps.closing.insert(hold, (session, left));
     }
 
     /// The holder writes to the resource behind the lock, with its token.

@@ -15,7 +15,7 @@ use super::elections::Elections;
 use super::environment::{Environment, Event, Sink};
 use super::health::{self, Vitals};
 use super::keeper::{Following, Keeper, Kept, Lost};
-use super::observation::{self, Log, ThreadRecord};
+use super::observation::{self, ThreadRecord};
 use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
@@ -23,7 +23,7 @@ use super::{accounting, batch, breaking, progress, standstill};
 use crate::lock::Entry;
 use crate::record::{
     Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Grants, Judged, Lives,
-    Moments, Phase, ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
+    Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
@@ -164,23 +164,24 @@ impl<'a> Conductor<'a> {
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
         let threads = self.collect().await;
-        let mut sheet = observation::merge_sheets(&threads);
-        let arrived = self.arrived(&loaded, given_up, &mut sheet);
-        let Loaded { window, begin, end, steady, .. } = loaded;
-        let mut health =
-            health::judge(&begin, &sheet, &threads, &end, self.hold_by_timers(), arrived.as_ref());
-        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
+        let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
-        let mut log = observation::merge_logs(threads);
+        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::and);
+        let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
+        let arrived = self.arrived(&loaded, given_up, &mut seen.sheet);
+        let Loaded { window, begin, end, steady, .. } = loaded;
+        let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
+        let Part { sheet, occurrences: mut seen, .. } = seen;
+        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let wall = WallClock::read();
         let wall_was_set = self.wall_was_set(wall);
-        let (kept, unchecked) = self.kept(&log).await;
-        self.settle_closings(&mut log);
+        let (kept, unchecked) = self.kept(seen.kept_out.entries, lost_notes).await;
+        self.settle_closings(&mut seen);
         let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
         // What the logs tell is dated by that clock.
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
-        let overlaps = std::mem::take(&mut log.overlaps);
+        let overlaps = std::mem::take(&mut seen.overlaps);
         let (grants, lives, history) = parts(kept, is_dated);
         let facts = Facts {
             kind: self.shared.kind,
@@ -193,17 +194,17 @@ impl<'a> Conductor<'a> {
             scratch: self.environment.scratch.clone(),
         };
         let evidence = Evidence {
-            entries: log.kept_out.entries,
-            waited: log.kept_out.waited,
-            seen_inside: log.kept_out.as_many_as(),
-            given_up_early: log.given_up_early,
+            entries: seen.kept_out.entries,
+            waited: seen.kept_out.waited,
+            seen_inside: seen.kept_out.as_many_as(),
+            given_up_early: seen.given_up_early,
             ..Evidence::default()
         };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
-        let accounting = accounting::compare(&self.shared, &sheet.whole, &log, &counters, is_whole);
-        let lost = lost(&log);
+        let accounting = accounting::compare(&self.shared, &sheet.whole, &seen, &counters, is_whole);
+        let lost = lost(&seen);
         let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
         Ok(Trial {
@@ -224,7 +225,7 @@ impl<'a> Conductor<'a> {
             measured: sheet.measured,
             whole: sheet.whole,
             herd: (sheet.whole.unseen == 0).then(|| sheet.herd()),
-            errors: std::mem::take(&mut log.errors),
+            errors: std::mem::take(&mut seen.errors),
             // These follow from the facts.
             violation_count: 0,
             violations: Vec::new(),
@@ -241,10 +242,10 @@ impl<'a> Conductor<'a> {
             orphans,
             accounting,
             servers: counters,
-            sessions: self.sessions(connect_us, &log),
+            sessions: self.sessions(connect_us, &seen),
             phases: std::mem::take(&mut self.phases),
             timeline: timeline(&sheet, window),
-            tallies: observation::tallies(&log, self.shared.spec.contenders),
+            tallies: observation::tallies(&seen, self.shared.spec.contenders),
             histograms: observation::histograms(&sheet),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
@@ -252,9 +253,9 @@ impl<'a> Conductor<'a> {
     }
 
     /// Decides, now that every fault has ended, which holds lost their session because another closed it.
-    fn settle_closings(&self, log: &mut Log) {
+    fn settle_closings(&self, seen: &mut Occurrences) {
         let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
-        log.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
+        seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
     }
 
     /// Says which servers were not kept awake although they were to be. Where servers are broken on purpose, that is
@@ -565,7 +566,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// What was kept for the judge, and what of it could not be.
-    async fn kept(&mut self, log: &Log) -> (Option<Kept>, Vec<String>) {
+    async fn kept(&mut self, entered: u64, lost: Lost) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
             Some(local) if local.logs_at_hand().is_none() => local.logs().await.map(Some),
@@ -583,15 +584,14 @@ impl<'a> Conductor<'a> {
             let missing = "so what contenders believed is not compared with what the ensemble saw";
             (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
         }
-        let Lost { entries, moments } = log.notes.lost.and(kept.lost);
+        let Lost { entries, moments } = lost.and(kept.lost);
         kept.moments.has_gaps = moments > 0;
         if moments > 0 {
             let lost = counted(moments, "event", "events");
             (self.sink)(Event::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
         }
-        let all = log.kept_out.entries;
         let entries = (entries > 0).then(|| {
-            format!("{entries} of {all} entries were not compared with the servers' logs: {SLOW_DISK}")
+            format!("{entries} of {entered} entries were not compared with the servers' logs: {SLOW_DISK}")
         });
         let missing = (kept.missing > 0).then(|| {
             let missing = counted(kept.missing, "transaction is", "transactions are");
@@ -709,9 +709,9 @@ impl<'a> Conductor<'a> {
         let _ = join_all(self.threads.drain(..)).await;
     }
 
-    fn sessions(&self, connect_us: u64, log: &Log) -> Sessions {
+    fn sessions(&self, connect_us: u64, seen: &Occurrences) -> Sessions {
         Sessions {
-            opened: log.opened,
+            opened: seen.opened,
             connect_us,
             negotiated_timeout_us: self
                 .shared
@@ -719,8 +719,8 @@ impl<'a> Conductor<'a> {
                 .negotiated_ms
                 .load(Ordering::Acquire)
                 .saturating_mul(1000),
-            expired: log.expired,
-            rejoined: log.rejoined,
+            expired: seen.expired,
+            rejoined: seen.rejoined,
             delayed: Some(self.delayed),
         }
     }
@@ -791,8 +791,8 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-fn lost(log: &Log) -> u64 {
-    let losses = log.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
+fn lost(seen: &Occurrences) -> u64 {
+    let losses = seen.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
     losses.map(|(_, times)| times).sum()
 }
 

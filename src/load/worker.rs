@@ -16,6 +16,7 @@ use super::contender::Contender;
 use super::keeper::Notes;
 use super::observation::{Observation, ThreadRecord};
 use super::shared::Shared;
+use crate::record::Part;
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::gate::TaskScope;
@@ -73,7 +74,8 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let mut log = observation.log.take();
     log.end();
     let timer_lag = timer_lag.borrow().clone();
-    ThreadRecord { sheet, log, timer_lag, unread }
+    let part = Part { sheet, occurrences: log.occurrences, timer_lag };
+    ThreadRecord { part, lost: log.notes.lost, unread }
 }
 
 /// Sets the sheet's window as the conductor says.

@@ -15,6 +15,7 @@ pub mod history;
 mod judged;
 mod moments;
 mod overlap;
+mod part;
 mod run;
 mod steady;
 mod together;
@@ -38,6 +39,7 @@ pub use history::{Claim, Deed, Moment};
 pub use judged::{Judged, Parts};
 pub use moments::{EnteredAsOf, Moments, Noted};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
+pub use part::{Occurrences, Part};
 pub use run::{
     EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,
 };

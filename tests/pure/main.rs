@@ -24,6 +24,7 @@ mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
 mod hostile_text;
+mod parts;
 mod plan;
 mod plan_page;
 mod queueing;

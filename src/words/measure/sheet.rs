@@ -86,7 +86,7 @@ impl Second {
 const SAMPLES_AT_ONCE: usize = 512;
 
 /// A sample on its way to its histogram.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
     /// Up to [`super::HIGHEST_US`], which fits.
     value_us: u32,
@@ -94,7 +94,7 @@ struct Sample {
 }
 
 /// Histograms, counts and timeline of one generator thread.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     /// One for each measure, then one for each class of ranks.
     histograms: Vec<Histogram>,

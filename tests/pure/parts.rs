@@ -1,0 +1,61 @@
+//! Parts of a trial: whoever saw what, they add up to the same.
+
+use proptest::prelude::*;
+use zklockbench::record::{Occurrences, Part, Tally};
+use zklockbench::words::measure::{Measure, RequestKind, Sheet, Window, new_histogram};
+
+/// What one worker saw: waits that ended at those times, each by a contender of its own.
+fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
+    let mut sheet = Sheet::new(3);
+    sheet.set_window(Window { start: 0, end: 3_000_000 });
+    let mut occurrences = Occurrences::default();
+    let mut timer_lag = new_histogram();
+    for (ended, lasted) in waits {
+        sheet.record(Measure::Wait, *ended, *lasted);
+        sheet.count(*ended, |counts| counts.requests.add(RequestKind::Create, 1));
+        if let Some(second) = sheet.second(*ended) {
+            second.acquisitions += 1;
+        }
+        occurrences.error(format!("acquire: {}", lasted % 3));
+        occurrences.kept_out.entry(*lasted / 2, *lasted);
+        occurrences.lag_us += lasted % 7;
+        timer_lag.saturating_record(lasted % 11);
+    }
+    sheet.settle();
+    let acquired = waits.len() as u64;
+    occurrences.tallies.insert(contender, Tally { acquired, ..Tally::default() });
+    Part { sheet, occurrences, timer_lag }
+}
+
+fn some_waits() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((0_u64..4_000_000, 1_u64..1 << 20), 0..40)
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_same_in_any_order_and_one_alone_stays_as_it_is(
+        waits in prop::array::uniform3(some_waits())
+    ) {
+        let parts: Vec<Part> = waits.iter().enumerate().map(|(id, waits)| part(id, waits)).collect();
+        let [a, b, c] = [0, 1, 2].map(|at| parts[at].clone());
+        prop_assert_eq!(Part::merged([a.clone()]), a.clone());
+        let all = Part::merged([a.clone(), b.clone(), c.clone()]);
+        let other = Part::merged([c, Part::merged([b, a])]);
+        prop_assert_eq!(&all.sheet, &other.sheet);
+        prop_assert_eq!(&all.timer_lag, &other.timer_lag);
+        prop_assert_eq!(&all.occurrences.errors, &other.occurrences.errors);
+        prop_assert_eq!(&all.occurrences.tallies, &other.occurrences.tallies);
+        prop_assert_eq!(all.occurrences.lag_us, other.occurrences.lag_us);
+        prop_assert!((all.occurrences.kept_out.shares - other.occurrences.kept_out.shares).abs() < 1e-9);
+        let seen: usize = waits.iter().map(Vec::len).sum();
+        prop_assert_eq!(all.occurrences.kept_out.entries, seen as u64);
+        prop_assert_eq!(all.sheet.whole.requests.total(), seen as u64);
+    }
+}
+
+#[test]
+fn of_no_worker_nothing_is_known() {
+    let nothing = Part::merged([]);
+    assert_eq!(nothing, Part::nothing());
+    assert_eq!(nothing.sheet.whole.requests.total(), 0);
+}
