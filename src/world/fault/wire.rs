@@ -48,13 +48,15 @@ pub struct Since<'a> {
     proxy: &'a Proxy,
     who: Vec<Who>,
     before: Passed,
+    connections: usize,
     begun: Stamp,
 }
 
 impl<'a> Since<'a> {
     fn now(proxy: &'a Proxy, who: &[Who]) -> Self {
         let before = Self::counted(proxy, who);
-        Self { proxy, who: who.to_vec(), before, begun: clock::now() }
+        let connections = who.iter().map(|who| proxy.connections(*who)).sum();
+        Self { proxy, who: who.to_vec(), before, connections, begun: clock::now() }
     }
 
     fn counted(proxy: &Proxy, who: &[Who]) -> Passed {
@@ -81,8 +83,10 @@ impl<'a> Since<'a> {
         Duration::from_micros(clock::now() - self.begun)
     }
 
-    pub fn connections(&self) -> usize {
-        self.who.iter().map(|who| self.proxy.connections(*who)).sum()
+    /// How many connections there have been: those at the beginning, and those that came.
+    pub fn connections(&self) -> u64 {
+        let came = Self::counted(self.proxy, &self.who).connections - self.before.connections;
+        self.connections as u64 + came
     }
 }
 

@@ -131,7 +131,7 @@ impl Table {
         let number = inner.number();
         let owner = Owner { client, session: None };
         let orders = watch::Sender::new(inner.orders_for(owner));
-        let (traffic, heard) = (Arc::<Traffic>::default(), orders.subscribe());
+        let (traffic, heard) = (Arc::new(Traffic::of_connection()), orders.subscribe());
         inner.connections.insert(number, Connection { owner, traffic, orders });
         drop(inner);
         Registration { table: Arc::clone(self), number, heard }
@@ -340,6 +340,7 @@ mod tests {
         late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
         drop(late);
         assert_eq!(table.locked().sessions.len(), 1);
+        assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
         assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
         assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
     }

@@ -62,6 +62,8 @@ impl Sub for Waits {
 /// What has passed on the connections of one session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
+    /// The connections, those that are gone among them.
+    pub connections: u64,
     /// Bytes of requests.
     pub to_server: u64,
     /// Bytes of replies and notifications.
@@ -79,6 +81,7 @@ impl Add for Passed {
 
     fn add(self, other: Self) -> Self {
         Self {
+            connections: self.connections + other.connections,
             to_server: self.to_server + other.to_server,
             to_client: self.to_client + other.to_client,
             zxid: self.zxid.max(other.zxid),
@@ -105,6 +108,11 @@ impl Passed {
 pub struct Traffic(Mutex<Passed>);
 
 impl Traffic {
+    /// That of one more connection, on which nothing has passed yet.
+    pub fn of_connection() -> Self {
+        Self(Mutex::new(Passed { connections: 1, ..Passed::default() }))
+    }
+
     /// What has passed so far. What a client has received is in it.
     pub fn passed(&self) -> Passed {
         *self.locked()
