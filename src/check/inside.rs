@@ -164,7 +164,7 @@ fn leases_to_write(claim: Claim) -> u64 {
 
 /// A hold whose whole length is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Interval {
+pub(super) struct HoldSpan {
     pub lock: usize,
     pub asked: u64,
     pub from: u64,
@@ -177,7 +177,7 @@ pub(super) struct Interval {
     pub place: u64,
 }
 
-impl Interval {
+impl HoldSpan {
     fn asked(&self) -> u64 {
         self.asked.min(self.from)
     }
@@ -195,7 +195,7 @@ pub(super) struct Seen {
     /// How many began while too much was taken.
     pub too_early: u64,
     /// The first of them, of the first lock that has one, after the one in its way that lasted longest.
-    pub first: Option<(Interval, Interval)>,
+    pub first: Option<(HoldSpan, HoldSpan)>,
     /// What others kept from beginning.
     pub kept_out: KeptOut,
 }
@@ -211,7 +211,7 @@ enum Event {
 struct Pending {
     at: u64,
     event: Event,
-    hold: Interval,
+    hold: HoldSpan,
     /// For how long whoever asks for the same had been kept out when it asked.
     kept_out_before: u64,
 }
@@ -242,14 +242,14 @@ impl Ord for Pending {
     }
 }
 
-/// Goes through the holds of each lock along the axis. They come in the order of [`Interval::by_asking`], and as many are in
+/// Goes through the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`], and as many are in
 /// memory as are waited for or held at the same point.
-pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<Interval>>) -> io::Result<Seen> {
+pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<HoldSpan>>) -> io::Result<Seen> {
     let mut seen = Seen::default();
     let mut holds = holds.peekable();
     while let Some(Ok(first)) = holds.peek() {
         let lock = first.lock;
-        let of_lock = |hold: &io::Result<Interval>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
+        let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
         let mut line = Line { inside: Inside::new(kind), pending: BinaryHeap::new() };
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
@@ -265,7 +265,7 @@ pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<Inter
 
 /// One lock.
 struct Line {
-    inside: Inside<Interval>,
+    inside: Inside<HoldSpan>,
     pending: BinaryHeap<Reverse<Pending>>,
 }
 
@@ -282,7 +282,7 @@ impl Line {
     fn happens(&mut self, what: Pending, seen: &mut Seen) {
         let Pending { at, event, hold, kept_out_before } = what;
         let Self { inside, pending } = self;
-        let is = |one: &Interval, other: &Interval| one.place == other.place;
+        let is = |one: &HoldSpan, other: &HoldSpan| one.place == other.place;
         match event {
             Event::IsAsked => {
                 let kept_out_before = inside.asks(hold.claim, at);
@@ -371,20 +371,20 @@ mod tests {
     }
 
     /// What [`sweep`] should find, looking at every pair and at every point of the axis.
-    fn pair_by_pair(kind: LockKind, holds: &[Interval]) -> (u64, KeptOut) {
+    fn pair_by_pair(kind: LockKind, holds: &[HoldSpan]) -> (u64, KeptOut) {
         let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
-        let weight = |hold: &Interval| {
+        let weight = |hold: &HoldSpan| {
             if kind == LockKind::Mutex || kind == LockKind::ReadWrite { 1 } else { hold.claim.leases }
         };
-        let share = |one: &Interval, other: &Interval| {
+        let share = |one: &HoldSpan, other: &HoldSpan| {
             kind == LockKind::ReadWrite && one.claim.mode == Mode::Read && other.claim.mode == Mode::Read
         };
         let mut order: Vec<usize> = (0..holds.len()).collect();
         order.sort_by_key(|place| (holds[*place].from, *place));
-        let mut begun: Vec<&Interval> = Vec::new();
+        let mut begun: Vec<&HoldSpan> = Vec::new();
         let (mut too_early, mut kept_out) = (0, KeptOut::default());
         for hold in order.into_iter().map(|place| &holds[place]) {
-            let there = |at: u64, other: &&&Interval| other.from <= at && at < other.until;
+            let there = |at: u64, other: &&&HoldSpan| other.from <= at && at < other.until;
             if begun.iter().filter(|other| there(hold.from, other)).any(|other| other.node == hold.node) {
                 continue;
             }
@@ -401,13 +401,13 @@ mod tests {
         (too_early, kept_out)
     }
 
-    fn hold() -> impl Strategy<Value = Interval> {
+    fn hold() -> impl Strategy<Value = HoldSpan> {
         (0..40_u64, 0..12_u64, 0..12_u64, any::<bool>(), 1..4_u32, 0..6_i64).prop_map(
             |(asked, wait, length, reads, leases, node)| {
                 let mode = if reads { Mode::Read } else { Mode::Write };
                 let from = asked + wait;
                 let (claim, until) = (Claim { mode, leases }, from + length);
-                Interval { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
+                HoldSpan { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
             },
         )
     }
@@ -426,8 +426,8 @@ mod tests {
             kind in kind(),
             holds in prop::collection::vec(hold(), 0..24),
         ) {
-            let placed = holds.iter().zip(0..).map(|(hold, place)| Interval { place, ..*hold });
-            let in_order = Sorted::of(Interval::by_asking, placed.collect());
+            let placed = holds.iter().zip(0..).map(|(hold, place)| HoldSpan { place, ..*hold });
+            let in_order = Sorted::of(HoldSpan::by_asking, placed.collect());
             let seen = sweep(kind, in_order.iter().unwrap()).unwrap();
             let (too_early, kept_out) = pair_by_pair(kind, &holds);
             prop_assert_eq!((seen.too_early, seen.kept_out.entries, seen.kept_out.waited),

@@ -9,7 +9,7 @@ use super::output;
 use super::outputs::{Outputs, Prepared};
 use crate::answer::compare::{Ask, Side, compare};
 use crate::report;
-use crate::report::ci::Document;
+use crate::report::ci::CiReport;
 use crate::words::error::{Error, Exit};
 
 /// Compares two runs, or two sets of them.
@@ -34,7 +34,7 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     if let Some(path) = &args.percentiles {
         report::chart::draw_percentiles(&base, &new, &compared, path)?;
     }
-    outputs.write(&Document::of_comparison(&compared))?;
+    outputs.write(&CiReport::of_comparison(&compared))?;
     if args.json {
         output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
     } else {

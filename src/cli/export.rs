@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::args::ExportArgs;
 use super::output;
-use crate::report::ci::Document;
+use crate::report::ci::CiReport;
 use crate::report::{Summary, View};
 use crate::results;
 use crate::words::error::{Error, Exit};
@@ -18,7 +18,7 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     }
     let (stored, gated) = (results::read(&args.run)?, Summary::gates_of(&args.run)?);
     let prepared = args.outputs.prepare()?;
-    let document = Document::of_run(&stored, &View::of(&stored))
+    let document = CiReport::of_run(&stored, &View::of(&stored))
         .with_gates(&gated.gates)
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;

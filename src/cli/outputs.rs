@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use clap::Args;
 
 use super::output;
-use crate::report::ci::{Document, bencher, benchmark_action, github, junit, openmetrics};
+use crate::report::ci::{CiReport, bencher, benchmark_action, github, junit, openmetrics};
 use crate::words::error::Error;
 
 /// Options that write the outcome for CI.
@@ -79,7 +79,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Writes all that was asked for; gives the files.
-    pub fn write(&self, document: &Document) -> Result<Vec<PathBuf>, Error> {
+    pub fn write(&self, document: &CiReport) -> Result<Vec<PathBuf>, Error> {
         let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
         let mut written = Vec::new();
         let mut write = |path: &Path, text: String| {
@@ -115,7 +115,7 @@ impl Prepared {
         let figures =
             Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };
         let told = Self { outputs: figures, summary: self.summary.clone() };
-        if let Err(error) = told.write(&Document::of_failure(title, began, &error.to_string())) {
+        if let Err(error) = told.write(&CiReport::of_failure(title, began, &error.to_string())) {
             output::note(&format!("warning: {error}"));
         }
     }
@@ -133,7 +133,7 @@ fn step_summary() -> Result<PathBuf, Error> {
 }
 
 /// Appends the summary as far as GitHub takes it, beside what the step has put there already.
-fn append_summary(path: &Path, document: &Document) -> Result<(), Error> {
+fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     let there = fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
     let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
     if text.is_empty() {
@@ -216,7 +216,7 @@ mod tests {
     fn a_summary_is_added_to_what_the_step_has_said_and_not_beyond_what_github_takes() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("summary.md");
-        let document = Document::of_failure("quick", SystemTime::UNIX_EPOCH, "why");
+        let document = CiReport::of_failure("quick", SystemTime::UNIX_EPOCH, "why");
         fs::write(&path, "before\n").unwrap();
         append_summary(&path, &document).unwrap();
         let text = fs::read_to_string(&path).unwrap();

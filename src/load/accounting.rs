@@ -191,7 +191,7 @@ const KEYS: &[&str] = &[
 
 /// Counters of one server at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct CounterReading {
     /// `host:port`.
     pub address: String,
     pub role: String,
@@ -202,12 +202,12 @@ pub struct Reading {
     pub counters: BTreeMap<String, i64>,
 }
 
-pub async fn read(addresses: &[String], namespace: &str) -> Vec<Reading> {
+pub async fn read(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
     join_all(addresses.iter().map(|address| read_one(address, namespace))).await
 }
 
-async fn read_one(address: &str, namespace: &str) -> Reading {
-    let mut reading = Reading { address: address.to_owned(), ..Reading::default() };
+async fn read_one(address: &str, namespace: &str) -> CounterReading {
+    let mut reading = CounterReading { address: address.to_owned(), ..CounterReading::default() };
     match admin::mntr(address).await {
         Ok(mntr) => {
             mntr.state().unwrap_or("unknown").clone_into(&mut reading.role);
@@ -225,7 +225,7 @@ async fn read_one(address: &str, namespace: &str) -> Reading {
 
 /// Reads the counters once they have come to rest: a follower applies writes a little later than the leader
 /// answers them.
-pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<Reading> {
+pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
     let mut before = read(addresses, namespace).await;
     for _ in 0..LOOKS_AT_MOST {
         tokio::time::sleep(REST).await;
@@ -240,13 +240,17 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<Reading>
 }
 
 /// The counters that a look itself does not move.
-fn work(reading: &Reading) -> Vec<i64> {
+fn work(reading: &CounterReading) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
     reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
 }
 
 /// Puts the readings before and after a trial side by side, with what is known of reads that kept the servers awake.
-pub fn pair(before: Vec<Reading>, after: Vec<Reading>, unread: &[Unread]) -> Vec<ServerCounters> {
+pub fn pair(
+    before: Vec<CounterReading>,
+    after: Vec<CounterReading>,
+    unread: &[Unread],
+) -> Vec<ServerCounters> {
     let unread_us = |address: &str| unread.iter().find(|one| one.server == address).map(|one| one.longest_us);
     before
         .into_iter()

@@ -2,17 +2,21 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Trial;
 use super::derived::watches_left;
 use crate::words::measure::{Count, Counts, Figure, Measure, Outcome, Ratio, Statistic, Survival};
 
-/// A figure of one trial.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A figure of one repetition.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
+    /// Its value, in the unit of the figure.
     pub value: f64,
-    /// It is a lower bound: waits that were not served could make it longer.
+    /// It is a lower bound.
     pub at_least: bool,
-    /// How many samples it rests on; `None` of what is no statistic of samples.
+    /// How many samples it rests on, where it is a statistic of samples.
     pub samples: Option<u64>,
 }
 

@@ -5,6 +5,7 @@
 mod arrived;
 mod behaviour;
 mod calibration;
+mod cell;
 mod derived;
 mod dispersion;
 mod fault;
@@ -29,6 +30,7 @@ pub use behaviour::{
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
+pub use cell::CellKey;
 pub use derived::{Derived, TURNS_FOR_FAIRNESS};
 pub use dispersion::Dispersion;
 pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};

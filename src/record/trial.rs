@@ -372,6 +372,11 @@ impl Trial {
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
     }
 
+    /// Whether its figures count.
+    pub fn is_sound(&self) -> bool {
+        self.cut_short.is_none() && self.health.invalid.is_none()
+    }
+
     /// Whether the generator spoiled its figures, so that another trial can make up for it. A lock that broke a promise did
     /// so whatever the figures.
     pub fn is_spoiled(&self) -> bool {

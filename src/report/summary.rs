@@ -11,7 +11,7 @@ use super::View;
 use super::conclusions::{Conclusion, conclusions};
 use super::view::{Cell, Repetition, Spread};
 use crate::answer::gate::Outcome;
-use crate::answer::stats::median_interval;
+use crate::answer::stats::{Interval, median_interval};
 use crate::results::StoredRun;
 use crate::results::record::{Arrived, Judged, Precision, Trial};
 use crate::words::disk::{self, MIB, Unreadable};
@@ -132,17 +132,6 @@ pub struct Aggregate {
     /// values. `None` of fewer than six, which are too few to say so.
     #[serde(default)]
     pub interval: Option<Interval>,
-}
-
-/// Between which two values a median lies.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interval {
-    /// The lower.
-    pub low: f64,
-    /// The upper.
-    pub high: f64,
-    /// With which probability it lies between them, whatever the distribution: few values leave no choice but more than 95 %.
-    pub coverage: f64,
 }
 
 /// What the repetitions gave for one measure, in microseconds.
@@ -299,8 +288,6 @@ impl Aggregate {
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;
-        let interval =
-            median_interval(&values).map(|of| Interval { low: of.low, high: of.high, coverage: of.coverage });
-        Some(Self { median, min, max, count, at_least, interval })
+        Some(Self { median, min, max, count, at_least, interval: median_interval(&values) })
     }
 }

@@ -188,9 +188,7 @@ fn cells(stored: &StoredRun) -> Vec<(String, usize)> {
 
 fn aggregate(figure: Figure, stored: &StoredRun, strategy: &str, contenders: usize) -> Option<Aggregate> {
     let own = stored.trials.iter().filter(|trial| {
-        trial.spec.strategy.label == strategy
-            && trial.spec.contenders == contenders
-            && trial.unsound().is_none()
+        trial.spec.strategy.label == strategy && trial.spec.contenders == contenders && trial.is_sound()
     });
     let readings: Vec<Reading> = own.filter_map(|trial| figure.of(trial).ok()).collect();
     let at_least = readings.iter().any(|reading| reading.at_least);

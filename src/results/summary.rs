@@ -38,14 +38,14 @@ pub fn write(out: impl io::Write, trial: &Row<'_>, header: bool) -> csv::Result<
 }
 
 /// The text of a cell; `None` when the value was not measured.
-type Cell = Option<String>;
+type CellText = Option<String>;
 
 /// A column's name (or a part of it), and its value in one part of a trial.
 type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
 
 struct Column {
     name: String,
-    cell: Box<dyn Fn(&Row<'_>) -> Cell>,
+    cell: Box<dyn Fn(&Row<'_>) -> CellText>,
 }
 
 /// Every column, in the order of the file.
@@ -68,7 +68,7 @@ fn columns() -> Vec<Column> {
     .collect()
 }
 
-fn column(name: impl Into<String>, cell: impl Fn(&Row<'_>) -> Cell + 'static) -> Column {
+fn column(name: impl Into<String>, cell: impl Fn(&Row<'_>) -> CellText + 'static) -> Column {
     Column { name: name.into(), cell: Box::new(cell) }
 }
 

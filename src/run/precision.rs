@@ -6,7 +6,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::record::{Figure, Precision, Statistic, Trial, Widest};
+use crate::record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
 use crate::scenario::{self, Load, TrialSpec};
 use crate::words::measure::Measure;
 
@@ -16,24 +16,22 @@ const REPETITIONS_AT_LEAST: usize = 3;
 const UPPER_END: f64 = 0.975;
 
 /// The figures of one strategy at one contender count.
-struct Cell {
-    strategy: String,
-    contenders: usize,
+struct CellFigures {
+    key: CellKey,
     /// The logarithm of the figure of each sound repetition.
     logarithms: Vec<f64>,
 }
 
 pub(super) struct Figures {
     asked: scenario::Precision,
-    cells: Vec<Cell>,
+    cells: Vec<CellFigures>,
 }
 
 impl Figures {
     /// Of a run whose rounds each hold those trials.
     pub(super) fn of(asked: scenario::Precision, round: &[TrialSpec]) -> Self {
-        let cell = |spec: &TrialSpec| Cell {
-            strategy: spec.strategy.label.clone(),
-            contenders: spec.contenders,
+        let cell = |spec: &TrialSpec| CellFigures {
+            key: CellKey { strategy: spec.strategy.label.clone(), contenders: spec.contenders },
             logarithms: Vec::new(),
         };
         Self { asked, cells: round.iter().map(cell).collect() }
@@ -42,14 +40,11 @@ impl Figures {
     /// Takes the figure of a trial that has ended, histograms and all. One that was cut short or is invalid counts for
     /// nothing.
     pub(super) fn note(&mut self, trial: &Trial) {
-        if trial.cut_short.is_some() || trial.health.invalid.is_some() {
+        if !trial.is_sound() {
             return;
         }
-        let of_it = |cell: &&mut Cell| {
-            cell.strategy == trial.spec.strategy.label && cell.contenders == trial.spec.contenders
-        };
         let logarithm = figure(trial).filter(|figure| *figure > 0.0).map(f64::ln);
-        if let Some(cell) = self.cells.iter_mut().find(of_it) {
+        if let Some(cell) = self.cells.iter_mut().find(|cell| cell.key.is_of(trial)) {
             cell.logarithms.extend(logarithm);
         }
     }
@@ -66,8 +61,8 @@ impl Figures {
                 .is_some_and(|(_, half)| half.is_some_and(|half| half <= self.asked.share)),
             rounds,
             widest: widest.map(|(cell, half_width)| Widest {
-                strategy: cell.strategy.clone(),
-                contenders: cell.contenders,
+                strategy: cell.key.strategy.clone(),
+                contenders: cell.key.contenders,
                 half_width,
             }),
         }

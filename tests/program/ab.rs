@@ -9,7 +9,7 @@ use crate::support::program::{Answers, Bench, eventually, signal, stderr, stdout
 use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench::answer::ab::{AbFile, Ending, Turn};
-use zklockbench::answer::compare::Verdict;
+use zklockbench::answer::compare::ComparisonVerdict;
 use zklockbench::record::Figure;
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\
@@ -110,7 +110,10 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
             assert_eq!(told, measured.is_none(), "{throughput:?}");
         }
     }
-    assert!(matches!(throughput.verdict, Verdict::Inconclusive | Verdict::NotMeasured), "{throughput:?}");
+    assert!(
+        matches!(throughput.verdict, ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured),
+        "{throughput:?}"
+    );
     assert!(throughput.ratio.is_none_or(|ratio| ratio.ratio.unwrap() < 1.0), "{throughput:?}");
     // And there are charts and a page, as far as there is a ratio
     let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zklockbench::answer::compare::Verdict;
+use zklockbench::answer::compare::ComparisonVerdict;
 
 use crate::ab::{only, read};
 use crate::support::ensemble;
@@ -76,11 +76,11 @@ fn a_hold_that_is_a_fifth_longer_is_found_and_a_side_against_itself_is_not() {
     assert_eq!(code, Some(1));
     for one in &slower.comparisons {
         let is_of_the_hold = ["throughput", "wait.p50"].contains(&one.figure.as_str());
-        assert_eq!(one.verdict == Verdict::Regressed, is_of_the_hold, "{one:?}");
+        assert_eq!(one.verdict == ComparisonVerdict::Regressed, is_of_the_hold, "{one:?}");
     }
     let (code, itself) = compared(&[]);
     assert!(code == Some(0) || code == Some(4), "{code:?}");
-    assert!(itself.comparisons.iter().all(|one| one.verdict != Verdict::Regressed), "{itself:?}");
+    assert!(itself.comparisons.iter().all(|one| one.verdict != ComparisonVerdict::Regressed), "{itself:?}");
 }
 
 /// Calibrations that are tried until two in a row agree: other processes may use the machine during one of them.

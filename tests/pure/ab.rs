@@ -5,10 +5,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::support::records;
 use zklockbench::answer::ab::{
-    AbFile, Answer, Answers, Asked, Block, BlockRecord, Cell, CellPair, Comparison, Conclusion, Ending,
-    Question, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
+    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, Question,
+    RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
-use zklockbench::answer::compare::{Limits, Regression, Verdict as Found};
+use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
+use zklockbench::record::CellKey;
 use zklockbench::record::{Cause, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style};
 use zklockbench::words::verdict::Verdict;
@@ -16,7 +17,7 @@ use zklockbench::words::verdict::Verdict;
 const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
 
 fn question(figure: &str) -> Question {
-    let cell = Cell { strategy: "baton".into(), contenders: 5 };
+    let cell = CellKey { strategy: "baton".into(), contenders: 5 };
     Question { cells: CellPair { a: cell.clone(), b: cell }, figure: figure.parse().unwrap() }
 }
 
@@ -226,8 +227,8 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
         trial.cut_short = None;
         trial
     };
-    let cell = Cell { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
-    let other = Cell { contenders: 99, ..cell.clone() };
+    let cell = CellKey { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+    let other = CellKey { contenders: 99, ..cell.clone() };
     let asked = |figure: Figure| Question { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
     let of = |trial: &zklockbench::record::Trial, turn| {
         asked(Figure::THROUGHPUT)

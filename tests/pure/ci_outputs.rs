@@ -10,7 +10,7 @@ use zklockbench::answer::gate;
 use zklockbench::record::Trial;
 use zklockbench::report::View;
 use zklockbench::report::ci::{
-    Check, CheckKind, Document, Live, bencher, benchmark_action, github, junit, openmetrics,
+    Check, CheckKind, CiReport, Live, bencher, benchmark_action, github, junit, openmetrics,
 };
 use zklockbench::results;
 use zklockbench::words::catalog::gate::Scope;
@@ -29,9 +29,9 @@ fn root() -> &'static Path {
 
 /// The document of the run that is kept as an example, with a gate that passed, one that failed and one that could not be
 /// decided.
-fn example() -> Document {
+fn example() -> CiReport {
     let stored = results::read(&root().join("results/example")).unwrap();
-    Document::of_run(&stored, &View::of(&stored)).with_gates(&[
+    CiReport::of_run(&stored, &View::of(&stored)).with_gates(&[
         gate("every lock held", Verdict::Held),
         gate("throughput > 1/s", Verdict::Held),
         gate("wait.p99 of polling < 50ms", Verdict::Violated(vec!["wait.p99 is 1.02 s".into()])),
@@ -56,7 +56,7 @@ fn gate(text: &str, verdict: Verdict) -> gate::Outcome {
 
 /// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that does not,
 /// one that is invalid.
-fn hostile() -> Document {
+fn hostile() -> CiReport {
     let named = |mut trial: Trial, contenders| {
         trial.spec.strategy.label = HOSTILE.into();
         trial.spec.contenders = contenders;
@@ -71,13 +71,13 @@ fn hostile() -> Document {
     (run.scenario, run.strategies) = (HOSTILE.into(), vec![HOSTILE.into()]);
     run.host.hostname = HOSTILE.into();
     let stored = records::stored(&run, &trials);
-    Document::of_run(&stored, &View::of(&stored))
+    CiReport::of_run(&stored, &View::of(&stored))
         .with_gates(&[gate(HOSTILE, Verdict::Violated(vec![HOSTILE.into()]))])
         .with_fact("results", HOSTILE)
 }
 
 /// A document with so many checks that failed.
-fn failing(checks: usize) -> Document {
+fn failing(checks: usize) -> CiReport {
     let check = |number| Check {
         kind: CheckKind::Gate,
         name: format!("gate {number}"),
@@ -89,7 +89,7 @@ fn failing(checks: usize) -> Document {
         seen: Vec::new(),
         took: Duration::ZERO,
     };
-    Document::of_failure("quick", records::began(), "why").with_checks((0..checks).map(check))
+    CiReport::of_failure("quick", records::began(), "why").with_checks((0..checks).map(check))
 }
 
 fn json(text: &str) -> Value {
@@ -203,13 +203,13 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
 }
 
 /// One that regressed, one that is the same, one that only the base has, with a hostile name.
-fn comparison() -> Document {
+fn comparison() -> CiReport {
     let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
     let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
     let figures = ["throughput", "wait.p50"].map(|figure| figure.parse().unwrap()).to_vec();
     let compared = compare(&base, &new, &Ask { figures, ..Ask::default() }).unwrap();
     assert_eq!(compared.conclusion.regression, Regression::Yes);
-    Document::of_comparison(&compared)
+    CiReport::of_comparison(&compared)
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
     let mut trial = records::trial(0);
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
-    let document = Document::of_run(&stored, &View::of(&stored));
+    let document = CiReport::of_run(&stored, &View::of(&stored));
     let text = bencher::render(&document).unwrap();
     assert!(!text.contains("wait-p99") && text.contains("handoff-p99"), "{text}");
     let shown =
@@ -292,8 +292,8 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
 fn a_run_without_a_trial_and_one_that_broke_off_leave_an_error_and_no_figure() {
     let stored = records::stored(&records::run(2), &[]);
     for document in [
-        Document::of_run(&stored, &View::of(&stored)),
-        Document::of_failure("quick", records::began(), "no ZooKeeper was found"),
+        CiReport::of_run(&stored, &View::of(&stored)),
+        CiReport::of_failure("quick", records::began(), "no ZooKeeper was found"),
     ] {
         assert!(junit::render(&document).unwrap().contains("errors=\"1\""));
         assert_eq!(bencher::render(&document).unwrap(), "{}\n");
@@ -412,7 +412,7 @@ fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
     let parent = tempfile::tempdir().unwrap();
     let trials: Vec<Trial> = (0..depth::of(6, 9)).map(trial).collect();
     let stored = results::read(&run_dirs::publish(parent.path(), &trials)).unwrap();
-    let document = Document::of_run(&stored, &View::of(&stored));
+    let document = CiReport::of_run(&stored, &View::of(&stored));
     let throughput = document.cells[0].values[0];
     let interval = throughput.over.interval.unwrap();
     assert!(interval.low <= throughput.over.median && throughput.over.median <= interval.high);

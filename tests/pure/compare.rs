@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zklockbench::answer::compare::{Ask, Comparison, Loaded, Regression, Row, Side, Verdict, compare};
+use zklockbench::answer::compare::{
+    Ask, Comparison, ComparisonVerdict, Loaded, Regression, Row, Side, compare,
+};
 use zklockbench::record::{Accounting, Counted, Figure, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
@@ -59,7 +61,7 @@ fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
         .unwrap_or_else(|| panic!("no {figure}: {compared:#?}"))
 }
 
-fn verdicts(compared: &Comparison) -> BTreeMap<&str, Verdict> {
+fn verdicts(compared: &Comparison) -> BTreeMap<&str, ComparisonVerdict> {
     compared.rows.iter().map(|row| (row.figure.as_str(), row.compared.verdict)).collect()
 }
 
@@ -68,8 +70,8 @@ fn what_takes_a_fifth_longer_has_regressed_and_the_other_way_round_improved() {
     let (base, new) = (taking("base", 1.0, 10), taking("new", 1.2, 10));
     let slower = compared(&base, &new);
     for figure in ["throughput", "wait.p50", "wait.p99", "handoff.p50"] {
-        assert_eq!(verdicts(&slower)[figure], Verdict::Regressed, "{figure}");
-        assert_eq!(verdicts(&compared(&new, &base))[figure], Verdict::Improved, "{figure}");
+        assert_eq!(verdicts(&slower)[figure], ComparisonVerdict::Regressed, "{figure}");
+        assert_eq!(verdicts(&compared(&new, &base))[figure], ComparisonVerdict::Improved, "{figure}");
     }
     assert_eq!(slower.conclusion.exit(), Exit::Violated);
     assert!(
@@ -88,7 +90,11 @@ fn what_takes_as_long_is_the_same_and_nothing_regressed() {
     noise.reverse();
     let new: Vec<Trial> = noise.iter().enumerate().map(|(index, noise)| trial(index, *noise)).collect();
     let same = compared(&base, &side("new", &new));
-    assert!(verdicts(&same).values().all(|verdict| *verdict == Verdict::Same), "{:?}", verdicts(&same));
+    assert!(
+        verdicts(&same).values().all(|verdict| *verdict == ComparisonVerdict::Same),
+        "{:?}",
+        verdicts(&same)
+    );
     assert_eq!((same.conclusion.regression, same.conclusion.exit()), (Regression::No, Exit::Held));
 }
 
@@ -96,7 +102,7 @@ fn what_takes_as_long_is_the_same_and_nothing_regressed() {
 fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_would() {
     let few = compared(&taking("base", 1.0, 3), &taking("new", 3.0, 3));
     let wait = &row(&few, "wait.p50").compared;
-    assert_eq!((wait.verdict, wait.regression), (Verdict::Inconclusive, Regression::Unknown));
+    assert_eq!((wait.verdict, wait.regression), (ComparisonVerdict::Inconclusive, Regression::Unknown));
     // Seven comparisons: six a side can carry them.
     assert_eq!((few.family, wait.repetitions_needed), (7, Some(6)));
     assert_eq!(few.conclusion.exit(), Exit::Unknown);
@@ -114,7 +120,7 @@ fn repetitions_of_several_runs_are_pooled() {
     };
     assert_eq!(
         verdicts(&compared(&halves("base", 1.0), &halves("new", 1.2)))["wait.p50"],
-        Verdict::Regressed
+        ComparisonVerdict::Regressed
     );
 }
 
@@ -129,7 +135,7 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
     let lacking = compared(&side("base", &both), &taking("new", 1.0, 10));
     assert_eq!(lacking.conclusion.exit(), Exit::Unknown);
     let missing: Vec<&Row> = lacking.rows.iter().filter(|row| row.cell.strategy == "other").collect();
-    assert!(missing.iter().all(|row| row.compared.verdict == Verdict::NotMeasured), "{missing:#?}");
+    assert!(missing.iter().all(|row| row.compared.verdict == ComparisonVerdict::NotMeasured), "{missing:#?}");
     // What is missing stays in the family.
     assert_eq!(lacking.family, 14);
     // What only the new has is told, and fails nothing.
@@ -150,7 +156,7 @@ fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
     let none = compared(&taking("base", 1.0, 10), &side("new", &new));
     assert_eq!(
         (row(&none, "wait.p50").compared.verdict, none.conclusion.exit()),
-        (Verdict::NotMeasured, Exit::Unknown)
+        (ComparisonVerdict::NotMeasured, Exit::Unknown)
     );
 }
 
@@ -228,9 +234,12 @@ fn ten_thousand_violations_are_not_the_same_as_one() {
         side(name, &trials.collect::<Vec<_>>())
     };
     let verdict = |base: &Side, new: &Side| verdicts(&compared(base, new))["violations"];
-    assert_eq!(verdict(&violated("base", 1, 1), &violated("new", 10_000, 1)), Verdict::Inconclusive);
-    assert_eq!(verdict(&violated("base", 1, 10), &violated("new", 10_000, 10)), Verdict::Regressed);
-    assert_eq!(verdict(&violated("base", 10_000, 10), &violated("new", 10_000, 10)), Verdict::Same);
+    assert_eq!(
+        verdict(&violated("base", 1, 1), &violated("new", 10_000, 1)),
+        ComparisonVerdict::Inconclusive
+    );
+    assert_eq!(verdict(&violated("base", 1, 10), &violated("new", 10_000, 10)), ComparisonVerdict::Regressed);
+    assert_eq!(verdict(&violated("base", 10_000, 10), &violated("new", 10_000, 10)), ComparisonVerdict::Same);
 }
 
 #[test]
@@ -238,9 +247,9 @@ fn any_violation_that_is_new_is_a_regression_of_itself() {
     let violated = Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };
     let (base, new) = (side("base", &[records::trial(0)]), side("new", &[violated]));
     let found = compared(&base, &new);
-    assert_eq!(verdicts(&found)["violations"], Verdict::Regressed);
+    assert_eq!(verdicts(&found)["violations"], ComparisonVerdict::Regressed);
     assert_eq!(found.conclusion.exit(), Exit::Violated);
-    assert_eq!(verdicts(&compared(&new, &base))["violations"], Verdict::Improved);
+    assert_eq!(verdicts(&compared(&new, &base))["violations"], ComparisonVerdict::Improved);
 }
 
 #[test]
@@ -256,11 +265,11 @@ fn counts_that_the_load_determines_are_compared_exactly_even_once() {
         trial
     };
     let one_more = compared(&side("base", &[batch(600)]), &side("new", &[batch(601)]));
-    assert_eq!(verdicts(&one_more)["requests_per_acquisition"], Verdict::Regressed);
+    assert_eq!(verdicts(&one_more)["requests_per_acquisition"], ComparisonVerdict::Regressed);
     let equal = compared(&side("base", &[batch(600)]), &side("new", &[batch(600)]));
-    assert_eq!(verdicts(&equal)["requests_per_acquisition"], Verdict::Same);
+    assert_eq!(verdicts(&equal)["requests_per_acquisition"], ComparisonVerdict::Same);
     // One repetition says nothing of how long it takes.
-    assert_eq!(verdicts(&equal)["wait.mean"], Verdict::Inconclusive);
+    assert_eq!(verdicts(&equal)["wait.mean"], ComparisonVerdict::Inconclusive);
 }
 
 #[test]
@@ -280,9 +289,9 @@ fn waits_that_are_only_known_to_be_longer_can_show_a_regression_but_no_improveme
     let base = taking("base", 1.0, 10);
     let slower = compared(&base, &with_open_ends("new", 2.0));
     assert!(row(&slower, "wait.p99").compared.new.at_least);
-    assert_eq!(verdicts(&slower)["wait.p99"], Verdict::Regressed);
+    assert_eq!(verdicts(&slower)["wait.p99"], ComparisonVerdict::Regressed);
     let seems_faster = compared(&base, &with_open_ends("new", 0.5));
-    assert_eq!(verdicts(&seems_faster)["wait.p99"], Verdict::Inconclusive);
+    assert_eq!(verdicts(&seems_faster)["wait.p99"], ComparisonVerdict::Inconclusive);
 }
 
 /// A trial of an open load whose queue grew.
@@ -305,7 +314,7 @@ fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
     let new = side("new", &(0..10).map(growing).collect::<Vec<_>>());
     let ask = Ask { figures: vec!["wait.mean".parse().unwrap()], ..Ask::default() };
     let grows = compare(&base, &new, &ask).unwrap();
-    assert_eq!(verdicts(&grows)["wait.mean"], Verdict::Regressed);
+    assert_eq!(verdicts(&grows)["wait.mean"], ComparisonVerdict::Regressed);
     assert!(report::comparison(&grows, report::Style::default()).contains("grows"));
 }
 
@@ -366,12 +375,12 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
     let chosen = compare(&base, &new, &ask("wait.p90")).unwrap();
     assert_eq!(
         verdicts(&chosen),
-        BTreeMap::from([("wait.p90", Verdict::Same), ("violations", Verdict::Same)])
+        BTreeMap::from([("wait.p90", ComparisonVerdict::Same), ("violations", ComparisonVerdict::Same)])
     );
     let nothing = compare(&base, &new, &ask("uncontended.p50")).unwrap();
     assert_eq!(
         (verdicts(&nothing)["uncontended.p50"], nothing.conclusion.exit()),
-        (Verdict::NotMeasured, Exit::Unknown)
+        (ComparisonVerdict::NotMeasured, Exit::Unknown)
     );
     let too_few = compare(&base, &new, &ask("handoff.p99")).unwrap();
     let why = row(&too_few, "handoff.p99").compared.why.clone().unwrap();

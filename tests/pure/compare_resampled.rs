@@ -7,7 +7,7 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use zklockbench::answer::compare::{Compared, Limits, Regression, Test, Verdict, judge_family};
+use zklockbench::answer::compare::{Compared, ComparisonVerdict, Limits, Regression, Test, judge_family};
 use zklockbench::record::{Figure, Reading};
 
 use crate::support::depth;
@@ -69,8 +69,12 @@ fn is_time(figure: Figure) -> bool {
 fn of_many_comparisons_of_a_thing_with_itself_at_most_one_in_twenty_finds_a_difference() {
     let recorded = recorded();
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let is_alarm =
-        |one: &Compared| matches!(one.verdict, Verdict::Regressed | Verdict::Improved | Verdict::Differs);
+    let is_alarm = |one: &Compared| {
+        matches!(
+            one.verdict,
+            ComparisonVerdict::Regressed | ComparisonVerdict::Improved | ComparisonVerdict::Differs
+        )
+    };
     let times = depth::of(100, 1_000);
     let alarms =
         (0..times).filter(|_| dealt(&recorded, &mut random, |_, value| value).iter().any(is_alarm)).count();
@@ -92,6 +96,6 @@ fn what_takes_a_fifth_longer_is_found_regressed_ten_times_of_ten() {
         let regressed = compared.iter().filter(|one| one.regression == Regression::Yes).count();
         println!("time {time}: {regressed} of {} regressed", compared.len());
         assert!(regressed > 0, "time {time}");
-        assert!(compared.iter().all(|one| one.verdict != Verdict::Improved), "time {time}");
+        assert!(compared.iter().all(|one| one.verdict != ComparisonVerdict::Improved), "time {time}");
     }
 }

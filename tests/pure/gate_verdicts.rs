@@ -1,7 +1,8 @@
 //! What gates come to: each kind of gate green, red and unknown, over records made by hand.
 
 use zklockbench::answer::compare::{Ask, Comparison, Loaded, Side, compare};
-use zklockbench::answer::gate::{Cell, Evaluation, Outcome, Sides, overall};
+use zklockbench::answer::gate::{Evaluation, Outcome, Sides, overall};
+use zklockbench::record::CellKey;
 use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
 use zklockbench::report::{self, Style};
 use zklockbench::results::StoredRun;
@@ -69,7 +70,7 @@ impl World {
         let gates: Vec<Gate> =
             gates.iter().map(|text| Gate { name: None, condition: condition(text) }).collect();
         let stored = records::stored(&self.run, &self.trials);
-        let cells = CELLS.map(|(strategy, contenders)| Cell { strategy: strategy.into(), contenders });
+        let cells = CELLS.map(|(strategy, contenders)| CellKey { strategy: strategy.into(), contenders });
         let new = side("new", stored.clone());
         let evaluation = Evaluation {
             gates: &gates,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use zklockbench::record::{Run, Trial};
-use zklockbench::report::ci::{Document, github, junit};
+use zklockbench::report::ci::{CiReport, github, junit};
 use zklockbench::report::page::{Source, document};
 use zklockbench::report::summary::Gated;
 use zklockbench::report::{Style, View, accounting_table, html, markdown, terminal};
@@ -69,7 +69,7 @@ proptest! {
         let dir = run_dirs::publish_run(parent.path(), run(&text, 1), &trials);
         let stored = results::read(&dir).unwrap();
         let view = View::of(&stored);
-        let ci = Document::of_run(&stored, &view);
+        let ci = CiReport::of_run(&stored, &view);
         let gated = Gated::default();
         let page = document(&Source { name: "a-run", stored: &stored, view: &view, gated: &gated });
         for (place, shown) in [

@@ -3,9 +3,9 @@
 use std::fs;
 
 use zklockbench::answer::sweep::{
-    Ask, At, Ending, FILE, KneeFigure, Over, Reading, RunRecord, Sample, State, SweepFile, VERSION, find,
-    read, schema,
+    Ask, At, Ending, FILE, KneeFigure, Over, RunRecord, Sample, State, SweepFile, VERSION, find, read, schema,
 };
+use zklockbench::record::Reading;
 use zklockbench::report::{self, Style, chart};
 
 use crate::support::records;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zklockbench::answer::model::{Fit, FitRange, Interval, Part, Prediction};
+use zklockbench::answer::model::{Fit, FitRange, Part, Predicted, Prediction};
 use zklockbench::answer::plan::{
     Answer, Because, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
     Verification, objective,
@@ -13,8 +13,8 @@ use zklockbench::words::verdict::Verdict;
 
 use super::records;
 
-fn around(middle: f64) -> Interval {
-    Interval { low: 0.9 * middle, middle, high: 1.2 * middle }
+fn around(middle: f64) -> Predicted {
+    Predicted { low: 0.9 * middle, middle, high: 1.2 * middle }
 }
 
 fn prediction(p99: f64) -> Prediction {
@@ -27,7 +27,7 @@ fn prediction(p99: f64) -> Prediction {
         utilisation: around(0.5),
         handoff: around(1_500.0),
         waiting: around(0.25),
-        sessions: Interval { low: 9.0, middle: 10.0, high: 11.0 },
+        sessions: Predicted { low: 9.0, middle: 10.0, high: 11.0 },
         pool_runs_out: 0.0,
         simulations: 60,
     }

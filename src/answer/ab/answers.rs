@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::blocks::Turn;
-use super::cells::{Cell, CellPair};
+use super::cells::CellPair;
 use crate::results::StoredRun;
-use crate::results::record::{Figure, Missing, Reading, Trial};
+use crate::results::record::{CellKey, Figure, Missing, Reading, Trial};
 
 /// What is to be found out: whether a figure of one side is that of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Answers {
 
 impl Question {
     /// Which combination it asks for in that run.
-    pub fn cell(&self, turn: Turn) -> &Cell {
+    pub fn cell(&self, turn: Turn) -> &CellKey {
         match turn {
             Turn::A | Turn::Again => &self.cells.a,
             Turn::B => &self.cells.b,

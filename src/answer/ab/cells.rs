@@ -5,24 +5,16 @@ use std::fmt::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::results::record::CellKey;
 use crate::words::units::{contenders, counted};
-
-/// A strategy at a number of contenders.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Cell {
-    /// The strategy's label.
-    pub strategy: String,
-    /// Contenders.
-    pub contenders: usize,
-}
 
 /// What is compared with what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellPair {
     /// Of the first side.
-    pub a: Cell,
+    pub a: CellKey,
     /// Of the second side.
-    pub b: Cell,
+    pub b: CellKey,
 }
 
 impl CellPair {
@@ -71,7 +63,7 @@ pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
             |of: &Matrix| counted(of.contenders.len(), "number of contenders", "numbers of contenders");
         cannot(&count(a), &count(b))
     })?;
-    let cell = |strategy: &String, contenders: usize| Cell { strategy: strategy.clone(), contenders };
+    let cell = |strategy: &String, contenders: usize| CellKey { strategy: strategy.clone(), contenders };
     let each = strategies.iter().flat_map(|(first, second)| {
         counts.iter().map(move |(one, other)| CellPair { a: cell(first, *one), b: cell(second, *other) })
     });

@@ -6,37 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::answers::{Answer, Answers, Question, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
-use crate::answer::compare::{self, Compared, Limits, Regression, Test, Verdict, judge_family};
+use crate::answer::compare::{
+    self, Compared, ComparisonVerdict, Limits, Regression, StoredRatio, Test, judge_family,
+};
 use crate::results::record::{Better, Reading};
 use crate::words::units::counted;
-
-/// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Ratio {
-    /// The middle: the median of the Walsh averages of the pairs' log ratios.
-    pub ratio: Option<f64>,
-    /// The lower end of the interval; `None` of too few pairs for any.
-    pub low: Option<f64>,
-    /// The upper end.
-    pub high: Option<f64>,
-    /// With which probability the interval holds the ratio.
-    pub coverage: Option<f64>,
-    /// How far it reaches to either side of its middle, as a share.
-    pub half_width: Option<f64>,
-}
-
-impl From<compare::Ratio> for Ratio {
-    fn from(ratio: compare::Ratio) -> Self {
-        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
-        Self {
-            ratio: finite(ratio.ratio),
-            low: ratio.low.and_then(finite),
-            high: ratio.high.and_then(finite),
-            coverage: ratio.coverage,
-            half_width: ratio.half_width().and_then(finite),
-        }
-    }
-}
 
 /// The figure of each run of one block; `None` where there is none, or where the queue grew, so that it has no steady value
 /// and counts as longer than any.
@@ -88,15 +62,15 @@ pub struct Comparison {
     /// Pairs that are compared.
     pub pairs: usize,
     /// B divided by A.
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<StoredRatio>,
     /// The probability of a difference that is as clear, when nothing differs: Wilcoxon's signed ranks.
     pub p: Option<f64>,
     /// The same, corrected for the number of comparisons (Holm).
     pub p_adjusted: Option<f64>,
     /// A again divided by A: what noise does here.
-    pub itself: Option<Ratio>,
+    pub itself: Option<StoredRatio>,
     /// What was found out.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// Whether B is worse by more than the margin.
     pub regression: Regression,
     /// What must be said of the verdict, in a sentence without a full stop; `None` where it speaks for itself.
@@ -134,9 +108,9 @@ impl Conclusion {
             Self::Regressed
         } else if comparisons.is_empty() || any(Regression::Unknown) {
             Self::Unknown
-        } else if comparisons.iter().any(is(Verdict::Improved)) {
+        } else if comparisons.iter().any(is(ComparisonVerdict::Improved)) {
             Self::Improved
-        } else if comparisons.iter().all(is(Verdict::Same)) {
+        } else if comparisons.iter().all(is(ComparisonVerdict::Same)) {
             Self::Same
         } else {
             Self::NotWorse
@@ -232,12 +206,14 @@ impl Measured {
     }
 
     /// What the pairs say, unless pairs are missing or A lies as far from itself.
-    fn conclude(&self, compared: &Compared) -> (Verdict, Regression, Option<String>) {
+    fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
-        let unknown = |why: String| (Verdict::Inconclusive, Regression::Unknown, Some(why));
+        let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
         match compared.verdict {
-            Verdict::NotMeasured => (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default())),
-            Verdict::Inconclusive if compared.regression == Regression::Unknown => {
+            ComparisonVerdict::NotMeasured => {
+                (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default()))
+            }
+            ComparisonVerdict::Inconclusive if compared.regression == Regression::Unknown => {
                 let why = [self.lost(), found.2]
                     .into_iter()
                     .flatten()
@@ -248,7 +224,7 @@ impl Measured {
             _ if self.differs_from_itself() => unknown(
                 "A differs from itself as clearly, so the difference may be due to the machine".into(),
             ),
-            Verdict::Regressed => found,
+            ComparisonVerdict::Regressed => found,
             _ => match self.lost() {
                 Some(lost) if !self.is_made_up_for() => unknown(lost),
                 lost => (found.0, found.1, found.2.or(lost)),
@@ -269,7 +245,7 @@ impl Measured {
 
     /// Whether A lies wholly beyond the margin from itself, to either side.
     fn differs_from_itself(&self) -> bool {
-        matches!(self.itself.verdict, Verdict::Regressed | Verdict::Improved)
+        matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }
 
     /// How many pairs are missing, and the first run without which one is.

@@ -12,8 +12,8 @@ mod length;
 
 pub use answers::{Answer, Answers, Question, Silence};
 pub use blocks::{Block, Turn};
-pub use cells::{Cell, CellPair, Matrix, pair};
-pub use comparison::{Comparison, Conclusion, Ratio, Silent, Values, compare};
+pub use cells::{CellPair, Matrix, pair};
+pub use comparison::{Comparison, Conclusion, Silent, Values, compare};
 pub use file::{
     AbFile, Asked, BlockRecord, Ending, FILE, RUNS, RunRecord, SideRecord, Sides, VERSION, schema,
 };

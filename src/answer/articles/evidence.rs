@@ -40,7 +40,7 @@ impl Evidence {
 
     /// Its trials whose times are right as well.
     pub fn timed(&self, scenario: &str) -> Trials<'_> {
-        self.all(scenario).keep(|trial| trial.unsound().is_none())
+        self.all(scenario).keep(|trial| trial.is_sound())
     }
 
     /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.

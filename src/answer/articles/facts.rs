@@ -2,7 +2,7 @@
 
 use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Found, Of};
 use super::curator::{BACKGROUND, CuratorWatches, FOREGROUND};
-use crate::answer::stats::{Pair, RatioInterval, SignedRank, median};
+use crate::answer::stats::{Interval, Pair, SignedRank, median};
 use crate::results::record::{
     Bystander, Calibration, Change, NodeSize, RawRequest, Timing, WatchCell, WatchedBy,
 };
@@ -311,7 +311,7 @@ struct Delay {
     /// Their 90th percentiles in each round, beside one wake-up and beside that of all. Not their medians: the bystander asks
     /// again only when it was answered, so the fewer of its requests are delayed, the longer they are.
     rounds: Vec<Pair>,
-    factor: RatioInterval,
+    factor: Interval,
 }
 
 impl Delay {

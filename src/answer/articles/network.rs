@@ -118,7 +118,7 @@ impl Cost {
     }
 }
 
-struct Cell {
+struct CostAt {
     contenders: usize,
     hold: f64,
     cost: Cost,
@@ -133,13 +133,13 @@ fn hold_in_intervals(trial: &Trial) -> Option<f64> {
     (!interval.is_zero()).then(|| hold.as_secs_f64() / interval.as_secs_f64())
 }
 
-fn map(trials: &Trials<'_>) -> Option<Vec<Cell>> {
+fn map(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     let mut cells = Vec::new();
     for polling in trials.of("polling").0 {
         let contenders = polling.spec.contenders;
         let [_, parent, predecessor] = STRATEGIES.map(|strategy| trials.of(strategy).at(contenders));
         let cost = Cost::of(&[Trials(vec![polling]), parent, predecessor])?;
-        cells.push(Cell { contenders, hold: hold_in_intervals(polling)?, cost });
+        cells.push(CostAt { contenders, hold: hold_in_intervals(polling)?, cost });
     }
     cells.sort_by(|one, other| {
         (one.contenders, one.hold)
@@ -172,7 +172,7 @@ fn order_of_cost(evidence: &Evidence) -> Option<Found> {
         _ => Answer::HoldsWhen,
     };
     let mut found = at_article.shown(Found::new(answer, here), "article's setting");
-    for Cell { contenders, hold, cost } in cells {
+    for CostAt { contenders, hold, cost } in cells {
         let place =
             format!("{contenders} contenders, hold of {} intervals", crate::words::units::number(hold));
         let ratio = |values: [f64; 3], over: usize| values[over] / values[over + 1].max(1e-9);

@@ -8,7 +8,7 @@ use crate::words::units::{contenders, counted, shown};
 
 /// What a cell is: the same question on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct CellKey {
+pub struct CellUnderLoad {
     /// The strategy's label.
     pub strategy: String,
     /// Contenders.
@@ -22,7 +22,7 @@ pub struct CellKey {
 /// Labels are no longer than this: whoever made a directory may have written anything into it.
 const LABEL: usize = 200;
 
-impl CellKey {
+impl CellUnderLoad {
     pub fn of(trial: &Trial) -> Self {
         Self {
             strategy: shown(&trial.spec.strategy.label, LABEL),
@@ -38,14 +38,9 @@ impl CellKey {
     }
 }
 
-/// Whether a trial ran to its end and the generator held up: its figures count.
-pub(super) fn is_sound(trial: &Trial) -> bool {
-    trial.cut_short.is_none() && trial.health.invalid.is_none()
-}
-
 /// The trials of one cell of one side that count.
 pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
-    trials.iter().copied().filter(|trial| is_sound(trial)).collect()
+    trials.iter().copied().filter(|trial| trial.is_sound()).collect()
 }
 
 /// Why a side has no readings of a figure.

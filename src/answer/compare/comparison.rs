@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
-use super::cell::{CellKey, NoReadings, readings, sound};
+use super::cell::{CellUnderLoad, NoReadings, readings, sound};
 use super::differences::{Difference, differences, unsound};
 use super::family::{VIOLATIONS, is_determined, usual};
 use super::faster::{Faster, faster};
 use super::judge::{Compared, Limits, Sample, Test, exactly, judge};
 use super::lost::{Repetitions, doubt, unless};
 use super::side::{Loaded, Side};
-use super::verdict::{Regression, Verdict};
+use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
 use crate::results::record::{Better, Figure, Reading, Trial, Unit};
 use crate::words::error::{Error, Exit};
@@ -51,7 +51,7 @@ pub struct Comparison {
     /// Usual figures that neither side has, because they do not apply or have too few samples.
     pub left_out: Vec<LeftOut>,
     /// Cells that only the new has: there is nothing to compare them with.
-    pub only_new: Vec<CellKey>,
+    pub only_new: Vec<CellUnderLoad>,
     /// Which strategies of the new are shown to be faster than others of it.
     pub faster: Vec<Faster>,
     /// What else differs between the sides.
@@ -70,7 +70,7 @@ pub struct Conclusion {
     /// The same in a sentence, with how many comparisons came to what.
     pub sentence: String,
     /// How many comparisons came to each verdict.
-    pub counts: BTreeMap<Verdict, usize>,
+    pub counts: BTreeMap<ComparisonVerdict, usize>,
     /// The exit code that it means.
     pub exit_code: u8,
 }
@@ -107,7 +107,7 @@ pub struct RunInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// Where.
-    pub cell: CellKey,
+    pub cell: CellUnderLoad,
     /// The figure's name, such as `wait.p99`.
     pub figure: String,
     /// Its unit.
@@ -126,7 +126,7 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// Where.
-    pub cell: CellKey,
+    pub cell: CellUnderLoad,
     /// The figure's name.
     pub figure: String,
     /// Why, in a sentence without a full stop.
@@ -156,11 +156,11 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         )));
     }
     let (was, is) = (cells(base), cells(new));
-    let key_of = |(key, _): &(CellKey, Repetitions<'_>)| key.clone();
-    let only_new: Vec<CellKey> =
+    let key_of = |(key, _): &(CellUnderLoad, Repetitions<'_>)| key.clone();
+    let only_new: Vec<CellUnderLoad> =
         is.iter().map(key_of).filter(|key| find(&was, key).trials.is_empty()).collect();
     if is.iter().all(|(key, _)| only_new.contains(key)) {
-        let names = |cells: &[(CellKey, Repetitions<'_>)]| {
+        let names = |cells: &[(CellUnderLoad, Repetitions<'_>)]| {
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
         };
         return Err(Error::usage(format!(
@@ -208,20 +208,20 @@ pub fn figure_of_cell(
 }
 
 /// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
-fn cells(side: &Side) -> Vec<(CellKey, Repetitions<'_>)> {
-    let keys = grouped(side.trials().map(|trial| (CellKey::of(trial), ()))).into_iter();
-    let of = |(key, _): (CellKey, _)| {
-        let repetitions = side.repetitions(|trial| CellKey::of(trial) == key);
+fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
+    let keys = grouped(side.trials().map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
+    let of = |(key, _): (CellUnderLoad, _)| {
+        let repetitions = side.repetitions(|trial| CellUnderLoad::of(trial) == key);
         (key, repetitions)
     };
     let mut cells: Vec<_> = keys.map(of).collect();
     let labels: Vec<&String> = side.runs.iter().flat_map(|run| &run.stored.run.strategies).collect();
-    let position = |key: &CellKey| labels.iter().position(|label| **label == key.strategy);
+    let position = |key: &CellUnderLoad| labels.iter().position(|label| **label == key.strategy);
     cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
     cells
 }
 
-fn find<'a>(cells: &[(CellKey, Repetitions<'a>)], key: &CellKey) -> Repetitions<'a> {
+fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> Repetitions<'a> {
     let found = cells.iter().find(|(other, _)| other == key);
     found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
@@ -317,14 +317,14 @@ fn violations(base: &[&Trial], new: &[&Trial], limits: Limits) -> Compared {
 /// What is compared, cell by cell.
 #[derive(Default)]
 struct Family {
-    planned: Vec<(CellKey, Figure, Planned)>,
+    planned: Vec<(CellUnderLoad, Figure, Planned)>,
     /// What repetitions that are lost make doubtful of all figures of a cell.
-    doubts: BTreeMap<CellKey, String>,
+    doubts: BTreeMap<CellUnderLoad, String>,
     left_out: Vec<LeftOut>,
 }
 
 impl Family {
-    fn take(&mut self, key: &CellKey, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
+    fn take(&mut self, key: &CellUnderLoad, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
         self.doubts.extend(doubt(base, new).map(|why| (key.clone(), why)));
         let (base, new) = (base.trials.as_slice(), new.trials.as_slice());
         let is_chosen = !ask.figures.is_empty();
@@ -355,7 +355,7 @@ impl Family {
             .collect();
         let family = p.len();
         let mut adjusted = holm(&p).into_iter();
-        let row = |(cell, figure, planned): (CellKey, Figure, Planned)| {
+        let row = |(cell, figure, planned): (CellUnderLoad, Figure, Planned)| {
             let adjusted = if in_family(&figure) { adjusted.next().flatten() } else { None };
             let compared = match planned {
                 Planned::Done(compared) => *compared,
@@ -407,8 +407,8 @@ fn info(side: &Side) -> SideInfo {
 }
 
 impl Conclusion {
-    fn of(rows: &[Row], only_new: &[CellKey]) -> Self {
-        let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
+    fn of(rows: &[Row], only_new: &[CellUnderLoad]) -> Self {
+        let mut counts: BTreeMap<ComparisonVerdict, usize> = BTreeMap::new();
         for row in rows {
             *counts.entry(row.compared.verdict).or_default() += 1;
         }
@@ -422,7 +422,7 @@ impl Conclusion {
         let what = match regression {
             Regression::Yes => "Regressed",
             Regression::Unknown => "Unknown whether anything regressed",
-            Regression::No if counts.contains_key(&Verdict::Improved) => {
+            Regression::No if counts.contains_key(&ComparisonVerdict::Improved) => {
                 "Nothing regressed, something improved"
             }
             Regression::No => "Nothing regressed",

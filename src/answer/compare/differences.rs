@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cell::CellKey;
+use super::cell::CellUnderLoad;
 use super::side::{Loaded, Side};
 use crate::results::record::{Floor, Run, Timing, Trial};
 use crate::words::units::{counted, format_micros, shown};
@@ -200,11 +200,11 @@ fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-fn asked(side: &Side) -> BTreeMap<CellKey, Vec<Value>> {
-    let mut asked: BTreeMap<CellKey, Vec<Value>> = BTreeMap::new();
+fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<Value>> {
+    let mut asked: BTreeMap<CellUnderLoad, Vec<Value>> = BTreeMap::new();
     for trial in side.trials() {
         let Ok(spec) = serde_json::to_value(&trial.spec) else { continue };
-        asked.entry(CellKey::of(trial)).or_default().push(spec);
+        asked.entry(CellUnderLoad::of(trial)).or_default().push(spec);
     }
     asked
 }

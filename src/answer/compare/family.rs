@@ -1,6 +1,6 @@
 //! Which figures are compared: decided by the load, before anybody looks at a value.
 
-use super::cell::{CellKey, tail};
+use super::cell::{CellUnderLoad, tail};
 use crate::results::record::{Count, Counted, Figure, Ratio, Statistic, Trial};
 use crate::words::measure::Measure;
 
@@ -18,7 +18,7 @@ pub(super) const VIOLATIONS: Figure = Figure::Count(Count::Violations);
 ///
 /// In a closed load the mean wait says what the throughput does, so it is left out; in a batch, which ends with the last of
 /// its contenders, there is no throughput; in an open load it is the one that is offered.
-pub(super) fn usual(key: &CellKey, base: &[&Trial], new: &[&Trial]) -> Vec<Figure> {
+pub(super) fn usual(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Figure> {
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
     let mean = |measure| Figure::Latency(measure, Statistic::Mean);
     // Alone there is nobody to hand over to.

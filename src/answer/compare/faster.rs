@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cell::{CellKey, is_sound};
+use super::cell::CellUnderLoad;
 use super::judge::{Block, Compared, Limits, Test, judge_family};
 use super::side::{Loaded, Side};
 use crate::results::record::{Better, Figure, Reading, Trial};
@@ -13,7 +13,7 @@ use crate::words::units::{contenders, number};
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
     /// The faster one.
-    pub strategy: CellKey,
+    pub strategy: CellUnderLoad,
     /// The label of the slower one.
     pub than: String,
     /// How many times the throughput it has: the median of the Walsh averages.
@@ -41,7 +41,7 @@ impl Faster {
 /// For each number of contenders in a closed load, how many times as fast the fastest strategy is as each of the others:
 /// only where the repetitions show that it is. A lock that did not exclude is not among them.
 pub(super) fn faster(side: &Side, limits: Limits) -> Vec<Faster> {
-    let pairs: Vec<(CellKey, CellKey, Vec<Block>)> =
+    let pairs: Vec<(CellUnderLoad, CellUnderLoad, Vec<Block>)> =
         groups(side).iter().flat_map(|group| pairs(side, group)).collect();
     let tests = pairs.iter().map(|(.., blocks)| Test::paired(blocks, Better::Higher, limits)).collect();
     let judged = pairs.iter().zip(judge_family(tests, limits));
@@ -66,50 +66,52 @@ fn is_shown(compared: &Compared, limits: Limits) -> bool {
 }
 
 /// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
-fn groups(side: &Side) -> Vec<Vec<CellKey>> {
-    let mut keys: Vec<CellKey> = Vec::new();
+fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
+    let mut keys: Vec<CellUnderLoad> = Vec::new();
     for trial in side.trials().filter(|trial| trial.spec.load.name() == "closed") {
-        let key = CellKey::of(trial);
+        let key = CellUnderLoad::of(trial);
         if !keys.contains(&key) {
             keys.push(key);
         }
     }
     keys.retain(|key| of(side, key).all(|trial| trial.violation_count == 0));
-    let median = |key: &CellKey| {
+    let median = |key: &CellUnderLoad| {
         let values: Vec<f64> = of(side, key).filter_map(throughput).map(|reading| reading.value).collect();
         crate::answer::stats::median(&values).unwrap_or(0.0)
     };
     keys.sort_by(|one, other| {
-        let size = |key: &CellKey| (key.contenders, key.locks);
+        let size = |key: &CellUnderLoad| (key.contenders, key.locks);
         size(one).cmp(&size(other)).then(median(other).total_cmp(&median(one)))
     });
-    let same =
-        |one: &CellKey, other: &CellKey| (one.contenders, one.locks) == (other.contenders, other.locks);
-    keys.chunk_by(same).map(<[CellKey]>::to_vec).collect()
+    let same = |one: &CellUnderLoad, other: &CellUnderLoad| {
+        (one.contenders, one.locks) == (other.contenders, other.locks)
+    };
+    keys.chunk_by(same).map(<[CellUnderLoad]>::to_vec).collect()
 }
 
-fn of<'a>(side: &'a Side, key: &'a CellKey) -> impl Iterator<Item = &'a Trial> {
-    side.trials().filter(move |trial| CellKey::of(trial) == *key)
+fn of<'a>(side: &'a Side, key: &'a CellUnderLoad) -> impl Iterator<Item = &'a Trial> {
+    side.trials().filter(move |trial| CellUnderLoad::of(trial) == *key)
 }
 
 fn throughput(trial: &Trial) -> Option<Reading> {
-    is_sound(trial).then(|| Figure::THROUGHPUT.of(trial).ok()).flatten()
+    trial.is_sound().then(|| Figure::THROUGHPUT.of(trial).ok()).flatten()
 }
 
 /// The fastest of a group with each of the others.
-fn pairs(side: &Side, group: &[CellKey]) -> Vec<(CellKey, CellKey, Vec<Block>)> {
+fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<(CellUnderLoad, CellUnderLoad, Vec<Block>)> {
     let Some((fastest, others)) = group.split_first() else { return Vec::new() };
-    let pair = |other: &CellKey| (fastest.clone(), other.clone(), blocks(side, fastest, other));
+    let pair = |other: &CellUnderLoad| (fastest.clone(), other.clone(), blocks(side, fastest, other));
     others.iter().map(pair).collect()
 }
 
 /// The repetitions that both have, run by run.
-fn blocks(side: &Side, fastest: &CellKey, other: &CellKey) -> Vec<Block> {
+fn blocks(side: &Side, fastest: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Block> {
     let of_run = |run: &Loaded| {
         let trials = &run.stored.trials;
-        let find = |key: &CellKey, repetition: u32| {
-            let found =
-                trials.iter().find(|trial| trial.spec.repetition == repetition && CellKey::of(trial) == *key);
+        let find = |key: &CellUnderLoad, repetition: u32| {
+            let found = trials
+                .iter()
+                .find(|trial| trial.spec.repetition == repetition && CellUnderLoad::of(trial) == *key);
             found.and_then(throughput)
         };
         let mut repetitions: Vec<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{Regression, Verdict};
-use crate::answer::stats::{MannWhitney, Pair, RatioEstimate, RatioInterval, SignedRank, holm, median};
+use super::verdict::{ComparisonVerdict, Regression};
+use crate::answer::stats::{Interval, MannWhitney, Pair, RatioEstimate, SignedRank, holm, median};
 use crate::results::record::{Better, Reading};
 use crate::words::units::{counted, number};
 
@@ -58,7 +58,7 @@ impl Sample {
 
 /// New divided by base.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Ratio {
+pub struct SideRatio {
     /// The Hodges–Lehmann ratio; null where it is infinite, because the base is 0.
     #[schemars(with = "Option<f64>")]
     pub ratio: f64,
@@ -71,9 +71,9 @@ pub struct Ratio {
     pub coverage: Option<f64>,
 }
 
-impl From<RatioEstimate> for Ratio {
+impl From<RatioEstimate> for SideRatio {
     fn from(estimate: RatioEstimate) -> Self {
-        let end = |end: fn(RatioInterval) -> f64| estimate.interval.map(end);
+        let end = |end: fn(Interval) -> f64| estimate.interval.map(end);
         Self {
             ratio: estimate.ratio,
             low: end(|interval| interval.low),
@@ -83,12 +83,40 @@ impl From<RatioEstimate> for Ratio {
     }
 }
 
-impl Ratio {
+impl SideRatio {
     /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %; `None` without
     /// an interval.
     pub fn half_width(&self) -> Option<f64> {
         let (low, high) = (self.low?, self.high?);
         Some(if low == high { 0.0 } else { (high / low).sqrt() - 1.0 })
+    }
+}
+
+/// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredRatio {
+    /// The middle: the median of the Walsh averages of the pairs' log ratios.
+    pub ratio: Option<f64>,
+    /// The lower end of the interval; `None` of too few pairs for any.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// With which probability the interval holds the ratio.
+    pub coverage: Option<f64>,
+    /// How far it reaches to either side of its middle, as a share.
+    pub half_width: Option<f64>,
+}
+
+impl From<SideRatio> for StoredRatio {
+    fn from(ratio: SideRatio) -> Self {
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        Self {
+            ratio: finite(ratio.ratio),
+            low: ratio.low.and_then(finite),
+            high: ratio.high.and_then(finite),
+            coverage: ratio.coverage,
+            half_width: ratio.half_width().and_then(finite),
+        }
     }
 }
 
@@ -108,7 +136,7 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Compared {
     /// In a word.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// Whether it is worse by more than the margin.
     pub regression: Regression,
     /// What must be said of the verdict, in a sentence without a full stop; null where it speaks for itself.
@@ -120,7 +148,7 @@ pub struct Compared {
     /// The readings of the new.
     pub new: Sample,
     /// New divided by base; null of what was not measured.
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<SideRatio>,
     /// The probability of a difference as clear or clearer if there is none; null where there was no test.
     pub p: Option<f64>,
     /// The same after Holm's correction for the family.
@@ -166,22 +194,22 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
         return Compared::not_measured(was, is, "a side has no repetition with that count".into());
     };
     let verdict = match (after.total_cmp(&before), better) {
-        _ if after == before => Verdict::Same,
-        (_, Better::Neither) => Verdict::Differs,
+        _ if after == before => ComparisonVerdict::Same,
+        (_, Better::Neither) => ComparisonVerdict::Differs,
         (std::cmp::Ordering::Less, Better::Lower) | (std::cmp::Ordering::Greater, Better::Higher) => {
-            Verdict::Improved
+            ComparisonVerdict::Improved
         }
-        _ => Verdict::Regressed,
+        _ => ComparisonVerdict::Regressed,
     };
     let ratio = if after == before { 1.0 } else { after / before };
     Compared {
-        regression: if verdict == Verdict::Regressed { Regression::Yes } else { Regression::No },
+        regression: if verdict == ComparisonVerdict::Regressed { Regression::Yes } else { Regression::No },
         verdict,
         why: None,
         method: Some(Method::Exact),
         base: was,
         new: is,
-        ratio: Some(Ratio { ratio, low: None, high: None, coverage: None }),
+        ratio: Some(SideRatio { ratio, low: None, high: None, coverage: None }),
         p: None,
         p_adjusted: None,
         repetitions_needed: None,
@@ -191,7 +219,7 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
 impl Compared {
     pub fn not_measured(base: Sample, new: Sample, why: String) -> Self {
         Self {
-            verdict: Verdict::NotMeasured,
+            verdict: ComparisonVerdict::NotMeasured,
             regression: Regression::Unknown,
             why: Some(why),
             method: None,
@@ -330,16 +358,16 @@ impl Test {
                 return Compared::not_measured(self.base, self.new, why);
             }
         };
-        let ratio = Ratio::from(found.ratio);
+        let ratio = SideRatio::from(found.ratio);
         let verdict = verdict(found.ratio, adjusted <= limits.alpha, self.better, limits);
         let count = self.base.values.len().min(self.new.values.len());
         let doubt = Doubt { design: self.design, found, adjusted, count, family, limits };
         let (needed, why) = match verdict {
-            Verdict::Inconclusive => (doubt.needed(), Some(doubt.why_inconclusive())),
-            Verdict::Differs if self.better == Better::Neither => {
+            ComparisonVerdict::Inconclusive => (doubt.needed(), Some(doubt.why_inconclusive())),
+            ComparisonVerdict::Differs if self.better == Better::Neither => {
                 (None, Some("neither way is better".into()))
             }
-            Verdict::Differs => (doubt.needed(), Some(doubt.why_not_beyond_the_margin())),
+            ComparisonVerdict::Differs => (doubt.needed(), Some(doubt.why_not_beyond_the_margin())),
             _ => (None, None),
         };
         Compared {
@@ -399,31 +427,36 @@ fn between(
     })
 }
 
-fn verdict(ratio: RatioEstimate, significant: bool, better: Better, limits: Limits) -> Verdict {
-    let Some(interval) = ratio.interval else { return Verdict::Inconclusive };
+fn verdict(ratio: RatioEstimate, significant: bool, better: Better, limits: Limits) -> ComparisonVerdict {
+    let Some(interval) = ratio.interval else { return ComparisonVerdict::Inconclusive };
     if limits.below() <= interval.low && interval.high <= limits.above() {
-        return Verdict::Same;
+        return ComparisonVerdict::Same;
     }
     if !significant {
-        return Verdict::Inconclusive;
+        return ComparisonVerdict::Inconclusive;
     }
     match better {
-        Better::Lower if interval.low > limits.above() => Verdict::Regressed,
-        Better::Lower if interval.high < limits.below() => Verdict::Improved,
-        Better::Higher if interval.high < limits.below() => Verdict::Regressed,
-        Better::Higher if interval.low > limits.above() => Verdict::Improved,
-        _ => Verdict::Differs,
+        Better::Lower if interval.low > limits.above() => ComparisonVerdict::Regressed,
+        Better::Lower if interval.high < limits.below() => ComparisonVerdict::Improved,
+        Better::Higher if interval.high < limits.below() => ComparisonVerdict::Regressed,
+        Better::Higher if interval.low > limits.above() => ComparisonVerdict::Improved,
+        _ => ComparisonVerdict::Differs,
     }
 }
 
-fn regression(verdict: Verdict, ratio: RatioEstimate, better: Better, limits: Limits) -> Regression {
+fn regression(
+    verdict: ComparisonVerdict,
+    ratio: RatioEstimate,
+    better: Better,
+    limits: Limits,
+) -> Regression {
     let not_worse = ratio.interval.is_some_and(|interval| match better {
         Better::Lower => interval.high <= limits.above(),
         Better::Higher => interval.low >= limits.below(),
-        Better::Neither => verdict == Verdict::Same || verdict == Verdict::Differs,
+        Better::Neither => verdict == ComparisonVerdict::Same || verdict == ComparisonVerdict::Differs,
     });
     match verdict {
-        Verdict::Regressed => Regression::Yes,
+        ComparisonVerdict::Regressed => Regression::Yes,
         _ if not_worse => Regression::No,
         _ => Regression::Unknown,
     }
@@ -517,12 +550,12 @@ mod tests {
     #[test]
     fn the_whole_interval_decides() {
         for (new, verdict, regression) in [
-            (100.0, Verdict::Same, Regression::No),
-            (103.0, Verdict::Same, Regression::No),
-            (105.0, Verdict::Differs, Regression::Unknown),
-            (108.0, Verdict::Regressed, Regression::Yes),
-            (90.0, Verdict::Improved, Regression::No),
-            (95.2, Verdict::Differs, Regression::No),
+            (100.0, ComparisonVerdict::Same, Regression::No),
+            (103.0, ComparisonVerdict::Same, Regression::No),
+            (105.0, ComparisonVerdict::Differs, Regression::Unknown),
+            (108.0, ComparisonVerdict::Regressed, Regression::Yes),
+            (90.0, ComparisonVerdict::Improved, Regression::No),
+            (95.2, ComparisonVerdict::Differs, Regression::No),
         ] {
             let found = of(100.0, new);
             assert_eq!((found.verdict, found.regression), (verdict, regression), "{new}: {:?}", found.ratio);
@@ -533,13 +566,13 @@ mod tests {
     fn in_a_family_that_is_too_large_for_the_repetitions_nothing_regresses() {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
-        assert_eq!((found.verdict, found.repetitions_needed), (Verdict::Inconclusive, Some(11)));
+        assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));
     }
 
     #[test]
     fn of_a_figure_that_belongs_to_the_load_neither_way_is_worse() {
         let found = judge(&around(100.0), &around(200.0), Better::Neither, Limits::default(), 1);
-        assert_eq!((found.verdict, found.regression), (Verdict::Differs, Regression::No));
+        assert_eq!((found.verdict, found.regression), (ComparisonVerdict::Differs, Regression::No));
     }
 
     #[test]
@@ -552,10 +585,10 @@ mod tests {
         };
         let blocks: Vec<Block> = (0..8).map(block).collect();
         let limits = Limits::default();
-        assert_eq!(paired(&blocks, Better::Lower, limits, 1).verdict, Verdict::Regressed);
+        assert_eq!(paired(&blocks, Better::Lower, limits, 1).verdict, ComparisonVerdict::Regressed);
         let side = |of: fn(&Block) -> Reading| blocks.iter().map(of).collect::<Vec<_>>();
         let apart = judge(&side(|block| block.base), &side(|block| block.new), Better::Lower, limits, 1);
-        assert_eq!(apart.verdict, Verdict::Inconclusive);
+        assert_eq!(apart.verdict, ComparisonVerdict::Inconclusive);
     }
 
     #[test]
@@ -564,7 +597,10 @@ mod tests {
         let test = |new: &[Reading]| Test::unpaired(&around(100.0), new, Better::Lower, limits);
         let found = judge_family(vec![test(&around(200.0)), test(&[])], limits);
         assert_eq!(found[0].p_adjusted, found[0].p.map(|p| 2.0 * p));
-        assert_eq!((found[1].verdict, found[1].regression), (Verdict::NotMeasured, Regression::Unknown));
+        assert_eq!(
+            (found[1].verdict, found[1].regression),
+            (ComparisonVerdict::NotMeasured, Regression::Unknown)
+        );
     }
 
     proptest! {
@@ -578,8 +614,8 @@ mod tests {
             let there = judge(&base, &new, Better::Lower, limits, 1).verdict;
             let back = judge(&new, &base, Better::Lower, limits, 1).verdict;
             let opposite = match there {
-                Verdict::Improved => Verdict::Regressed,
-                Verdict::Regressed => Verdict::Improved,
+                ComparisonVerdict::Improved => ComparisonVerdict::Regressed,
+                ComparisonVerdict::Regressed => ComparisonVerdict::Improved,
                 same => same,
             };
             prop_assert_eq!(back, opposite);

@@ -1,9 +1,9 @@
 //! Repetitions that a side lost, and what may not be concluded without them.
 
-use super::cell::{CellKey, is_sound, unsound_because};
+use super::cell::{CellUnderLoad, unsound_because};
 use super::judge::Compared;
 use super::side::{Loaded, Side};
-use super::verdict::{Regression, Verdict};
+use super::verdict::{ComparisonVerdict, Regression};
 use crate::results::record::Trial;
 use crate::words::units::{counted, grouped};
 
@@ -33,7 +33,7 @@ impl Side {
 impl<'a> Repetitions<'a> {
     fn of_run(run: &'a Loaded, is_of: impl Fn(&Trial) -> bool) -> Self {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
-        let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, is_sound(trial))));
+        let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
         let asked = if trials.is_empty() { 0 } else { repetitions.len().max(planned(run)) };
         Self { trials, asked, kept }
@@ -61,7 +61,7 @@ impl<'a> Repetitions<'a> {
 
 /// How many repetitions of each cell a run was to make: every cell has as many.
 fn planned(run: &Loaded) -> usize {
-    let cells = grouped(run.stored.trials.iter().map(|trial| (CellKey::of(trial), ()))).len();
+    let cells = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
     run.stored.run.planned_trials.div_ceil(cells.max(1))
 }
 
@@ -84,9 +84,14 @@ pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<Str
 /// What was found, unless it is doubtful: what is worse although repetitions are lost is worse all the same.
 pub(super) fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let (Some(doubt), false) = (doubt, found.regression == Regression::Yes) else { return found };
-    if found.verdict == Verdict::NotMeasured {
+    if found.verdict == ComparisonVerdict::NotMeasured {
         return found;
     }
     let why = [Some(doubt.to_owned()), found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Compared { verdict: Verdict::Inconclusive, regression: Regression::Unknown, why: Some(why), ..found }
+    Compared {
+        verdict: ComparisonVerdict::Inconclusive,
+        regression: Regression::Unknown,
+        why: Some(why),
+        ..found
+    }
 }

@@ -13,14 +13,17 @@ mod lost;
 mod side;
 mod verdict;
 
-pub use cell::CellKey;
+pub use cell::CellUnderLoad;
 pub use comparison::{
     Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
     comparison_schema, figure_of_cell,
 };
 pub use differences::{Difference, between_parts, differences};
 pub use faster::Faster;
-pub use judge::{Block, Compared, Limits, Method, Ratio, Sample, Test, exactly, judge, judge_family, paired};
+pub use judge::{
+    Block, Compared, Limits, Method, Sample, SideRatio, StoredRatio, Test, exactly, judge, judge_family,
+    paired,
+};
 pub use lost::Repetitions;
 pub use side::{Loaded, Side};
-pub use verdict::{Regression, Verdict};
+pub use verdict::{ComparisonVerdict, Regression};

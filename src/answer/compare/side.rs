@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cell::{CellKey, is_sound};
+use super::cell::CellUnderLoad;
 use crate::results::record::Trial;
 use crate::results::{self, StoredRun, layout};
 use crate::words::error::Error;
@@ -42,13 +42,13 @@ impl Side {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
 
-    fn sound(&self, cell: &CellKey) -> impl Iterator<Item = &Trial> {
-        self.trials().filter(move |trial| is_sound(trial) && CellKey::of(trial) == *cell)
+    fn sound(&self, cell: &CellUnderLoad) -> impl Iterator<Item = &Trial> {
+        self.trials().filter(move |trial| trial.is_sound() && CellUnderLoad::of(trial) == *cell)
     }
 
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served. `None` where there is
     /// none.
-    pub fn pooled(&self, cell: &CellKey, measure: Measure) -> Option<Survival> {
+    pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
         let all = |measure: Measure| {
             let each = self.sound(cell).filter_map(|trial| trial.histograms.get(&measure));
             each.cloned().reduce(pooled)
@@ -59,7 +59,7 @@ impl Side {
     }
 
     /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.
-    pub fn queue_grew(&self, cell: &CellKey) -> bool {
+    pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// It is worse, significantly and by more than the margin: the whole interval lies beyond it.
     Regressed,
     /// A side has no figure, so that nothing can be said.
@@ -23,7 +23,7 @@ pub enum Verdict {
     Same,
 }
 
-impl Verdict {
+impl ComparisonVerdict {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 6] =
         [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
@@ -40,7 +40,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ComparisonVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cell, Check, Outcome};
+use super::{Check, Outcome};
 use crate::answer::compare::{
-    CellKey, Compared, Comparison, Difference, Limits, Method, Regression, Row, Side, differences,
+    CellUnderLoad, Compared, Comparison, Difference, Limits, Method, Regression, Row, Side, differences,
     figure_of_cell,
 };
+use crate::results::record::CellKey;
 use crate::words::catalog::gate::Scope;
 use crate::words::error::Error;
 use crate::words::measure::{Better, Figure};
@@ -47,7 +48,7 @@ impl<'a> Family<'a> {
     }
 
     /// Whether that figure has become worse by more than so many percent.
-    pub fn judge(&self, figure: Figure, cell: &Cell, percent: f64) -> Found {
+    pub fn judge(&self, figure: Figure, cell: &CellKey, percent: f64) -> Found {
         if !self.meaningless.is_empty() {
             let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
             return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
@@ -56,9 +57,9 @@ impl<'a> Family<'a> {
         let limits = Limits { margin: percent / 100.0, ..Limits::default() };
         let (base, new) = (own(self.sides.base), own(self.sides.new));
         let both = base.trials.iter().chain(&new.trials);
-        let asked: BTreeSet<CellKey> = both.map(|trial| CellKey::of(trial)).collect();
+        let asked: BTreeSet<CellUnderLoad> = both.map(|trial| CellUnderLoad::of(trial)).collect();
         if asked.len() > 1 {
-            let asked: Vec<String> = asked.iter().map(CellKey::name).collect();
+            let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
             let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));
             return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
         }

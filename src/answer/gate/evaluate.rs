@@ -2,9 +2,9 @@
 
 use super::baseline::{Family, Found, Sides};
 use super::observe::{Seen, Worst};
-use super::{Cell, Check, Limit, Observed, Outcome, rank};
+use super::{Check, Limit, Observed, Outcome, rank};
 use crate::results::StoredRun;
-use crate::results::record::{Floor, Trial};
+use crate::results::record::{CellKey, Floor, Trial};
 use crate::words::catalog::gate::{
     Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
@@ -16,7 +16,7 @@ use crate::words::verdict::Verdict;
 pub struct Evaluation<'a> {
     pub gates: &'a [Gate],
     /// Every cell of its scenario, those among them that never ran.
-    pub cells: &'a [Cell],
+    pub cells: &'a [CellKey],
     /// How often each of them was to run at least.
     pub repetitions: usize,
     pub stored: &'a StoredRun,
@@ -50,7 +50,7 @@ impl Evaluation<'_> {
 
     /// How many figures of cells are compared with a baseline, each counted once.
     fn compared(&self) -> usize {
-        let mut all: Vec<(Figure, &Cell)> = Vec::new();
+        let mut all: Vec<(Figure, &CellKey)> = Vec::new();
         for subject in self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline()) {
             let Subject { figure, scope } = &subject.subject;
             let cells = self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders));
@@ -80,7 +80,7 @@ impl Evaluation<'_> {
     }
 
     /// `None` of the very cell that others are compared with.
-    fn check(&self, condition: &Condition, cell: &Cell, family: Option<&Family<'_>>) -> Option<Weighed> {
+    fn check(&self, condition: &Condition, cell: &CellKey, family: Option<&Family<'_>>) -> Option<Weighed> {
         let figure = condition.subject.figure;
         match &condition.rule {
             Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
@@ -97,7 +97,7 @@ impl Evaluation<'_> {
     fn against_baseline(
         &self,
         figure: Figure,
-        cell: &Cell,
+        cell: &CellKey,
         percent: f64,
         family: Option<&Family<'_>>,
     ) -> Weighed {
@@ -127,7 +127,7 @@ impl Evaluation<'_> {
     }
 
     /// What a figure of that cell is compared with; `None` where it would be compared with itself.
-    fn bound(&self, figure: Figure, cell: &Cell, limit: &Written) -> Option<Bound> {
+    fn bound(&self, figure: Figure, cell: &CellKey, limit: &Written) -> Option<Bound> {
         match limit {
             Written::Value(quantity) => Some(Bound::of(quantity.value())),
             Written::Times(factor, Reference::Floor) => Some(self.floor(figure, *factor)),
@@ -149,9 +149,9 @@ impl Evaluation<'_> {
         }
     }
 
-    fn other(&self, figure: Figure, cell: &Cell, factor: f64, subject: &Subject) -> Option<Bound> {
+    fn other(&self, figure: Figure, cell: &CellKey, factor: f64, subject: &Subject) -> Option<Bound> {
         let scope = &subject.scope;
-        let other = Cell {
+        let other = CellKey {
             strategy: scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
             contenders: scope.contenders.unwrap_or(cell.contenders),
         };
@@ -210,7 +210,7 @@ struct Weighed {
     weight: f64,
 }
 
-fn judge(cell: &Cell, relation: Relation, seen: Seen, bound: Bound) -> Weighed {
+fn judge(cell: &CellKey, relation: Relation, seen: Seen, bound: Bound) -> Weighed {
     let doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
     let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
     let observed = seen.observed.map(|observed| observed.describe(limit.map(|limit| limit.value)));
@@ -239,7 +239,7 @@ fn judge(cell: &Cell, relation: Relation, seen: Seen, bound: Bound) -> Weighed {
 }
 
 fn check(
-    cell: &Cell,
+    cell: &CellKey,
     verdict: Verdict,
     observed: Option<Observed>,
     limit: Option<Limit>,
@@ -283,7 +283,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
 
 /// What the trials of a cell are judged as together; `None` of a single contender, who has nobody to exclude, and where
 /// nothing ran.
-fn exclusion(cell: &Cell, trials: &[Trial]) -> Option<Check> {
+fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
     let judged = own.iter().map(|trial| trial.judged.verdict.clone()).reduce(Verdict::and)?;

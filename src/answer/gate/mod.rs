@@ -11,28 +11,7 @@ pub use baseline::Sides;
 pub use evaluate::Evaluation;
 pub use outcome::{Check, Limit, Observed, Outcome, overall};
 
-use crate::results::record::Trial;
-use crate::words::units::contenders;
 use crate::words::verdict::Verdict;
-
-/// One strategy at one number of contenders.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
-    pub strategy: String,
-    pub contenders: usize,
-}
-
-impl Cell {
-    /// Whether that trial is one of its.
-    pub fn is_of(&self, trial: &Trial) -> bool {
-        trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
-    }
-
-    /// As messages call it: `baton, 20 contenders`.
-    pub fn name(&self) -> String {
-        format!("{}, {}", self.strategy, contenders(self.contenders))
-    }
-}
 
 /// Puts those first that call for a person.
 pub fn worst_first(outcomes: &mut [Outcome]) {

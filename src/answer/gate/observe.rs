@@ -1,12 +1,12 @@
 //! What a run shows of a figure in one cell, and what speaks against judging by it.
 
 use crate::results::StoredRun;
-use crate::results::record::{Reading, Trial};
+use crate::results::record::{CellKey, Reading, Trial};
 use crate::words::catalog::gate::Relation;
 use crate::words::measure::{Count, Figure, Unit};
 use crate::words::units::counted;
 
-use super::{Cell, Observed};
+use super::Observed;
 
 /// What is known of a figure in a cell.
 pub struct Seen {
@@ -19,10 +19,10 @@ pub struct Seen {
 impl Seen {
     /// In a run in which every cell was to run so many times at least. Of a count, which every repetition must meet, the
     /// one that is worst for the relation to this limit; otherwise the median over the sound repetitions.
-    pub fn of(figure: Figure, cell: &Cell, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
+    pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
-            ran.iter().copied().partition(|trial| trial.unsound().is_none());
+            ran.iter().copied().partition(|trial| trial.is_sound());
         // Two inside at once are two inside at once, however the trial went on.
         let all_count = figure == Figure::Count(Count::Violations);
         let counting = if all_count { &ran } else { &sound };

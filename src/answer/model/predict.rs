@@ -11,7 +11,7 @@ use crate::answer::queueing::{Arrival, Empirical, Handoff, Locks, Open, Order, O
 
 /// A figure with the ends of its 90 % interval, which need not lie equally far from it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interval {
+pub struct Predicted {
     /// A twentieth lies below.
     pub low: f64,
     /// The middle.
@@ -20,7 +20,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl Interval {
+impl Predicted {
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let Some(last) = values.len().checked_sub(1) else {
@@ -55,23 +55,23 @@ pub struct LoadCase<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The median wait.
-    pub wait_p50: Interval,
+    pub wait_p50: Predicted,
     /// The 99th percentile.
-    pub wait_p99: Interval,
+    pub wait_p99: Predicted,
     /// The 99.9th percentile.
-    pub wait_p999: Interval,
+    pub wait_p999: Predicted,
     /// The mean.
-    pub wait_mean: Interval,
+    pub wait_mean: Predicted,
     /// Acquisitions a second.
-    pub throughput: Interval,
+    pub throughput: Predicted,
     /// The share of time for which a lock is held or handed over, on average over the locks.
-    pub utilisation: Interval,
+    pub utilisation: Predicted,
     /// From a release to the next entry, on average.
-    pub handoff: Interval,
+    pub handoff: Predicted,
     /// How many wait at a time, over all locks.
-    pub waiting: Interval,
+    pub waiting: Predicted,
     /// The most sessions in use at the same time.
-    pub sessions: Interval,
+    pub sessions: Predicted,
     /// In which share of the simulations somebody found no free session.
     pub pool_runs_out: f64,
     /// How many simulations.
@@ -96,7 +96,7 @@ pub fn predict(
         })
         .collect();
     let of = |figure: &dyn Fn(&Outcome) -> f64| {
-        Interval::of(outcomes.iter().map(|(one, _)| figure(one)).collect())
+        Predicted::of(outcomes.iter().map(|(one, _)| figure(one)).collect())
     };
     let quantile = |quantile: f64| of(&|one: &Outcome| one.quantile(quantile).unwrap_or(0.0));
     let starved = outcomes.iter().filter(|(one, _)| one.starved > 0).count();
@@ -107,7 +107,7 @@ pub fn predict(
         wait_mean: of(&|one| one.mean().unwrap_or(0.0)),
         throughput: of(&|one| 1e6 * one.throughput()),
         utilisation: of(&|one| one.busy / (one.lasted * case.locks as f64)),
-        handoff: Interval::of(outcomes.iter().map(|(_, handoff)| *handoff).collect()),
+        handoff: Predicted::of(outcomes.iter().map(|(_, handoff)| *handoff).collect()),
         waiting: of(&|one| one.waiting()),
         sessions: of(&|one| one.sessions as f64),
         pool_runs_out: starved as f64 / outcomes.len() as f64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
-use crate::answer::model::{Fit, Interval, Observation, Prediction, Unfit, fit, predict};
+use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::results::record::Bound;
 use crate::words::catalog::gate::Objective;
 use crate::words::units::{format_micros, number};
@@ -94,7 +94,7 @@ pub struct CurvePoint {
     pub rate: f64,
     /// The wait in microseconds.
     #[serde(flatten)]
-    pub wait: Interval,
+    pub wait: Predicted,
 }
 
 /// What the objective's figure would be if holds and handoffs took another time.
@@ -387,7 +387,7 @@ impl Search<'_> {
 
     /// Whether the objective is kept by that much of a prediction.
     fn keeps(&self, prediction: &Prediction, by: By) -> bool {
-        let Some(Interval { low, middle, high }) = predicted(self.objective.figure, prediction) else {
+        let Some(Predicted { low, middle, high }) = predicted(self.objective.figure, prediction) else {
             return false;
         };
         let holds = |value| self.objective.holds(value);
@@ -400,7 +400,7 @@ impl Search<'_> {
 
     fn holds(&self, load: Load, by: By) -> bool {
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
-        let Interval { low, middle, high } = prediction.utilisation;
+        let Predicted { low, middle, high } = prediction.utilisation;
         let busy = match by {
             By::All => high,
             By::Middle => middle,

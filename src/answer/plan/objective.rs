@@ -1,6 +1,6 @@
 //! What a plan can say of an objective.
 
-use crate::answer::model::{Interval, Prediction};
+use crate::answer::model::{Predicted, Prediction};
 use crate::words::catalog::gate::{Objective, Relation};
 use crate::words::measure::{Figure, Measure, Ratio, Statistic};
 use crate::words::verdict::Verdict;
@@ -32,7 +32,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
 
 /// What is predicted of a figure; `None` of one that is not predicted.
 #[must_use]
-pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Interval> {
+pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
@@ -64,7 +64,7 @@ pub fn wait_of(objective: &Objective) -> Figure {
     }
 }
 
-fn reader(figure: Figure) -> Option<fn(&Prediction) -> Interval> {
+fn reader(figure: Figure) -> Option<fn(&Prediction) -> Predicted> {
     match figure {
         Figure::Latency(Measure::Wait, Statistic::Percentile(50_000)) => Some(|one| one.wait_p50),
         Figure::Latency(Measure::Wait, Statistic::Percentile(99_000)) => Some(|one| one.wait_p99),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Load, Question, SIMULATED};
-use crate::answer::model::{Fit, Interval, Observation, predict, simulate};
+use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
 use crate::results::record::Trial;
 use crate::words::catalog::gate::Objective;
 use crate::words::measure::{Figure, Measure, Ratio, Statistic};
@@ -25,7 +25,7 @@ pub struct Checked {
     /// Its name.
     pub figure: String,
     /// The prediction for the verifying load, with the trial's own error.
-    pub predicted: Interval,
+    pub predicted: Predicted,
     /// What was measured.
     pub measured: f64,
     /// `measured` is a lower bound: waits that had not ended could make it longer. Older versions did not keep it.
@@ -114,7 +114,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     };
     let quantile = |quantile: f64| mean(&|one| one.quantile(quantile).unwrap_or(0.0));
     let checked = |figure: &str,
-                   predicted: Interval,
+                   predicted: Predicted,
                    (measured, at_least): (f64, bool),
                    by_observed_service: f64| Checked {
         figure: figure.to_owned(),

@@ -1,21 +1,25 @@
 //! By which ratio one sample is larger than another.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// A ratio, and between which two it lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioEstimate {
     /// The ratio: new divided by base. Infinite where the base is 0 and the new is not.
     pub ratio: f64,
     /// Its interval; `None` of samples that are too small for any.
-    pub interval: Option<RatioInterval>,
+    pub interval: Option<Interval>,
 }
 
-/// An interval of ratios. It is that of one comparison: it isn't widened for how many are made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RatioInterval {
+/// Between which two values a median or a ratio lies. It isn't widened for how many of them are asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// The lower.
     pub low: f64,
-    /// Its upper end; infinite where the base is 0 too often.
+    /// The upper; infinite for a ratio whose base is 0 too often.
     pub high: f64,
-    /// With which probability it holds the ratio, at least the one asked for: small samples leave no other choice.
+    /// With which probability it lies between them, whatever the distribution: few values leave no choice but more than 95 %.
     pub coverage: f64,
 }
 
@@ -25,7 +29,7 @@ impl RatioEstimate {
     pub(super) fn of(mut ratios: Vec<f64>, end: usize, outside: f64) -> Option<Self> {
         ratios.sort_by(f64::total_cmp);
         let ratio = middle(&ratios)?;
-        let interval = (end > 0 && 2 * end <= ratios.len() + 1).then(|| RatioInterval {
+        let interval = (end > 0 && 2 * end <= ratios.len() + 1).then(|| Interval {
             low: ratios[end - 1],
             high: ratios[ratios.len() - end],
             coverage: 1.0 - 2.0 * outside,
@@ -34,7 +38,7 @@ impl RatioEstimate {
     }
 }
 
-impl RatioInterval {
+impl Interval {
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }

@@ -1,13 +1,6 @@
 //! Between which of a few values the median of all lies that could be drawn.
 
-/// Between which two values a median lies.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MedianInterval {
-    pub low: f64,
-    pub high: f64,
-    /// With which probability it lies between them: 95 % at least.
-    pub coverage: f64,
-}
+use super::Interval;
 
 /// How often it may lie outside, on each side.
 const OUTSIDE: f64 = 0.025;
@@ -15,7 +8,7 @@ const OUTSIDE: f64 = 0.025;
 /// The interval of the median by order statistics, which assumes nothing of how the values are distributed: as many of them
 /// are left out on either side as the binomial distribution allows. `None` of fewer than six, of which even the smallest and
 /// the largest are not sure enough.
-pub fn median_interval(values: &[f64]) -> Option<MedianInterval> {
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
@@ -30,7 +23,7 @@ pub fn median_interval(values: &[f64]) -> Option<MedianInterval> {
         (outside, end) = (below, fewer + 1);
         ln_one += ((count - fewer) as f64 / (fewer + 1) as f64).ln();
     }
-    (end > 0).then(|| MedianInterval {
+    (end > 0).then(|| Interval {
         low: sorted[end - 1],
         high: sorted[count - end],
         coverage: 1.0 - 2.0 * outside,

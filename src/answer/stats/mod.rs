@@ -16,9 +16,9 @@ mod null;
 mod ranks;
 mod signed_rank;
 
-pub use estimate::{RatioEstimate, RatioInterval, median};
+pub use estimate::{Interval, RatioEstimate, median};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;
-pub use median_interval::{MedianInterval, median_interval};
+pub use median_interval::median_interval;
 pub use null::Exactness;
 pub use signed_rank::{Pair, SignedRank};

@@ -15,7 +15,7 @@ const LEAST: f64 = 0.02;
 
 /// A value, and between which two it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interval {
+pub struct Estimate {
     /// The geometric mean of the repetitions.
     pub value: f64,
     /// The lower end; `None` where there are too few repetitions for any.
@@ -24,7 +24,7 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
-impl Interval {
+impl Estimate {
     /// How far it reaches up, as a share of the value; `None` where there are too few repetitions.
     pub fn half_width(&self) -> Option<f64> {
         Some(self.high? / self.value - 1.0)
@@ -33,12 +33,12 @@ impl Interval {
 
 /// How far the logarithms of repetitions lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct LogDeviation {
     pub deviation: f64,
     pub degrees: f64,
 }
 
-impl Spread {
+impl LogDeviation {
     /// Of groups of repetitions of the same thing; `None` where no group has two.
     pub fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
@@ -52,7 +52,7 @@ impl Spread {
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
-    pub fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Interval> {
+    pub fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
         let logs = logarithms(values);
         if logs.is_empty() {
             return None;
@@ -62,7 +62,7 @@ impl Spread {
             .and_then(|spread| spread.student(outside).map(|factor| factor * spread.deviation))
             .map(|half| half / (logs.len() as f64).sqrt());
         let end = |sign: f64| half.map(|half| (centre + sign * half).exp());
-        Some(Interval { value: centre.exp(), low: end(-1.0), high: end(1.0) })
+        Some(Estimate { value: centre.exp(), low: end(-1.0), high: end(1.0) })
     }
 
     fn of_a_point(pooled: Option<Self>, values: &[f64]) -> Option<Self> {

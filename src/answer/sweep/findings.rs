@@ -159,7 +159,7 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
         let why = dead.why.clone().unwrap_or_else(|| dead.state.word().to_owned());
         return Collapse::Between { held: held(dead.at.x), broke: dead.at.x, why };
     }
-    let sound: Vec<(f64, super::estimate::Interval)> = series
+    let sound: Vec<(f64, super::estimate::Estimate)> = series
         .points
         .iter()
         .filter(|point| point.state == State::Sound)

@@ -10,7 +10,7 @@ use rand_distr::StandardNormal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::Interval;
+use super::estimate::Estimate;
 use super::series::Series;
 use crate::answer::stats::median;
 
@@ -60,7 +60,7 @@ pub struct Dot {
 }
 
 impl Dot {
-    fn of(x: f64, found: Interval) -> Self {
+    fn of(x: f64, found: Estimate) -> Self {
         // An interval reaches two standard errors or more to either side.
         let error = found.half_width().map_or(0.1, |half| half.ln_1p() / 2.0);
         Self { x: x.ln(), y: found.value.ln(), error }

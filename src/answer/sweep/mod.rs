@@ -13,12 +13,12 @@ mod sample;
 mod series;
 mod usl;
 
-pub use estimate::{Interval, Spread};
+pub use estimate::{Estimate, LogDeviation};
 pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema, write_csv};
 pub use findings::{Collapse, Edge, Finding, find};
 pub use knee::{Bend, Dot, Knee, KneeFigure, farthest, knee};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
-pub use sample::{At, Reading, Sample, State, samples};
+pub use sample::{At, Sample, State, samples};
 pub use series::{Decision, Point, Series};
 pub use usl::{Fit, Law, NoLaw, Opinion, fit, usl};

@@ -2,7 +2,7 @@
 //!
 //! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
 
-use super::estimate::Interval;
+use super::estimate::Estimate;
 use super::knee::{KneeFigure, farthest};
 use super::over::Over;
 use super::sample::{At, Sample};
@@ -241,7 +241,7 @@ fn bends(figure: KneeFigure, series: &Series, placed: Placed<'_>) -> Vec<f64> {
 
 /// The point whose throughput is least certain, if it is not certain enough.
 fn widest(ask: &Ask, series: &Series) -> Option<f64> {
-    let width = |point: &Point| point.throughput.and_then(|found: Interval| found.half_width());
+    let width = |point: &Point| point.throughput.and_then(|found: Estimate| found.half_width());
     let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);
     let wide = open.filter_map(|point| Some((point.at.x, width(point)?)));
     let widest =

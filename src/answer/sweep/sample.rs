@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::results::StoredRun;
-use crate::results::record::{Missing, Trial};
+use crate::results::record::{Missing, Reading, Trial};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::shown;
 use crate::words::verdict::Verdict;
@@ -51,17 +51,6 @@ impl State {
     }
 }
 
-/// A figure of one repetition.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Reading {
-    /// Its value, in the unit of the figure.
-    pub value: f64,
-    /// It is a lower bound.
-    pub at_least: bool,
-    /// How many samples it rests on, where it is a statistic of samples.
-    pub samples: Option<u64>,
-}
-
 /// One repetition of one strategy at one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
@@ -94,13 +83,7 @@ const SESSIONS_LOST: f64 = 0.1;
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
     let of = |trial: &Trial| {
         let (state, why) = state(trial);
-        let reading = |figure: Figure| {
-            figure.of(trial).ok().filter(|found| found.value.is_finite()).map(|found| Reading {
-                value: found.value,
-                at_least: found.at_least,
-                samples: found.samples,
-            })
-        };
+        let reading = |figure: Figure| figure.of(trial).ok().filter(|found| found.value.is_finite());
         let wait = |percent| Figure::Latency(Measure::Wait, Statistic::percent(percent));
         Sample {
             run,

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::{Interval, Spread};
-use super::sample::{At, Reading, Sample, State};
+use super::estimate::{Estimate, LogDeviation};
+use super::sample::{At, Sample, State};
+use crate::results::record::Reading;
 use crate::words::catalog::gate::Objective;
 use crate::words::measure::Figure;
 
@@ -50,17 +51,17 @@ pub struct Point {
     /// Why the first that does not count does not.
     pub why: Option<String>,
     /// Acquisitions a second.
-    pub throughput: Option<Interval>,
+    pub throughput: Option<Estimate>,
     /// The median wait in microseconds.
-    pub wait_p50: Option<Interval>,
+    pub wait_p50: Option<Estimate>,
     /// The 99th percentile of the wait in microseconds.
-    pub wait_p99: Option<Interval>,
+    pub wait_p99: Option<Estimate>,
     /// Whether that is a lower bound: more waited than the trial could see the end of.
     pub wait_p50_at_least: bool,
     /// The same of the 99th percentile.
     pub wait_p99_at_least: bool,
     /// The figure of the objective.
-    pub objective: Option<Interval>,
+    pub objective: Option<Estimate>,
     /// Whether it keeps the objective; `None` where there is none.
     pub decision: Option<Decision>,
     /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
@@ -115,7 +116,7 @@ impl Series {
             .iter()
             .map(|x| own.iter().copied().filter(|sample| sample.at.x.total_cmp(x).is_eq()).collect())
             .collect();
-        let spreads = Spreads::of(&groups);
+        let spreads = LogDeviations::of(&groups);
         let points = groups.iter().map(|group| point(group, &spreads, objective)).collect();
         Self { strategy: strategy.to_owned(), beside, points }
     }
@@ -137,18 +138,18 @@ impl Series {
 }
 
 /// The pooled spreads of the figures of a series.
-struct Spreads {
-    throughput: Option<Spread>,
-    wait_p50: Option<Spread>,
-    wait_p99: Option<Spread>,
-    objective: Option<Spread>,
+struct LogDeviations {
+    throughput: Option<LogDeviation>,
+    wait_p50: Option<LogDeviation>,
+    wait_p99: Option<LogDeviation>,
+    objective: Option<LogDeviation>,
 }
 
-impl Spreads {
+impl LogDeviations {
     fn of(groups: &[Vec<&Sample>]) -> Self {
         let pooled = |figure: &dyn Fn(&Sample) -> Option<f64>| {
             let each: Vec<Vec<f64>> = groups.iter().map(|group| values(group, figure)).collect();
-            Spread::pooled(each.iter().map(Vec::as_slice))
+            LogDeviation::pooled(each.iter().map(Vec::as_slice))
         };
         Self {
             throughput: pooled(&|sample| sample.throughput),
@@ -165,9 +166,9 @@ fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64
     sound.filter_map(|sample| figure(sample)).collect()
 }
 
-fn point(group: &[&Sample], spreads: &Spreads, objective: Option<&Objective>) -> Point {
+fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objective>) -> Point {
     let interval = |spread, figure: &dyn Fn(&Sample) -> Option<f64>| {
-        Spread::interval(spread, &values(group, figure), OUTSIDE)
+        LogDeviation::interval(spread, &values(group, figure), OUTSIDE)
     };
     let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
         group
@@ -208,7 +209,7 @@ fn point(group: &[&Sample], spreads: &Spreads, objective: Option<&Objective>) ->
 /// The error is spent over how often it can be looked: after each repetition from the least to the most.
 const LOOKS: f64 = (AT_MOST - AT_LEAST + 1) as f64;
 
-fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> Decision {
+fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {
         return Decision::Missed;
@@ -222,8 +223,8 @@ fn decide(group: &[&Sample], pooled: Option<Spread>, objective: &Objective) -> D
     if broken > 0 || found.len() < AT_LEAST {
         return Decision::Undecided;
     }
-    let Some(Interval { low: Some(low), high: Some(high), .. }) =
-        Spread::interval(pooled, &found, OUTSIDE / LOOKS)
+    let Some(Estimate { low: Some(low), high: Some(high), .. }) =
+        LogDeviation::interval(pooled, &found, OUTSIDE / LOOKS)
     else {
         // A figure of nothing but zeros has no logarithm.
         let all_kept = found.iter().all(|value| objective.holds(*value));

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::output;
 use crate::answer::compare::{Ask, Comparison, Loaded, Side, compare, differences};
-use crate::answer::gate::{self, Cell, Evaluation, Outcome, Sides};
+use crate::answer::gate::{self, Evaluation, Outcome, Sides};
+use crate::results::record::CellKey;
 use crate::results::{self, layout};
 use crate::scenario::Scenario;
 use crate::words::error::Error;
@@ -133,7 +134,7 @@ pub struct Gated {
 /// What the scenario's gates came to in that run, on which the verdict is this. Without a gate about the baseline, all of the
 /// comparison is one.
 pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> Gated {
-    let cells: Vec<Cell> = cells(scenario).collect();
+    let cells: Vec<CellKey> = cells(scenario).collect();
     // What was measured must not be lost because something else was: the gates are unknown then.
     let base = baseline.and_then(|baseline| {
         let unreadable =
@@ -164,9 +165,12 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     Gated { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
-fn cells(scenario: &Scenario) -> impl Iterator<Item = Cell> {
+fn cells(scenario: &Scenario) -> impl Iterator<Item = CellKey> {
     scenario.strategies.iter().flat_map(|strategy| {
         let label = &strategy.label;
-        scenario.contenders.iter().map(|contenders| Cell { strategy: label.clone(), contenders: *contenders })
+        scenario
+            .contenders
+            .iter()
+            .map(|contenders| CellKey { strategy: label.clone(), contenders: *contenders })
     })
 }

@@ -24,7 +24,7 @@ use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate;
 use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
-use crate::report::ci::{Document, Live};
+use crate::report::ci::{CiReport, Live};
 use crate::report::page::{Source, document};
 use crate::report::{self, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
@@ -509,7 +509,7 @@ impl Finding {
     ) -> Result<Exit, Error> {
         let Self { path, view, summary, comparison, exit, .. } = self;
         let stored = self.stored();
-        let mut document = Document::of_run(stored, view).with_gates(&summary.gates);
+        let mut document = CiReport::of_run(stored, view).with_gates(&summary.gates);
         // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
         // comparison says is for people, in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());

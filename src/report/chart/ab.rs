@@ -5,7 +5,7 @@ use super::look::{Look, Mark};
 use super::panels::{Panel, Panels};
 use super::picture::Picture;
 use super::plot::{Key, Series};
-use super::ratios::{Bar, Interval, Ratios};
+use super::ratios::{Bar, Ratios};
 use crate::answer::ab::{AbFile, Comparison, Turn, Values};
 use crate::report::{ab_headline, sides};
 use crate::words::units::number;
@@ -32,13 +32,7 @@ pub(super) fn ratios(file: &AbFile) -> Result<Picture, String> {
 
 fn bar(one: &Comparison) -> Bar {
     let [below, above] = [0, 1].map(|which| over_a(one, which).map(|(_, ratio)| ratio).collect());
-    Bar {
-        label: label(one),
-        verdict: one.verdict,
-        interval: one.ratio.map(|ratio| Interval { middle: ratio.ratio, low: ratio.low, high: ratio.high }),
-        above,
-        below,
-    }
+    Bar { label: label(one), verdict: one.verdict, interval: one.ratio, above, below }
 }
 
 /// The ratios in the order in which they were measured: a drift or one bad block shows here and in no interval.

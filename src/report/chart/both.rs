@@ -6,7 +6,7 @@ use super::panels::{Panel, Panels};
 use super::percentile::{curve, markers};
 use super::picture::{MEDIUM, Picture, shorten};
 use super::plot::{Key, Series};
-use crate::answer::compare::{CellKey, Comparison, Side};
+use crate::answer::compare::{CellUnderLoad, Comparison, Side};
 use crate::words::measure::{Measure, Survival};
 
 const SIDES: [&str; 2] = ["base", "new"];
@@ -17,7 +17,7 @@ const KEY: f64 = 380.0;
 pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Picture, String> {
     let mut rows: Vec<_> = compared.rows.iter().collect();
     rows.sort_by_key(|row| row.compared.verdict);
-    let mut cells: Vec<&CellKey> = Vec::new();
+    let mut cells: Vec<&CellUnderLoad> = Vec::new();
     for row in rows {
         if !cells.contains(&&row.cell) {
             cells.push(&row.cell);
@@ -51,7 +51,7 @@ pub(super) fn draw(base: &Side, new: &Side, compared: &Comparison) -> Result<Pic
 }
 
 /// The panel of a cell; `None` where neither side has a sample.
-fn panel(cell: &CellKey, sides: [&Side; 2]) -> Option<Panel> {
+fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<Panel> {
     let samples = sides.map(|side| side.pooled(cell, Measure::Wait));
     let series: Vec<Series> =
         samples.iter().enumerate().filter_map(|(at, samples)| Some(of(at, samples.as_ref()?))).collect();

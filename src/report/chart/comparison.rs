@@ -1,8 +1,8 @@
 //! The chart of a comparison: the ratio of every figure with its interval, and every repetition of both sides.
 
 use super::picture::Picture;
-use super::ratios::{Bar, Interval, Ratios};
-use crate::answer::compare::{Comparison, Row};
+use super::ratios::{Bar, Ratios};
+use crate::answer::compare::{Comparison, Row, StoredRatio};
 use crate::words::units::number;
 
 /// Draws it; says why when there is no ratio.
@@ -33,11 +33,8 @@ fn bar(row: &Row) -> Bar {
     Bar {
         label: format!("{}, {}: {}", row.cell.strategy, row.cell.contenders, row.figure),
         verdict: row.compared.verdict,
-        interval: row.compared.ratio.map(|ratio| Interval {
-            middle: Some(ratio.ratio),
-            low: ratio.low,
-            high: ratio.high,
-        }),
+        // An infinite one is drawn at the edge.
+        interval: row.compared.ratio.map(|one| StoredRatio { ratio: Some(one.ratio), ..one.into() }),
         above,
         below,
     }

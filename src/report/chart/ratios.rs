@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::look::{FAINT_INK, GRID, INK, RULE};
 use super::picture::{Anchor, Colour, MEDIUM, Picture, Point, SMALL, shorten, wrap};
-use crate::answer::compare::Verdict;
+use crate::answer::compare::{ComparisonVerdict, StoredRatio};
 
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 18.0;
@@ -14,18 +14,10 @@ const LINE: f64 = 18.0;
 /// Ratios beyond are drawn at the edge.
 const FARTHEST: f64 = 10.0;
 
-/// A ratio with its interval. What has no bound is `None`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Interval {
-    pub middle: Option<f64>,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-}
-
 pub(super) struct Bar {
     pub label: String,
-    pub verdict: Verdict,
-    pub interval: Option<Interval>,
+    pub verdict: ComparisonVerdict,
+    pub interval: Option<StoredRatio>,
     pub above: Vec<f64>,
     pub below: Vec<f64>,
 }
@@ -73,7 +65,7 @@ impl Ratios {
     /// The axis, wide enough for the intervals, the margin and the dots.
     fn across(&self) -> Axis {
         let ends = self.bars.iter().flat_map(|bar| {
-            let ends = bar.interval.map(|interval| [interval.middle, interval.low, interval.high]);
+            let ends = bar.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
             ends.into_iter().flatten().flatten().chain(bar.above.iter().chain(&bar.below).copied())
         });
         let all = ends.chain([1.0 + self.margin, 1.0 / (1.0 + self.margin)]);
@@ -130,7 +122,7 @@ impl Field {
                 picture.line(vec![(from, y - 4.0), (from, y + 4.0)], colour, 2.0);
                 picture.line(vec![(to, y - 4.0), (to, y + 4.0)], colour, 2.0);
             }
-            if let Some(middle) = interval.middle {
+            if let Some(middle) = interval.ratio {
                 dot(picture, (self.at(middle), y), 4.5, colour);
             }
         }
@@ -139,12 +131,14 @@ impl Field {
 }
 
 /// The colour of a verdict, whose word stands beside it. All can be read on white.
-fn colour(verdict: Verdict) -> Colour {
+fn colour(verdict: ComparisonVerdict) -> Colour {
     match verdict {
-        Verdict::Regressed => (190, 0, 0),
-        Verdict::Improved => (0, 110, 80),
-        Verdict::Same => (0, 114, 178),
-        Verdict::Differs | Verdict::Inconclusive | Verdict::NotMeasured => FAINT_INK,
+        ComparisonVerdict::Regressed => (190, 0, 0),
+        ComparisonVerdict::Improved => (0, 110, 80),
+        ComparisonVerdict::Same => (0, 114, 178),
+        ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
+            FAINT_INK
+        }
     }
 }
 

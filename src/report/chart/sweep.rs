@@ -8,7 +8,7 @@ use super::picture::{Anchor, Picture, SMALL};
 use super::plot::{Plot, Series, draw_series};
 use super::sheet::Sheet;
 use super::write;
-use crate::answer::sweep::{Finding, Interval, Knee, KneeFigure, Point, State, SweepFile, Variable};
+use crate::answer::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::table::sweep_title;
 use crate::words::error::Error;
 use crate::words::measure::{Figure, Measure, Statistic};
@@ -47,7 +47,7 @@ pub fn draw_sweep(file: &SweepFile, directory: &Path) -> Result<Vec<PathBuf>, Er
 struct Drawn {
     name: &'static str,
     axis: &'static str,
-    of: fn(&Point) -> Option<Interval>,
+    of: fn(&Point) -> Option<Estimate>,
     bounded: fn(&Point) -> bool,
     figure: Figure,
     knee: KneeFigure,
@@ -159,7 +159,7 @@ fn whiskers(picture: &mut Picture, plot: &Plot, file: &SweepFile, drawn: &Drawn)
     for (at, finding) in file.findings.iter().enumerate() {
         let colour = Look::of(at).colour;
         for point in &finding.series.points {
-            let Some(Interval { low: Some(low), high: Some(high), .. }) = (drawn.of)(point) else { continue };
+            let Some(Estimate { low: Some(low), high: Some(high), .. }) = (drawn.of)(point) else { continue };
             let [bottom, top] = [low, high].map(|value| plot.at(point.at.x, value));
             picture.line(vec![bottom, top], colour, 1.2);
             for (x, y) in [bottom, top] {

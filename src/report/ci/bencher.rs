@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Document, Value};
+use super::{CiReport, Value};
 use crate::results::record::Unit;
 
 /// One measure.
@@ -21,7 +21,7 @@ pub struct Metric {
 ///
 /// # Errors
 /// What the serializer says; it has no reason to.
-pub fn render(document: &Document) -> Result<String, String> {
+pub fn render(document: &CiReport) -> Result<String, String> {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
         .cells
         .iter()

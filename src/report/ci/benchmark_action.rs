@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{CellFigures, Document, Value};
+use super::{CellFigures, CiReport, Value};
 use crate::results::record::{Better, Unit};
 use crate::words::units::number;
 
@@ -32,7 +32,7 @@ pub struct Benchmark {
 ///
 /// # Errors
 /// What the serializer says; it has no reason to.
-pub fn render(document: &Document) -> Result<[(&'static str, String); 2], String> {
+pub fn render(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
     let file = |better| {
         let text = serde_json::to_string_pretty(&benchmarks(document, better));
         text.map(|text| text + "\n").map_err(|error| error.to_string())
@@ -40,7 +40,7 @@ pub fn render(document: &Document) -> Result<[(&'static str, String); 2], String
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])
 }
 
-fn benchmarks(document: &Document, better: Better) -> Vec<Benchmark> {
+fn benchmarks(document: &CiReport, better: Better) -> Vec<Benchmark> {
     let all = document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)));
     all.filter(|(_, value)| value.figure.better() == better)
         .map(|(cell, value)| benchmark(cell, value))

@@ -15,7 +15,7 @@ use crate::words::verdict::Verdict;
 
 /// What CI is told of a run or a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Document {
+pub struct CiReport {
     /// What it is about: the scenario's name, or what was compared.
     pub title: String,
     pub began: SystemTime,
@@ -130,7 +130,7 @@ pub const TRACKED: [Figure; 12] = [
     Figure::Ratio(Ratio::Fairness),
 ];
 
-impl Document {
+impl CiReport {
     /// Of a stored run, and of the view of it.
     pub fn of_run(stored: &StoredRun, view: &View) -> Self {
         let run = &stored.run.run;

@@ -3,7 +3,7 @@
 //! Both have limits behind which GitHub drops things without a word: a step's summary of more than 1 MiB vanishes whole, and
 //! of more than ten annotations of a kind the rest do. So the worst comes first, and what had no room is counted.
 
-use super::{CellFigures, Check, Document};
+use super::{CellFigures, Check, CiReport};
 use crate::results::record::Figure;
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
@@ -19,7 +19,7 @@ const RESERVE: usize = 500;
 const TEXT_AT_MOST: usize = 500;
 
 /// The summary, of so many bytes at most; empty where there is not even room for its first lines.
-pub fn summary(document: &Document, most: usize) -> String {
+pub fn summary(document: &CiReport, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
     let title = format!("### zklockbench: {}\n\n**{}**\n\n", text(&document.title), document.counts());
     if !page.push(&title) {
@@ -92,7 +92,7 @@ fn trouble(check: &Check) -> String {
     format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
 }
 
-fn columns(document: &Document) -> Vec<Figure> {
+fn columns(document: &CiReport) -> Vec<Figure> {
     let measured = |figure: &&Figure| {
         document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == **figure))
     };
@@ -143,7 +143,7 @@ fn text(raw: &str) -> String {
 
 /// The annotations: workflow commands, one a line, which GitHub takes from stdout and from stderr. Each is an error, because
 /// what could not be decided ends the step as well.
-pub fn annotations(document: &Document) -> Vec<String> {
+pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
     let mut shown = troubles.len();
     if shown > ANNOTATIONS_AT_MOST {

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Check, CheckKind, Document};
+use super::{Check, CheckKind, CiReport};
 use crate::words::verdict::Verdict;
 
 /// The file.
 ///
 /// # Errors
 /// What the serializer says; it has no reason to.
-pub fn render(document: &Document) -> Result<String, String> {
+pub fn render(document: &CiReport) -> Result<String, String> {
     let mut report = Report::new(format!("zklockbench {}", document.title));
     report.set_time(document.took);
     for kind in CheckKind::ALL {
@@ -30,7 +30,7 @@ pub fn render(document: &Document) -> Result<String, String> {
     Ok(text.replacen(&format!(" skipped=\"{}\"", report.skipped), "", 1))
 }
 
-fn suite(document: &Document, kind: CheckKind, checks: &[&Check]) -> TestSuite {
+fn suite(document: &CiReport, kind: CheckKind, checks: &[&Check]) -> TestSuite {
     let mut suite = TestSuite::new(format!("{}: {}s", document.title, kind.name()));
     suite.set_time(checks.iter().map(|check| check.took).sum::<Duration>());
     let began = humantime::format_rfc3339_seconds(document.began).to_string();
@@ -46,7 +46,7 @@ fn suite(document: &Document, kind: CheckKind, checks: &[&Check]) -> TestSuite {
     suite
 }
 
-fn figures(document: &Document) -> impl Iterator<Item = Property> {
+fn figures(document: &CiReport) -> impl Iterator<Item = Property> {
     document.cells.iter().flat_map(|cell| {
         cell.values
             .iter()
@@ -54,7 +54,7 @@ fn figures(document: &Document) -> impl Iterator<Item = Property> {
     })
 }
 
-fn case(document: &Document, check: &Check) -> TestCase {
+fn case(document: &CiReport, check: &Check) -> TestCase {
     let status = match &check.verdict {
         Verdict::Held => TestCaseStatus::success(),
         Verdict::Violated(reasons) => status(NonSuccessKind::Failure, check, reasons),

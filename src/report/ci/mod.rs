@@ -1,4 +1,4 @@
-//! What CI reads: one plain [`Document`] of what was checked and measured, and one file for each format that is written
+//! What CI reads: one plain [`CiReport`] of what was checked and measured, and one file for each format that is written
 //! from it. A format computes no figure of its own, and escapes what its syntax demands.
 
 pub mod bencher;
@@ -9,5 +9,5 @@ pub mod junit;
 mod live;
 pub mod openmetrics;
 
-pub use document::{CellFigures, Check, CheckKind, Document, Fact, TRACKED, Value};
+pub use document::{CellFigures, Check, CheckKind, CiReport, Fact, TRACKED, Value};
 pub use live::Live;

@@ -14,14 +14,14 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit as Suffix};
 
-use super::{CellFigures, Document, Value};
+use super::{CellFigures, CiReport, Value};
 use crate::results::record::{Figure, Unit};
 
 /// The content type of the text over HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The file at the end of a run.
-pub fn render(document: &Document) -> String {
+pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));
     families.info("run", "The run, and where it was measured", facts.collect());

@@ -3,7 +3,7 @@
 use super::ranking::Field;
 use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
-use crate::answer::compare::Verdict as Compared;
+use crate::answer::compare::ComparisonVerdict as Compared;
 use crate::report::document::value::Value;
 use crate::report::view::{Cell, Repetition};
 use crate::words::measure::Measure;

@@ -193,8 +193,9 @@ impl Standing {
 
     /// What the best comes to, and what that is to the last of those that it is shown to be better than.
     pub fn in_numbers(&self, speed: Speed) -> String {
-        let beaten =
-            self.others().filter(|(_, against)| against.verdict == crate::answer::compare::Verdict::Improved);
+        let beaten = self
+            .others()
+            .filter(|(_, against)| against.verdict == crate::answer::compare::ComparisonVerdict::Improved);
         let last = beaten.last().and_then(|(entry, against)| self.compared(entry, against));
         [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
     }
@@ -224,9 +225,9 @@ impl Standing {
         };
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
-            let beaten = self
-                .others()
-                .filter(|(_, against)| against.verdict == crate::answer::compare::Verdict::Improved);
+            let beaten = self.others().filter(|(_, against)| {
+                against.verdict == crate::answer::compare::ComparisonVerdict::Improved
+            });
             let beaten = self.compared_with(beaten);
             let margin = format!("{} %", number(100.0 * limits.margin));
             let names = names(&leaders);

@@ -1,6 +1,8 @@
 //! How strategies stand to each other in one respect with one number of contenders.
 
-use crate::answer::compare::{Block, Compared, Limits, Ratio, Test, Verdict, exactly, judge_family};
+use crate::answer::compare::{
+    Block, Compared, ComparisonVerdict, Limits, SideRatio, Test, exactly, judge_family,
+};
 use crate::answer::stats::{MannWhitney, SignedRank, median};
 use crate::results::record::{Better, Reading};
 
@@ -63,8 +65,8 @@ pub(super) struct Standing {
 /// The best, compared with another.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Against {
-    pub verdict: Verdict,
-    pub ratio: Option<Ratio>,
+    pub verdict: ComparisonVerdict,
+    pub ratio: Option<SideRatio>,
     /// In each repetition the best is better than the other is in any, by more than the margin.
     pub ahead: bool,
 }
@@ -175,7 +177,7 @@ impl Standing {
 
     /// The best and those that it is not shown to be better than by more than the margin.
     pub fn leaders(&self) -> Vec<&Entry> {
-        let level = self.others().filter(|(_, against)| against.verdict != Verdict::Improved);
+        let level = self.others().filter(|(_, against)| against.verdict != ComparisonVerdict::Improved);
         std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
     }
 
@@ -190,7 +192,9 @@ impl Standing {
 
     /// Whether it is shown that all leaders are the same within the margin.
     pub fn leaders_are_same(&self) -> bool {
-        self.against.iter().all(|one| matches!(one.verdict, Verdict::Same | Verdict::Improved))
+        self.against
+            .iter()
+            .all(|one| matches!(one.verdict, ComparisonVerdict::Same | ComparisonVerdict::Improved))
     }
 }
 

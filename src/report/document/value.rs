@@ -143,15 +143,15 @@ impl From<&Verdict> for Value {
     }
 }
 
-impl From<compare::Verdict> for Value {
-    fn from(verdict: compare::Verdict) -> Self {
+impl From<compare::ComparisonVerdict> for Value {
+    fn from(verdict: compare::ComparisonVerdict) -> Self {
         let tone = match verdict {
-            compare::Verdict::Regressed => Tone::Bad,
-            compare::Verdict::Improved => Tone::Good,
-            compare::Verdict::Same => Tone::Plain,
-            compare::Verdict::NotMeasured | compare::Verdict::Inconclusive | compare::Verdict::Differs => {
-                Tone::Doubtful
-            }
+            compare::ComparisonVerdict::Regressed => Tone::Bad,
+            compare::ComparisonVerdict::Improved => Tone::Good,
+            compare::ComparisonVerdict::Same => Tone::Plain,
+            compare::ComparisonVerdict::NotMeasured
+            | compare::ComparisonVerdict::Inconclusive
+            | compare::ComparisonVerdict::Differs => Tone::Doubtful,
         };
         Self::verdict(verdict.word(), tone)
     }

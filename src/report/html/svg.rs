@@ -83,7 +83,7 @@ pub(super) fn chart(chart: &Chart, id: &str, strategies: &[String]) -> (Markup, 
 }
 
 /// Where values lie on an axis.
-struct Spread {
+struct AxisRange {
     is_log: bool,
     low: f64,
     high: f64,
@@ -92,7 +92,7 @@ struct Spread {
     ticks: Vec<Tick>,
 }
 
-impl Spread {
+impl AxisRange {
     /// Over these values, from one pixel to another.
     fn over(axis: &Axis, is_log: bool, values: &[f64], from: f64, to: f64) -> Self {
         let known = || values.iter().copied().filter(|value| value.is_finite() && (!is_log || *value > 0.0));
@@ -182,7 +182,7 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
 fn lines(lines: &Lines, strategies: &[String]) -> (Markup, String) {
     let placed = lines.series.iter().flat_map(|series| series.line.iter().chain(&series.measured));
     let xs: Vec<f64> = placed.map(|point| point.0).collect();
-    let x = Spread::over(&lines.x, lines.x.scale == Scale::Log, &xs, LEFT + 6.0, WIDTH - RIGHT);
+    let x = AxisRange::over(&lines.x, lines.x.scale == Scale::Log, &xs, LEFT + 6.0, WIDTH - RIGHT);
     let (first_is_log, has_other) = match lines.y.scale {
         Scale::Log => (true, false),
         Scale::Linear => (false, false),
@@ -200,7 +200,7 @@ fn lines(lines: &Lines, strategies: &[String]) -> (Markup, String) {
     (drawing, values(lines, &x))
 }
 
-fn across(lines: &Lines, x: &Spread) -> Markup {
+fn across(lines: &Lines, x: &AxisRange) -> Markup {
     let bottom = HEIGHT - BOTTOM;
     let mut free = 0.0;
     let shown: Vec<(f64, &Tick)> = x
@@ -226,7 +226,7 @@ fn across(lines: &Lines, x: &Spread) -> Markup {
     }
 }
 
-fn bands(lines: &Lines, x: &Spread, strategies: &[String]) -> Markup {
+fn bands(lines: &Lines, x: &AxisRange, strategies: &[String]) -> Markup {
     html! {
         @for band in &lines.bands {
             @let (from, to) = (x.at(band.from), x.at(band.to));
@@ -237,7 +237,7 @@ fn bands(lines: &Lines, x: &Spread, strategies: &[String]) -> Markup {
     }
 }
 
-fn upright(lines: &Lines, x: &Spread) -> Markup {
+fn upright(lines: &Lines, x: &AxisRange) -> Markup {
     html! {
         @for guide in &lines.upright {
             @let at = x.at(guide.at);
@@ -249,13 +249,13 @@ fn upright(lines: &Lines, x: &Spread) -> Markup {
     }
 }
 
-fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
+fn plot(lines: &Lines, x: &AxisRange, is_log: bool) -> Markup {
     let heights = lines.series.iter().flat_map(|series| {
         let points = series.line.iter().chain(&series.dots).chain(&series.measured).map(|point| point.1);
         points.chain(series.ends.iter().flat_map(|ends| [ends.low, ends.high]))
     });
     let heights: Vec<f64> = heights.chain(lines.guides.iter().map(|guide| guide.at)).collect();
-    let y = Spread::over(&lines.y, is_log, &heights, HEIGHT - BOTTOM, TOP);
+    let y = AxisRange::over(&lines.y, is_log, &heights, HEIGHT - BOTTOM, TOP);
     html! {
         g.axis {
             text.name x="4" y="16" { (lines.y.title) @if is_log { " (log scale)" } }
@@ -277,7 +277,7 @@ fn plot(lines: &Lines, x: &Spread, is_log: bool) -> Markup {
 }
 
 /// Whether a label at that height has more room at the left, because lines come nearer to it at the right.
-fn has_room_left(lines: &Lines, y: &Spread, at: f64) -> bool {
+fn has_room_left(lines: &Lines, y: &AxisRange, at: f64) -> bool {
     let away = |value: f64| (y.at(value) - at).abs();
     let ends = lines.series.iter().filter_map(|series| Some((series.line.first()?.1, series.line.last()?.1)));
     let (left, right) = ends.fold((f64::INFINITY, f64::INFINITY), |(left, right), (first, last)| {
@@ -286,7 +286,7 @@ fn has_room_left(lines: &Lines, y: &Spread, at: f64) -> bool {
     left > right
 }
 
-fn drawn(series: &Series, x: &Spread, y: &Spread) -> Markup {
+fn drawn(series: &Series, x: &AxisRange, y: &AxisRange) -> Markup {
     let place =
         |points: &[(f64, f64)]| points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect::<Vec<_>>();
     let line = simplified(&place(&series.line), TOLERANCE);
@@ -328,14 +328,14 @@ fn path(points: &[(f64, f64)]) -> String {
 }
 
 /// What lies between the ends of the intervals, from one point to the next.
-fn area(ends: &[Ends], x: &Spread, y: &Spread) -> String {
+fn area(ends: &[Ends], x: &AxisRange, y: &AxisRange) -> String {
     let above = ends.iter().map(|ends| (x.at(ends.at), y.at(ends.high)));
     let below = ends.iter().rev().map(|ends| (x.at(ends.at), y.at(ends.low)));
     path(&above.chain(below).collect::<Vec<_>>()) + "Z"
 }
 
 /// What stands under the pointer, place by place: where it is, what it is called, and each strategy's value there.
-fn values(lines: &Lines, x: &Spread) -> String {
+fn values(lines: &Lines, x: &AxisRange) -> String {
     let points = |series: &Series| match lines.x.unit {
         Unit::Rarity => series.marked.clone(),
         _ => series.line.clone(),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
-use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Ratio, Turn};
-use crate::answer::compare;
+use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
+use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::Value;
 use crate::words::units::{counted, format_micros, grouped, number};
 use crate::words::verdict::Verdict;
@@ -49,7 +49,8 @@ pub fn sides(turn: Turn, differs: &[String]) -> String {
 /// What it came to, in a sentence.
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
-    let verdicts = compare::Verdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
+    let verdicts =
+        compare::ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
     let counts = verdicts.filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     let what = match (file.judged(), file.conclusion) {
@@ -129,8 +130,8 @@ fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     }
 }
 
-fn ratio(ratio: Option<Ratio>) -> String {
-    let Some(Ratio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
+fn ratio(ratio: Option<StoredRatio>) -> String {
+    let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
     let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), number);
     let interval = match coverage {
         None => return ratio.map_or_else(|| "no bound".to_owned(), number),

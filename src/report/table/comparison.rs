@@ -3,7 +3,7 @@
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
-use crate::answer::compare::{Comparison, LeftOut, Method, Row, Sample, SideInfo, Verdict};
+use crate::answer::compare::{Comparison, ComparisonVerdict, LeftOut, Method, Row, Sample, SideInfo};
 use crate::report::document::Value;
 use crate::results::record::Unit;
 use crate::words::units::{counted, grouped, number};
@@ -23,7 +23,7 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
-    let is_news = |row: &Row| row.compared.verdict != Verdict::Same;
+    let is_news = |row: &Row| row.compared.verdict != ComparisonVerdict::Same;
     let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
     if !news.rows.is_empty() {
         said.push(table(&news));
@@ -80,7 +80,9 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
 }
 
 fn is_idle(row: &Row) -> bool {
-    row.figure == "violations" && row.compared.verdict == Verdict::Same && row.compared.why.is_none()
+    row.figure == "violations"
+        && row.compared.verdict == ComparisonVerdict::Same
+        && row.compared.why.is_none()
 }
 
 fn row(row: &Row) -> Vec<Value> {
@@ -190,7 +192,8 @@ fn some_of(names: &[String]) -> String {
 }
 
 fn without_partner(compared: &Comparison) -> Option<String> {
-    let names: Vec<String> = compared.only_new.iter().map(crate::answer::compare::CellKey::name).collect();
+    let names: Vec<String> =
+        compared.only_new.iter().map(crate::answer::compare::CellUnderLoad::name).collect();
     (!names.is_empty()).then(|| format!("only the new has: {}", some_of(&names)))
 }
 

@@ -2,7 +2,7 @@
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
-use crate::answer::model::{Fit, Interval, Part, Prediction};
+use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
 use crate::report::document::{Column, Tone, Value};
 use crate::words::measure::Figure;
@@ -68,12 +68,12 @@ pub(in crate::report) fn word(verdict: &Verdict) -> Value {
 }
 
 /// A wait with the ends of its interval.
-fn time(Interval { low, middle, high }: Interval) -> Value {
+fn time(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Duration(middle).between(Value::Duration(low), Value::Duration(high))
 }
 
 /// So many a second with the ends of their interval.
-fn rate(Interval { low, middle, high }: Interval) -> Value {
+fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 

@@ -3,7 +3,7 @@
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::answer::sweep::{
-    Collapse, Decision, Edge, Ending, Finding, Fit, Interval, Knee, KneeFigure, NoLaw, Opinion, Point, State,
+    Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point, State,
     SweepFile, Values, Variable,
 };
 use crate::words::units::{counted, format_micros, number, shown};
@@ -218,7 +218,7 @@ fn grid(file: &SweepFile) -> Table {
     Table::of_texts(columns, labels, rows)
 }
 
-fn interval(found: Option<Interval>, show: impl Fn(f64) -> String) -> String {
+fn interval(found: Option<Estimate>, show: impl Fn(f64) -> String) -> String {
     let Some(found) = found else { return NOT_MEASURED.into() };
     let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
     format!("{}{half}", show(found.value))

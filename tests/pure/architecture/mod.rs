@@ -8,6 +8,7 @@ mod cycles;
 mod floors;
 mod layers;
 mod mention;
+mod one_of_each;
 mod registered;
 mod source;
 mod violation;
@@ -18,10 +19,11 @@ use violation::Violation;
 type Rule = fn(&[Source]) -> Vec<Violation>;
 
 /// All rules by what they ask; one test for all of them, since most of its time goes into reading the sources.
-const RULES: [(&str, Rule); 8] = [
+const RULES: [(&str, Rule); 9] = [
     ("a module imports only what its layer may", layers::check),
     ("a floor uses only what it says", floors::check),
     ("files of one module do not import each other in a circle", cycles::check),
+    ("a general name is defined once", one_of_each::check),
     ("every file belongs to the crate", registered::modules),
     ("every strategy is in the registry", registered::strategies),
     ("every fault is in the registry", registered::faults),
