@@ -17,8 +17,8 @@
 
 use std::io;
 
-use super::inside::{Interval, Seen, on_axis, sweep};
-use crate::record::{CLOCKS_DIFFER_MS, EnsembleOrder, Facts, Grant, Life};
+use super::inside::{HoldSpan, Seen, on_axis, sweep};
+use crate::record::{EnsembleOrder, Facts, Grant, Life};
 use crate::words::clock::Stamp;
 use crate::words::spool::{Sorted, Sorter};
 
@@ -33,7 +33,7 @@ pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     let Seen { holds, too_early, first, kept_out } = sweep(facts.kind, by_clock.iter()?)?;
     (order.checked, order.overlaps, order.contested) = (holds, too_early, kept_out.as_many_as());
     // Of two accounts of the same, the one in milliseconds is the easier to read.
-    order.first = first.map(|(before, next)| describe_times(&before, &next));
+    order.first = first.map(|(before, next)| describe_times(facts, &before, &next));
     drop(by_clock);
     let by_transaction = with_asking(facts, &found, &ended)?;
     drop((found, ended));
@@ -46,11 +46,11 @@ pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
 /// The entries whose nodes the logs know, as holds.
 struct Holds {
     /// Each lasts from when its contender entered to when the deletion of its node was proposed.
-    by_clock: Sorted<Interval, (usize, u64, u64)>,
+    by_clock: Sorted<HoldSpan, (usize, u64, u64)>,
     /// Each lasts from the transaction as of which it was found to the one that deleted its node; with when its contender
     /// asked, by the order of which they come. Several holds by one node are one to the ensemble; the first of them was
     /// found by a reply.
-    found: Sorted<(Stamp, Interval), (usize, Stamp)>,
+    found: Sorted<(Stamp, HoldSpan), (usize, Stamp)>,
     /// Of these, by the time: the lock, when it was released, and the transaction that deleted its node.
     ended: Sorted<(usize, Stamp, i64), (usize, Stamp)>,
 }
@@ -58,8 +58,8 @@ struct Holds {
 impl Holds {
     /// Counts nodes that the ensemble has forgotten.
     fn of(facts: &Facts, order: &mut EnsembleOrder) -> io::Result<Self> {
-        let mut by_clock = Sorter::by(Interval::by_asking, &facts.scratch);
-        let mut found = Sorter::by(|(called, hold): &(Stamp, Interval)| (hold.lock, *called), &facts.scratch);
+        let mut by_clock = Sorter::by(HoldSpan::by_asking, &facts.scratch);
+        let mut found = Sorter::by(|(called, hold): &(Stamp, HoldSpan)| (hold.lock, *called), &facts.scratch);
         let mut ended = Sorter::by(|(lock, left, _): &(usize, Stamp, i64)| (*lock, *left), &facts.scratch);
         let mut last = None;
         for (grant, place) in facts.grants.iter()?.zip(0..) {
@@ -77,7 +77,7 @@ impl Holds {
                 // Of whom nobody knows when it was released, that was not before it entered.
                 ended.push((grant.lock, grant.left.unwrap_or(grant.entered), deleted))?;
             }
-            let hold = Interval {
+            let hold = HoldSpan {
                 lock: grant.lock,
                 asked: 0,
                 from: on_axis(zxid),
@@ -93,12 +93,12 @@ impl Holds {
     }
 }
 
-fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> Interval {
-    Interval {
+fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> HoldSpan {
+    HoldSpan {
         lock: grant.lock,
         asked: on_axis(facts.wall.ms(grant.called)),
         from: on_axis(facts.wall.ms(grant.entered)),
-        until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - CLOCKS_DIFFER_MS)),
+        until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - facts.clocks_differ_ms)),
         claim: grant.claim,
         node: grant.czxid,
         contender: grant.contender,
@@ -113,10 +113,10 @@ fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> Interv
 /// those of all that had been released before it asked.
 fn with_asking(
     facts: &Facts,
-    found: &Sorted<(Stamp, Interval), (usize, Stamp)>,
+    found: &Sorted<(Stamp, HoldSpan), (usize, Stamp)>,
     ended: &Sorted<(usize, Stamp, i64), (usize, Stamp)>,
-) -> io::Result<Sorted<Interval, (usize, u64, u64)>> {
-    let mut by_transaction = Sorter::by(Interval::by_asking, &facts.scratch);
+) -> io::Result<Sorted<HoldSpan, (usize, u64, u64)>> {
+    let mut by_transaction = Sorter::by(HoldSpan::by_asking, &facts.scratch);
     let mut ended = ended.iter()?.peekable();
     // The latest transaction that deleted a node of those that were released until then.
     let mut latest = (0, 0);
@@ -130,13 +130,13 @@ fn with_asking(
             latest = if latest.0 == lock { (lock, latest.1.max(deleted)) } else { (lock, deleted) };
         }
         let released = if latest.0 == hold.lock { latest.1 } else { 0 };
-        by_transaction.push(Interval { asked: on_axis(hold.node.min(released)), ..hold })?;
+        by_transaction.push(HoldSpan { asked: on_axis(hold.node.min(released)), ..hold })?;
     }
     Ok(by_transaction.finish())
 }
 
-fn describe_times(before: &Interval, next: &Interval) -> String {
-    let deleted_ms = before.until.saturating_add(CLOCKS_DIFFER_MS.unsigned_abs());
+fn describe_times(facts: &Facts, before: &HoldSpan, next: &HoldSpan) -> String {
+    let deleted_ms = before.until.saturating_add(facts.clocks_differ_ms.unsigned_abs());
     let late = match before.until {
         u64::MAX => "to the end".to_owned(),
         _ => format!("for {} ms more", deleted_ms - next.from),
@@ -147,7 +147,7 @@ fn describe_times(before: &Interval, next: &Interval) -> String {
     )
 }
 
-fn describe_zxids(before: &Interval, next: &Interval) -> String {
+fn describe_zxids(before: &HoldSpan, next: &HoldSpan) -> String {
     let deleted = match before.until {
         u64::MAX => "never".to_owned(),
         deleted => format!("by transaction 0x{deleted:x}"),
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
     use crate::record::history::LockKind;
-    use crate::record::{Claim, Lives, Overlaps};
+    use crate::record::{CLOCKS_DIFFER_MS, Claim, Lives, Overlaps};
     use crate::words::catalog::Mode;
     use crate::words::clock::{Stamp, WallClock};
 
@@ -193,7 +193,8 @@ mod tests {
     fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
         let grants = Sorted::of(Grant::by_node, grants);
-        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall, scratch: std::env::temp_dir() }
+        let (clocks_differ_ms, scratch) = (CLOCKS_DIFFER_MS, std::env::temp_dir());
+        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall, clocks_differ_ms, scratch }
     }
 
     fn judged(facts: Facts) -> EnsembleOrder {
@@ -251,6 +252,20 @@ mod tests {
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(grants, &lives, LockKind::Mutex).contested, 0);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_by_five_milliseconds_decides_nothing_within_them() {
+        // The second enters 6 ms before the first one's node goes.
+        let entered = |clocks_differ_ms| {
+            let lives = Lives::from([life(1, 50), life(3, 90)]);
+            let grants = vec![grant(0, 1, 10_000), grant(1, 3, 44_000)];
+            judged(Facts { clocks_differ_ms, ..facts(grants, lives, LockKind::Mutex) })
+        };
+        let was_not_set = entered(CLOCKS_DIFFER_MS);
+        assert_eq!(was_not_set.overlaps, 1);
+        assert!(was_not_set.first.unwrap().ends_with("was there for 6 ms more"));
+        assert_eq!(entered(CLOCKS_DIFFER_MS + 5).overlaps, 0);
     }
 
     #[test]
@@ -379,14 +394,14 @@ mod tests {
                     found.iter().filter(|(other, ..)| left(other)).filter_map(|(_, life, _)| life.deleted);
                 grant.czxid.min(ended.max().unwrap_or(0))
             };
-            let by_transaction = |(grant, life, place): &&(Grant, Life, u64)| Interval {
+            let by_transaction = |(grant, life, place): &&(Grant, Life, u64)| HoldSpan {
                 asked: on_axis(asked(grant)),
                 from: on_axis(grant.zxid.unwrap()),
                 until: life.deleted.map_or(u64::MAX, on_axis),
                 ..by_the_clock(facts, grant, life, *place)
             };
-            let seen = |holds: Vec<Interval>| {
-                sweep(facts.kind, Sorted::of(Interval::by_asking, holds).iter().unwrap()).unwrap()
+            let seen = |holds: Vec<HoldSpan>| {
+                sweep(facts.kind, Sorted::of(HoldSpan::by_asking, holds).iter().unwrap()).unwrap()
             };
             let clock = lock
                 .iter()
@@ -398,7 +413,8 @@ mod tests {
             order.checked_by_zxid += zxids.holds;
             order.too_early += zxids.too_early;
             order.contested_by_zxid += zxids.kept_out.waited;
-            by_clock = by_clock.or_else(|| clock.first.map(|(before, next)| describe_times(&before, &next)));
+            by_clock =
+                by_clock.or_else(|| clock.first.map(|(before, next)| describe_times(facts, &before, &next)));
             by_zxid = by_zxid.or_else(|| zxids.first.map(|(before, next)| describe_zxids(&before, &next)));
         }
         order.first = by_clock.or(by_zxid);

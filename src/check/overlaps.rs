@@ -3,8 +3,7 @@
 use std::io;
 
 use crate::record::{
-    CLOCKS_DIFFER_MS, Doubt, Excused, Facts, Holder, Life, Occupant, Overlap, OverlapClass, Overlaps, Trial,
-    Violation,
+    Doubt, Excused, Facts, Holder, Life, Occupant, Overlap, OverlapClass, Overlaps, Trial, Violation,
 };
 use crate::words::clock::{self, Stamp};
 
@@ -40,7 +39,7 @@ fn learn(overlaps: &mut Overlaps, facts: &Facts) -> io::Result<()> {
         let life = occupant.czxid.map(|czxid| facts.lives.get(czxid)).transpose()?.flatten();
         let was_there = |life: &Life| {
             let entered_ms = facts.wall.ms(occupant.entered);
-            life.deleted_at_ms.is_none_or(|deleted| deleted + CLOCKS_DIFFER_MS >= entered_ms)
+            life.deleted_at_ms.is_none_or(|deleted| deleted + facts.clocks_differ_ms >= entered_ms)
         };
         let hold = (occupant.contender, occupant.entered);
         if life.is_some_and(|life| facts.is_forgotten(&life)) {
@@ -114,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::record::history::LockKind;
-    use crate::record::{Grant, Lives};
+    use crate::record::{CLOCKS_DIFFER_MS, Grant, Lives};
     use crate::words::clock::WallClock;
     use crate::words::spool::Sorted;
 
@@ -124,7 +123,18 @@ mod tests {
         let (overlaps, wall) = (Overlaps::default(), WallClock::default());
         let grants = Sorted::of(Grant::by_node, Vec::new());
         let scratch = std::env::temp_dir();
-        Facts { kind: LockKind::Mutex, began: 0, overlaps, grants, lives, all_gone, wall, scratch }
+        let clocks_differ_ms = CLOCKS_DIFFER_MS;
+        Facts {
+            kind: LockKind::Mutex,
+            began: 0,
+            overlaps,
+            grants,
+            lives,
+            all_gone,
+            wall,
+            clocks_differ_ms,
+            scratch,
+        }
     }
 
     fn occupant(contender: usize, entered: Stamp) -> Occupant {

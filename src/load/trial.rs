@@ -22,8 +22,9 @@ use super::worker::{self, Share};
 use super::{accounting, batch, breaking, progress, standstill};
 use crate::lock::Entry;
 use crate::record::{
-    Arrived, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant, Grants, Judged, Lives,
-    Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck, Trial, WarmUpEnd,
+    Arrived, CLOCKS_DIFFER_MS, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant,
+    Grants, Judged, Lives, Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck, Trial,
+    WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
@@ -42,8 +43,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
 const SLOW_DISK: &str =
     "they came faster than the disk took them; use a faster one for --out, or a lower rate";
-/// By how much two readings of a wall clock that nobody sets may differ.
-const WALL_MAY_DIFFER: Duration = Duration::from_millis(1);
+/// By how much the wall clock may be set during a trial. What the logs date is then taken to be uncertain by as much; beyond
+/// this, too little would be left to compare.
+const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// How often it is looked whether the warm-up is over.
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 /// For how long a server that is kept awake may be without a read until it is said.
@@ -191,6 +193,7 @@ impl<'a> Conductor<'a> {
             lives,
             all_gone: orphans == Some(0),
             wall,
+            clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
             scratch: self.environment.scratch.clone(),
         };
         let evidence = Evidence {
@@ -558,7 +561,7 @@ impl<'a> Conductor<'a> {
     /// Why the servers' logs, where they are read, don't say when it was by our clock.
     fn wall_was_set(&self, wall: WallClock) -> Option<String> {
         let set_by = wall.set_since(self.wall);
-        (self.shared.reads_logs && set_by > WALL_MAY_DIFFER).then(|| {
+        (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
             format!(
                 "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
             )
@@ -808,6 +811,11 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     });
     let started = Keeper::start(&environment.scratch, following);
     started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
+}
+
+/// Rounded up.
+fn whole_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
 /// Who entered, what became of their nodes, and what the contenders did.

@@ -67,6 +67,9 @@ pub struct Facts {
     pub all_gone: bool,
     /// Turns stamps into the time of the servers' host.
     pub wall: WallClock,
+    /// By how much that time may differ from a server's, in milliseconds: [`CLOCKS_DIFFER_MS`], and by what the clock was
+    /// set during the trial.
+    pub clocks_differ_ms: i64,
     /// Where what does not fit into memory may go while all this is judged.
     pub scratch: PathBuf,
 }

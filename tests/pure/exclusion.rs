@@ -4,8 +4,8 @@ use zklockbench::check::{judge, least_evidence, of_run, standing_still};
 use zklockbench::lock;
 use zklockbench::record::history::LockKind;
 use zklockbench::record::{
-    Accounting, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord, Grant, Judged,
-    Life, Overlaps, Parts, Stuck, Trial,
+    Accounting, CLOCKS_DIFFER_MS, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts,
+    FaultRecord, Grant, Judged, Life, Overlaps, Parts, Stuck, Trial,
 };
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::clock::WallClock;
@@ -180,6 +180,7 @@ fn facts(leases: u32) -> Facts {
         lives: [(1, life(9, 90)), (2, life(8, 80))].into(),
         all_gone: true,
         wall: WallClock::default(),
+        clocks_differ_ms: CLOCKS_DIFFER_MS,
         scratch: std::env::temp_dir(),
     }
 }
