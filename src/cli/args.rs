@@ -25,6 +25,9 @@ use crate::world::fault;
 #[derive(Debug, Parser)]
 #[command(name = "zklockbench", version, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
+    /// Print the outcome as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -114,9 +117,6 @@ pub struct RunArgs {
     /// Draw no charts, and write no report.html
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
-    /// Print the outcome as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
@@ -164,9 +164,6 @@ pub struct BaselineAddArgs {
     /// The commit that was measured [default: that of the zklockbench that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `baseline list`.
@@ -175,9 +172,6 @@ pub struct BaselineListArgs {
     /// The store
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `baseline trend`.
@@ -201,9 +195,6 @@ pub struct BaselineTrendArgs {
     /// Also draw it to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Where baselines are kept unless something else is said.
@@ -227,9 +218,6 @@ pub struct CalibrateArgs {
     /// Where to put the calibration's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Print the outcome as JSON instead of tables
-    #[arg(long)]
-    pub json: bool,
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
@@ -250,9 +238,6 @@ pub struct ArticlesArgs {
     /// Write the page about the claims, like docs/articles.md, to this file
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `validate`.
@@ -261,9 +246,6 @@ pub struct ValidateArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Print the plan or the errors as JSON
-    #[arg(long)]
-    pub json: bool,
     /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
@@ -275,9 +257,6 @@ pub struct StrategiesArgs {
     /// The strategy to describe
     #[arg(value_parser = known(strategies), hide_possible_values = true)]
     pub name: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `scenarios`.
@@ -286,9 +265,6 @@ pub struct ScenariosArgs {
     /// The scenario to print
     #[arg(value_parser = known(shipped), hide_possible_values = true)]
     pub name: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `faults`.
@@ -297,9 +273,6 @@ pub struct FaultsArgs {
     /// The fault to describe
     #[arg(value_parser = known(faults), hide_possible_values = true)]
     pub kind: Option<String>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `torture`.
@@ -323,9 +296,6 @@ pub struct TortureArgs {
     /// Use containers started from this Compose file
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     pub compose: Option<PathBuf>,
-    /// Print the outcome as JSON instead of a table
-    #[arg(long, conflicts_with = "show")]
-    pub json: bool,
 }
 
 /// `check`.
@@ -337,9 +307,6 @@ pub struct CheckArgs {
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `export`.
@@ -347,9 +314,6 @@ pub struct CheckArgs {
 pub struct ExportArgs {
     /// The directory of a run
     pub run: PathBuf,
-    /// Print what was written as JSON
-    #[arg(long)]
-    pub json: bool,
     /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
@@ -364,9 +328,6 @@ pub struct ReportArgs {
     /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print where it was written as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `compare`.
@@ -382,9 +343,6 @@ pub struct CompareArgs {
     /// Compare even runs that differ in load or machine; the output says so
     #[arg(long)]
     pub force: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
     /// Also write it as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
@@ -447,9 +405,9 @@ pub enum EnsembleCommand {
     /// Start a local ensemble that stays up until `down`
     Up(UpArgs),
     /// Show whether it is up, and how its servers are doing
-    Status(StatusArgs),
+    Status,
     /// Stop it and remove its data
-    Down(DownArgs),
+    Down,
 }
 
 /// `ensemble up`.
@@ -465,25 +423,6 @@ pub struct UpArgs {
     /// Where ZooKeeper is.
     #[command(flatten)]
     pub install: InstallArgs,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ensemble status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ensemble down`.
-#[derive(Debug, Args)]
-pub struct DownArgs {
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `clean`.
@@ -501,9 +440,6 @@ pub struct CleanArgs {
     /// Remove every run's nodes, except those of runs in progress
     #[arg(long)]
     pub all: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
     /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -539,8 +475,8 @@ impl Command {
             Self::Torture(_) => "torture",
             Self::Schema(_) => "schema",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(_) }) => "ensemble status",
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(_) }) => "ensemble down",
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status }) => "ensemble status",
+            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down }) => "ensemble down",
             Self::Articles(_) => "articles",
             Self::Clean(_) => "clean",
             Self::Completions(_) => "completions",
@@ -548,33 +484,9 @@ impl Command {
         }
     }
 
-    /// Whether the answer is to be JSON. What `schema` prints always is, and is no answer of this shape.
-    pub fn wants_json(&self) -> bool {
-        match self {
-            Self::Run(args) => args.json,
-            Self::Calibrate(args) => args.json,
-            Self::Plan(args) => args.json,
-            Self::Validate(args) => args.json,
-            Self::Strategies(args) => args.json,
-            Self::Faults(args) => args.json,
-            Self::Scenarios(args) => args.json,
-            Self::Check(args) => args.json,
-            Self::Export(args) => args.json,
-            Self::Report(args) => args.json,
-            Self::Compare(args) => args.json,
-            Self::Articles(args) => args.json,
-            Self::Ab(args) => args.json,
-            Self::Sweep(args) => args.json,
-            Self::Baseline(BaselineArgs { command: BaselineCommand::Add(args) }) => args.json,
-            Self::Baseline(BaselineArgs { command: BaselineCommand::List(args) }) => args.json,
-            Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(args) }) => args.json,
-            Self::Torture(args) => args.json,
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(args) }) => args.json,
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status(args) }) => args.json,
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down(args) }) => args.json,
-            Self::Clean(args) => args.json,
-            Self::Schema(_) | Self::Completions(_) | Self::Man => false,
-        }
+    /// Whether it only prints a text that is made for other programs.
+    pub fn has_no_outcome(&self) -> bool {
+        matches!(self, Self::Schema(_) | Self::Completions(_) | Self::Man)
     }
 }
 

@@ -28,7 +28,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     if let Some(file) = &args.page {
         output::file(file, &page(&decisions))?;
     }
-    if args.json {
+    if output::as_json() {
         output::answer("articles", Exit::Held, &serde_json::json!({ "claims": decisions.claims }))?;
     } else {
         output::data(&text(&decisions))?;

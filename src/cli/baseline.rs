@@ -61,7 +61,7 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
 #[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
 fn add(args: &BaselineAddArgs) -> Result<(), Error> {
     let added = results::add_baseline(&args.store, &args.run, args.commit.as_deref(), SystemTime::now())?;
-    if args.json {
+    if output::as_json() {
         return output::answer("baseline add", Exit::Held, &Listed::from(&added));
     }
     output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
@@ -69,7 +69,7 @@ fn add(args: &BaselineAddArgs) -> Result<(), Error> {
 
 fn list(args: &BaselineListArgs) -> Result<(), Error> {
     let baselines = results::baselines(&args.store)?;
-    if args.json {
+    if output::as_json() {
         let all: Vec<_> = baselines.iter().map(Listed::from).collect();
         return output::answer("baseline list", Exit::Held, &json!({ "baselines": all }));
     }
@@ -119,7 +119,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     if let Some(file) = &args.svg {
         report::chart::draw_trend(&trend, file)?;
     }
-    if args.json {
+    if output::as_json() {
         return output::answer("baseline trend", Exit::Held, &trend);
     }
     output::text(&report::trend(&trend, output::style()))

@@ -66,7 +66,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
         },
     };
     let path = writer.publish(&file)?;
-    print(&args, &file, &path)?;
+    print(&file, &path)?;
     Ok(Exit::Held)
 }
 
@@ -132,8 +132,8 @@ async fn on(
     Ok((measured, behaviour))
 }
 
-fn print(args: &CalibrateArgs, file: &CalibrationFile, path: &Path) -> Result<(), Error> {
-    if args.json {
+fn print(file: &CalibrationFile, path: &Path) -> Result<(), Error> {
+    if output::as_json() {
         return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
     let tables = report::calibration(&file.calibration, output::style());

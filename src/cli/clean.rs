@@ -32,7 +32,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     for run in &chosen {
         remove(&target, &run.run_id).await?;
     }
-    if args.json {
+    if output::as_json() {
         let runs: Vec<Value> = found.iter().map(|run| machine(run, chosen.contains(&run))).collect();
         output::answer("clean", Exit::Held, &json!({ "runs": runs }))?;
         return Ok(Exit::Held);
@@ -59,7 +59,7 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
         (false, true) => "removed",
         (false, false) => "left behind",
     };
-    if args.json {
+    if output::as_json() {
         let machine = |project: &LeftProject| json!({ "name": project.name, "state": state(project.in_use) });
         let projects: Vec<Value> = found.iter().map(machine).collect();
         output::answer("clean", Exit::Held, &json!({ "projects": projects }))?;

@@ -35,7 +35,7 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
         report::chart::draw_percentiles(&base, &new, &compared, path)?;
     }
     outputs.write(&CiReport::of_comparison(&compared))?;
-    if args.json {
+    if output::as_json() {
         output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
     } else {
         output::text(&report::comparison(&compared, output::style()))?;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{DownArgs, EnsembleArgs, EnsembleCommand, StatusArgs, UpArgs};
+use super::args::{EnsembleArgs, EnsembleCommand, UpArgs};
 use super::output;
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
@@ -14,8 +14,8 @@ pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exi
         EnsembleCommand::Up(args) => {
             stop.run_until_cancelled(up(args)).await.unwrap_or(Err(Error::Interrupted))
         }
-        EnsembleCommand::Status(args) => status(&args).await,
-        EnsembleCommand::Down(args) => down(&args).await,
+        EnsembleCommand::Status => status().await,
+        EnsembleCommand::Down => down().await,
     }
 }
 
@@ -32,7 +32,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
     let (servers, data_dir) = (args.servers, args.data_dir);
     let spec = LocalSpec { servers, data_dir, logs: None, apart: false, nicer_by: NICER_BY };
     let kept = Kept::up(&spec, &installation, &state).await?;
-    show(&kept, args.json)
+    show(&kept)
 }
 
 fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
@@ -51,11 +51,11 @@ fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
         )));
     }
     output::note(&format!("already up since {since}"));
-    show(kept, args.json)
+    show(kept)
 }
 
-fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
-    if json {
+fn show(kept: &Kept) -> Result<Exit, Error> {
+    if output::as_json() {
         output::answer("ensemble up", Exit::Held, kept)?;
     } else {
         output::data(&kept.connect)?;
@@ -71,9 +71,9 @@ fn show(kept: &Kept, json: bool) -> Result<Exit, Error> {
 
 const STATUS: &str = "ensemble status";
 
-async fn status(args: &StatusArgs) -> Result<Exit, Error> {
+async fn status() -> Result<Exit, Error> {
     let Some(kept) = Kept::load(&Kept::state_file()?)? else {
-        if args.json {
+        if output::as_json() {
             output::answer(STATUS, Exit::Environment, &json!({ "up": false }))?;
         } else {
             output::data("no ensemble is up; start one with: zklockbench ensemble up")?;
@@ -84,7 +84,7 @@ async fn status(args: &StatusArgs) -> Result<Exit, Error> {
     let roles = roles(&addresses).await;
     let serving = roles.iter().all(|role| role.state.is_ok());
     let exit = if serving { Exit::Held } else { Exit::Environment };
-    if args.json {
+    if output::as_json() {
         let servers: Vec<_> = roles.iter().map(machine).collect();
         output::answer(STATUS, exit, &json!({ "up": serving, "ensemble": kept, "servers": servers }))?;
     } else {
@@ -106,7 +106,7 @@ fn describe(kept: &Kept, roles: &[Role]) -> String {
     text
 }
 
-async fn down(args: &DownArgs) -> Result<Exit, Error> {
+async fn down() -> Result<Exit, Error> {
     let state = Kept::state_file()?;
     let (ended, removed) = match Kept::load(&state)? {
         None => {
@@ -120,7 +120,7 @@ async fn down(args: &DownArgs) -> Result<Exit, Error> {
             (ended, Some(kept.directory))
         }
     };
-    if args.json {
+    if output::as_json() {
         output::answer("ensemble down", Exit::Held, &json!({ "ended": ended, "removed": removed }))?;
     }
     Ok(Exit::Held)

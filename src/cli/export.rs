@@ -22,7 +22,7 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
         .with_gates(&gated.gates)
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;
-    if args.json {
+    if output::as_json() {
         output::answer("export", Exit::Held, &json!({ "run": args.run, "written": written }))?;
     } else {
         written.iter().for_each(|path| output::note(&format!("written: {}", path.display())));

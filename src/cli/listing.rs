@@ -31,12 +31,12 @@ trait Listed: Sized {
     fn machine(&self) -> Value;
 }
 
-fn print<T: Listed>(all: Vec<T>, named: Option<&str>, as_json: bool) -> Result<Exit, Error> {
+fn print<T: Listed>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
         None => all,
     };
-    if as_json {
+    if output::as_json() {
         let all: Vec<Value> = chosen.iter().map(T::machine).collect();
         output::answer(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }))?;
     } else if named.is_some() {
@@ -99,7 +99,7 @@ fn table<const COLUMNS: usize>(
 
 /// Prints the list of strategies, or the one that was named.
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
-    print(lock::cards(), args.name.as_deref(), args.json)
+    print(lock::cards(), args.name.as_deref())
 }
 
 impl Listed for LockCard {
@@ -157,7 +157,7 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
 
 /// Prints the list of faults, or the one that was named.
 pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
-    print(fault::cards(), args.kind.as_deref(), args.json)
+    print(fault::cards(), args.kind.as_deref())
 }
 
 impl Listed for FaultCard {
@@ -214,7 +214,7 @@ impl Listed for FaultCard {
 
 /// Prints the list of built-in scenarios, or the file of the one that was named.
 pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
-    print(SHIPPED.to_vec(), args.name.as_deref(), args.json)
+    print(SHIPPED.to_vec(), args.name.as_deref())
 }
 
 impl Listed for Shipped {

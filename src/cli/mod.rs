@@ -64,8 +64,8 @@ pub fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let exit = match parsed {
         Ok(cli) => {
-            let (name, wants_json) = (cli.command.name(), cli.command.wants_json());
-            conclude(name, wants_json, obey(cli))
+            output::choose(cli.json);
+            conclude(cli.command.name(), obey(cli))
         }
         Err(error) => {
             let _ = error.print();
@@ -76,6 +76,12 @@ pub fn main() -> ExitCode {
 }
 
 fn obey(cli: Cli) -> Result<Exit, Error> {
+    if cli.json && cli.command.has_no_outcome() {
+        let name = cli.command.name();
+        return Err(Error::usage(format!(
+            "`{name}` prints a text as it is, and has no outcome for --json to print"
+        )));
+    }
     // It is to be reached from this machine's own network.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
@@ -190,10 +196,10 @@ async fn reading<T: Send + 'static>(
     done.map_err(|error| Error::environment(format!("the reading failed: {error}")))?
 }
 
-fn conclude(command: &str, wants_json: bool, result: Result<Exit, Error>) -> Exit {
+fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
-        if wants_json {
+        if output::as_json() {
             // Nobody reads it where it cannot be written; the exit code says as much.
             let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
         }

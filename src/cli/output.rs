@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,6 +11,18 @@ use crate::report::Style;
 use crate::scenario::MachineDiagnostic;
 use crate::words::error::{Error, Exit};
 use crate::words::units;
+
+/// Whether outcomes are printed as JSON: what the command line said, before anything was done.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Chooses between outcomes as JSON and as text.
+pub(in crate::cli) fn choose(as_json: bool) {
+    AS_JSON.store(as_json, Ordering::Relaxed);
+}
+
+pub(in crate::cli) fn as_json() -> bool {
+    AS_JSON.load(Ordering::Relaxed)
+}
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
 pub fn data(text: &str) -> Result<(), Error> {

@@ -32,7 +32,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
     write(&documents, between.as_ref(), &output)?;
-    if args.json {
+    if output::as_json() {
         output::answer("report", Exit::Held, &json!({ "runs": args.runs, "report": output }))?;
     } else {
         output::data(&output.display().to_string())?;

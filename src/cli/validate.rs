@@ -26,17 +26,17 @@ struct Shown<'a> {
 /// warning.
 pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     match ScenarioFile::read(&args.scenario, &args.overrides) {
-        Ok(file) => show(&file, args.json),
-        Err(unusable) if args.json => return unusable.answer("validate", &args.scenario),
+        Ok(file) => show(&file),
+        Err(unusable) if output::as_json() => return unusable.answer("validate", &args.scenario),
         Err(unusable) => return Err(unusable.report(&args.scenario)),
     }?;
     Ok(Exit::Held)
 }
 
-fn show(file: &ScenarioFile, as_json: bool) -> Result<(), Error> {
+fn show(file: &ScenarioFile) -> Result<(), Error> {
     let preview = Preview::of(&file.parsed);
     let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
-    if as_json {
+    if output::as_json() {
         return output::answer(
             "validate",
             Exit::Held,

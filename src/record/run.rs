@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Floor, Timing};
+use crate::words::error::Exit;
 use crate::words::units::{as_utc, contenders, counted, format_micros, number};
+use crate::words::verdict::Verdict;
 
 /// The machine that the generator ran on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +68,19 @@ pub enum RunEnding {
     Interrupted,
     /// Cut short by the environment.
     Aborted,
+}
+
+impl RunEnding {
+    /// The exit code of a command that ended so and found that: how it ended comes first, since a part is no whole.
+    pub fn exit(self, verdict: &Verdict) -> Exit {
+        match (self, verdict) {
+            (Self::Interrupted, _) => Exit::Interrupted,
+            (Self::Aborted, _) => Exit::Environment,
+            (Self::Complete, Verdict::Violated(_)) => Exit::Violated,
+            (Self::Complete, Verdict::Unknown(_)) => Exit::Unknown,
+            (Self::Complete, Verdict::Held) => Exit::Held,
+        }
+    }
 }
 
 /// How a run ended.
@@ -287,5 +302,21 @@ impl Segment {
                 ))
             },
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_complete_run_that_held_is_green() {
+        let unknown = || Verdict::Unknown(vec!["why".into()]);
+        let violated = || Verdict::Violated(vec!["why".into()]);
+        assert_eq!(RunEnding::Complete.exit(&Verdict::Held), Exit::Held);
+        assert_eq!(RunEnding::Complete.exit(&violated()), Exit::Violated);
+        assert_eq!(RunEnding::Complete.exit(&unknown()), Exit::Unknown);
+        assert_eq!(RunEnding::Interrupted.exit(&unknown()), Exit::Interrupted);
+        assert_eq!(RunEnding::Aborted.exit(&unknown()), Exit::Environment);
     }
 }

@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::files::RunFile;
 use super::layout;
 use super::layout::cannot;
-use super::read::{of_version, read, read_bytes, read_run};
+use super::read::{read, read_bytes, read_run};
 use super::staging::Staging;
+use super::versioned::VersionedFile;
 use super::writer::write_json;
 use crate::record::RunEnding;
 use crate::words::disk::{self, Unreadable};
@@ -31,6 +32,13 @@ use crate::words::units::{as_utc, shown};
 const FILE: &str = "baseline.json";
 
 const VERSION: u32 = 1;
+
+const BASELINE_FILE: VersionedFile = VersionedFile {
+    of: "baseline",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file was changed or damaged: add the run again, with `zklockbench baseline add RUN`",
+};
 
 /// `baseline.json`: what is known of a run since it is a baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -147,7 +155,7 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
             dir.display()
         )));
     }
-    let file: BaselineFile = of_version(VERSION, &path, &read_bytes(&dir, &path)?)?;
+    let file: BaselineFile = BASELINE_FILE.parse(&path, &read_bytes(&dir, &path)?)?;
     let commit = commit_name(&file.commit).map_err(|_| {
         Error::usage(format!("{}: `commit` is no name of a commit; remove {}", path.display(), dir.display()))
     })?;

@@ -10,13 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use super::layout;
 use super::staging::Staging;
+use super::versioned::VersionedFile;
 use super::writer::write_json;
 use crate::record::Calibration;
-use crate::words::disk;
 use crate::words::error::Error;
 
 /// The version of the file that this program writes, and the only one that it reads.
 pub const CALIBRATION_SCHEMA_VERSION: u32 = 1;
+
+const FILE: VersionedFile = VersionedFile {
+    of: "calibration",
+    name: layout::CALIBRATION,
+    version: CALIBRATION_SCHEMA_VERSION,
+    remedy: "the file was changed or damaged: calibrate again",
+};
 
 /// `calibration.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,32 +76,7 @@ impl CalibrationWriter {
 /// # Errors
 /// [`Error::Usage`] when it is none, or of another version; [`Error::Environment`] when the file cannot be read.
 pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        schema_version: u32,
-    }
-    let path = dir.join(layout::CALIBRATION);
-    if !disk::has(dir, layout::CALIBRATION) {
-        return Err(Error::usage(format!(
-            "{} is not the directory of a calibration: it has no {}",
-            dir.display(),
-            layout::CALIBRATION
-        )));
-    }
-    let bytes = disk::read(dir, layout::CALIBRATION, layout::most(layout::CALIBRATION))
-        .map_err(|why| why.of(&path))?;
-    let broken = |error: serde_json::Error| {
-        Error::usage(format!("{}: {error}; the file was changed or damaged: calibrate again", path.display()))
-    };
-    let Versioned { schema_version } = disk::from_json(&bytes).map_err(broken)?;
-    if schema_version != CALIBRATION_SCHEMA_VERSION {
-        return Err(Error::usage(format!(
-            "{}: schema version {schema_version}, but this program reads version {CALIBRATION_SCHEMA_VERSION}; calibrate \
-             again",
-            path.display()
-        )));
-    }
-    disk::from_json(&bytes).map_err(broken)
+    FILE.read(dir)
 }
 
 #[cfg(test)]

@@ -85,7 +85,6 @@ pub(super) fn most(name: &str) -> u64 {
         // Histories.
         Some(_) => 64 * 1024 * MIB,
         None if name == RUN => 4 * MIB,
-        None if name == CALIBRATION => 16 * MIB,
         None => 4 * 1024 * MIB,
     }
 }

@@ -18,6 +18,7 @@ mod read;
 mod staging;
 mod summary;
 mod timeline;
+mod versioned;
 mod writer;
 
 pub use baselines::{
@@ -31,6 +32,7 @@ pub use digest::of_file as digest_of_file;
 pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
 pub use read::{read, recorded_run};
 pub use staging::{create_dated, tidy};
+pub use versioned::VersionedFile;
 pub use writer::{Resumed, RunWriter, SealedRun, replace, replace_json};
 
 /// What was recorded, for those who read run directories.

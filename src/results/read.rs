@@ -6,16 +6,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
-use super::layout::cannot;
+use super::versioned::VersionedFile;
 use super::{digest, hlog, layout};
 use crate::record::{Run, RunEnding, Trial};
 use crate::words::disk::{self, Unreadable};
 use crate::words::error::Error;
-use crate::words::units::{counted, shown};
+use crate::words::units::counted;
+
+/// `run.json`, and the files of trials.
+const RUN_FILE: VersionedFile = VersionedFile {
+    of: "run",
+    name: layout::RUN,
+    version: SCHEMA_VERSION,
+    remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
+};
 
 /// Reads a run directory, histograms included.
 ///
@@ -179,52 +186,15 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     }
 }
 
-#[derive(Deserialize)]
-struct Versioned {
-    schema_version: u32,
-    tool_version: Option<String>,
-    tool_commit: Option<String>,
-}
-
 /// Reads a file of this version, most of whose fields are those of a record. In the file they stand among its own, and there
 /// an error does not know of which field it is: the record, read by itself, does.
 fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
 ) -> Result<T, Error> {
-    of_version(SCHEMA_VERSION, path, bytes)
-        .map_err(|error| of_version::<Recorded>(SCHEMA_VERSION, path, bytes).err().unwrap_or(error))
-}
-
-/// Reads a file of that version of its layout.
-pub(super) fn of_version<T: DeserializeOwned>(version: u32, path: &Path, bytes: &[u8]) -> Result<T, Error> {
-    let Versioned { schema_version, tool_version, tool_commit } = parse(path, bytes)?;
-    if schema_version != version {
-        let writer = tool_version.map_or_else(String::new, |version| {
-            let commit = tool_commit.map_or_else(String::new, |commit| format!(" of commit {commit}"));
-            format!(": {version}{commit}")
-        });
-        return Err(Error::usage(format!(
-            "{}: schema version {schema_version}, but this program reads version {version}; use the \
-             version of the program that wrote it{writer}",
-            path.display()
-        )));
-    }
-    parse(path, bytes)
-}
-
-fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
-    // The error prints its own line and column.
-    let bytes = disk::tame(bytes);
-    let mut json = serde_json::Deserializer::from_slice(&bytes);
-    let read =
-        serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-            // Of the whole, or of no field that it knows.
-            field if field == "." || field.contains('?') => broken(path, &error.inner().to_string()),
-            field => broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
-        })?;
-    json.end().map_err(|error| broken(path, &error.to_string()))?;
-    Ok(read)
+    RUN_FILE
+        .parse(path, bytes)
+        .map_err(|error| RUN_FILE.parse::<Recorded>(path, bytes).err().unwrap_or(error))
 }
 
 /// Reads a file of a directory of results, whose path it is.
@@ -234,18 +204,11 @@ pub(super) fn read_bytes(dir: &Path, path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn unreadable(path: &Path, why: Unreadable) -> Error {
-    match why {
-        Unreadable::Failed(error) => cannot("read", path, &error),
-        told => broken(path, &told.to_string()),
-    }
+    RUN_FILE.unreadable(path, why)
 }
 
 fn broken(path: &Path, what: &str) -> Error {
-    Error::usage(format!(
-        "{}: {what}; the directory was modified or damaged after the run: restore it from a copy, or run the \
-         scenario again",
-        path.display()
-    ))
+    RUN_FILE.broken(path, what)
 }
 
 fn changed(path: &Path) -> Error {

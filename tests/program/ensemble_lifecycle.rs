@@ -140,7 +140,8 @@ fn a_kept_ensemble_is_up_until_down() {
     let ours = niceness(std::process::id());
     for server in bench.servers() {
         let nicest = (ours[0] + i64::from(NICER_BY)).min(19);
-        assert!(niceness(server).iter().all(|nice| *nice == nicest), "of {ours:?}");
+        let theirs = niceness(server);
+        assert!(!theirs.is_empty() && theirs.iter().all(|nice| *nice == nicest), "{theirs:?} of {ours:?}");
     }
     // And it has a leader, and a second `up` finds it rather than starting another
     let status = stdout(&bench.output(&["ensemble", "status"]));

@@ -62,7 +62,7 @@ fn a_plan_of_an_older_version_has_a_page_that_says_why_there_is_no_chart() {
     // And a file that is none is named
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
     let told = read(dir.path()).unwrap_err().to_string();
-    assert!(told.contains("plan.json: it is incomplete or damaged"), "{told}");
+    assert!(told.contains("plan.json: missing field `schema_version`"), "{told}");
 }
 
 #[test]

@@ -342,8 +342,15 @@ fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
         assert!(shown.contains("1.5×") && shown.contains("2.5×"), "{shown}");
         let said =
             "handoff/floor: its median as a multiple of 1 ms, the median of 270 handoffs without a lock";
-        assert!(shown.contains(said), "{shown}");
+        assert!(shown.contains(said) && !shown.contains("below 1"), "{shown}");
     }
+    // And a handoff that was faster than the floor is explained
+    view.cells[0].repetitions[0].handoff = Some(records::histogram(&[900]));
+    let shown = terminal(&view, PLAIN);
+    assert!(
+        shown.contains("a multiple below 1: the host was slower while the floor was measured"),
+        "{shown}"
+    );
     // And where no floor was measured, or nothing to compare, there is neither column nor word of it
     for floor in [None, Some(Floor::not_measured("why"))] {
         view.floor = floor;

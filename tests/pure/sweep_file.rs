@@ -124,14 +124,21 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     let whole = serde_json::to_string(&file()).unwrap();
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
-        assert!(said.contains("sweep.json: it is incomplete or damaged"), "{said}");
+        assert!(
+            said.contains("sweep.json: ")
+                && said.contains("the file is incomplete or damaged: start the sweep again"),
+            "{said}"
+        );
     }
     let changed = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");
         whole.replacen(from, to, 1)
     };
     for (text, why) in [
-        (changed("\"schema_version\":1", "\"schema_version\":7"), "it is of version 7"),
+        (
+            changed("\"schema_version\":1", "\"schema_version\":7"),
+            "schema version 7, but this program reads version 1",
+        ),
         (
             changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":99,\"strategy\":\"baton\""),
             "run 99, which it does not list",
@@ -153,7 +160,7 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     }
     fs::remove_file(place.path().join(FILE)).unwrap();
     let said = read(place.path()).unwrap_err().to_string();
-    assert!(said.contains("name the directory that a sweep left"), "{said}");
+    assert!(said.contains("is not the directory of a sweep: it has no sweep.json"), "{said}");
 }
 
 #[test]

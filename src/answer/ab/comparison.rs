@@ -11,6 +11,7 @@ use crate::answer::compare::{
 };
 use crate::results::record::{Better, Reading};
 use crate::words::units::counted;
+use crate::words::verdict::Verdict;
 
 /// The figure of each run of one block; `None` where there is none, or where the queue grew, so that it has no steady value
 /// and counts as longer than any.
@@ -100,6 +101,17 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
+    /// As a verdict: a regression is a broken promise, and nothing is green that is not known.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Self::Regressed => Verdict::Violated(vec!["something is worse".to_owned()]),
+            Self::Unknown => {
+                Verdict::Unknown(vec!["of something it is not known whether it is worse".to_owned()])
+            }
+            Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
+        }
+    }
+
     /// Of these comparisons; of none, nothing is known.
     pub fn of(comparisons: &[Comparison]) -> Self {
         let any = |regression| comparisons.iter().any(|one| one.regression == regression);

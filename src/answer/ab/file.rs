@@ -13,7 +13,7 @@ use super::blocks::Turn;
 use super::comparison::{Comparison, Conclusion};
 use crate::answer::compare::Limits;
 use crate::results;
-use crate::results::record::{EnsembleInfo, Floor, HostInfo};
+use crate::results::record::{EnsembleInfo, Floor, HostInfo, RunEnding};
 use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::words::verdict::Verdict;
@@ -37,6 +37,17 @@ pub enum Ending {
     Interrupted,
     /// Cut short because a run failed.
     Aborted,
+}
+
+impl Ending {
+    /// As that of a run.
+    pub fn of_a_run(self) -> RunEnding {
+        match self {
+            Self::Interrupted => RunEnding::Interrupted,
+            Self::Aborted | Self::GoingOn => RunEnding::Aborted,
+            Self::Complete => RunEnding::Complete,
+        }
+    }
 }
 
 /// How many blocks were asked for.

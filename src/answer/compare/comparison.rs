@@ -432,20 +432,11 @@ impl Conclusion {
             regression,
             sentence: format!("{what}: of {of} {}{only_new}", told.join(", ")),
             counts,
-            exit_code: exit(regression) as u8,
+            exit_code: regression.exit() as u8,
         }
     }
 
     pub fn exit(&self) -> Exit {
-        exit(self.regression)
-    }
-}
-
-/// A regression fails a build; what is not known is no evidence that nothing regressed.
-fn exit(regression: Regression) -> Exit {
-    match regression {
-        Regression::Yes => Exit::Violated,
-        Regression::Unknown => Exit::Unknown,
-        Regression::No => Exit::Held,
+        self.regression.exit()
     }
 }

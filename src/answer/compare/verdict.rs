@@ -5,6 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::results::record::RunEnding;
+use crate::words::error::Exit;
+use crate::words::verdict::Verdict;
+
 /// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -57,4 +61,16 @@ pub enum Regression {
     Unknown,
     /// It is.
     Yes,
+}
+
+impl Regression {
+    /// A regression fails a build; what is not known is no evidence that nothing regressed.
+    pub(super) fn exit(self) -> Exit {
+        let verdict = match self {
+            Self::Yes => Verdict::Violated(Vec::new()),
+            Self::Unknown => Verdict::Unknown(Vec::new()),
+            Self::No => Verdict::Held,
+        };
+        RunEnding::Complete.exit(&verdict)
+    }
 }

@@ -7,10 +7,9 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Question, Recommendation, Unverified, Verification};
-use crate::results;
 use crate::results::record::{EnsembleInfo, HostInfo};
+use crate::results::{self, VersionedFile};
 use crate::scenario::DISTANCE_NOTE;
-use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
 use crate::words::units::{as_utc, counted};
 use crate::words::verdict::Verdict;
@@ -21,6 +20,13 @@ pub const FILE: &str = "plan.json";
 pub const RUNS: &str = "runs";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
+
+const PLAN_FILE: VersionedFile = VersionedFile {
+    of: "plan",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file is incomplete or damaged: plan again",
+};
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,19 +130,7 @@ impl PlanFile {
 /// # Errors
 /// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
 pub fn read(dir: &Path) -> Result<PlanFile, Error> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: u32,
-    }
-    let path = dir.join(FILE);
-    let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
-    let bytes = disk::read(dir, FILE, 16 * MIB).map_err(|why| at(why.to_string()))?;
-    let damaged = |error: serde_json::Error| at(format!("it is incomplete or damaged: {error}"));
-    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
-    if schema_version != VERSION {
-        return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
-    }
-    disk::from_json(&bytes).map_err(damaged)
+    PLAN_FILE.read(dir)
 }
 
 /// The JSON Schema of `plan.json`.

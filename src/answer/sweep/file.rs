@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::Finding;
 use super::over::Over;
-use super::sample::{At, Sample};
-use crate::results;
-use crate::results::record::{EnsembleInfo, HostInfo};
+use super::sample::{At, Sample, State};
+use crate::results::record::{EnsembleInfo, HostInfo, RunEnding};
+use crate::results::{self, VersionedFile};
 use crate::words::catalog::gate::Objective;
-use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
 use crate::words::units::as_utc;
+use crate::words::verdict::Verdict;
 
 /// Its name in the directory of a sweep.
 pub const FILE: &str = "sweep.json";
@@ -26,6 +26,13 @@ const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
+
+const SWEEP_FILE: VersionedFile = VersionedFile {
+    of: "sweep",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file is incomplete or damaged: start the sweep again without --resume",
+};
 
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +50,17 @@ pub enum Ending {
     Interrupted,
     /// Cut short because something failed.
     Aborted,
+}
+
+impl Ending {
+    /// As that of a run.
+    pub fn of_a_run(self) -> RunEnding {
+        match self {
+            Self::Interrupted => RunEnding::Interrupted,
+            Self::Aborted | Self::GoingOn => RunEnding::Aborted,
+            Self::Complete | Self::OutOfTime | Self::NotCovered => RunEnding::Complete,
+        }
+    }
 }
 
 /// One run: a repetition of some strategies at one place.
@@ -122,6 +140,20 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
+    /// Whether the locks held, as far as their points are known.
+    pub fn judged(&self) -> Verdict {
+        let any = |state| self.samples.iter().any(|sample| sample.state == state);
+        let unknown = |why: &str| Verdict::Unknown(vec![why.to_owned()]);
+        match self.ending {
+            _ if any(State::Violated) => {
+                Verdict::Violated(vec!["a lock broke its promise at a point".to_owned()])
+            }
+            Ending::NotCovered => unknown("the time was up before the range was covered"),
+            _ if !any(State::Sound) => unknown("no point counts"),
+            _ => Verdict::Held,
+        }
+    }
+
     /// Writes it and its rows into that directory, in the place of what is there.
     ///
     /// # Errors
@@ -139,23 +171,8 @@ impl SweepFile {
 /// # Errors
 /// [`Error::Usage`] that names the file: it is not there, was cut off, is of another version, or contradicts itself.
 pub fn read(directory: &Path) -> Result<SweepFile, Error> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: u32,
-    }
-    let path = directory.join(FILE);
-    let at = |why: String| Error::usage(format!("{}: {why}", path.display()));
-    let bytes = disk::read(directory, FILE, 16 * MIB)
-        .map_err(|why| at(format!("{why}; name the directory that a sweep left, which has a {FILE}")))?;
-    let damaged = |error: serde_json::Error| {
-        at(format!("it is incomplete or damaged: {error}; start the sweep again without --resume"))
-    };
-    let Version { schema_version } = disk::from_json(&bytes).map_err(damaged)?;
-    if schema_version != VERSION {
-        return Err(at(format!("it is of version {schema_version}, and this program reads {VERSION} only")));
-    }
-    let file: SweepFile = disk::from_json(&bytes).map_err(damaged)?;
-    contradiction(&file).map_or(Ok(()), |why| Err(at(why)))?;
+    let file: SweepFile = SWEEP_FILE.read(directory)?;
+    contradiction(&file).map_or(Ok(()), |why| Err(SWEEP_FILE.broken(&directory.join(FILE), &why)))?;
     Ok(file)
 }
 

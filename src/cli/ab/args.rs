@@ -40,9 +40,6 @@ pub struct AbArgs {
     /// Draw no charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
-    /// Print the outcome as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
     /// What is A.
     #[command(flatten)]
     pub side_a: SideAArgs,

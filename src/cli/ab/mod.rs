@@ -498,10 +498,10 @@ impl Session {
         if let Some(path) = &args.markdown {
             output::file(path, &report::ab_markdown(&file))?;
         }
-        let exit = exit(&file);
+        let exit = file.ending.of_a_run().exit(&file.judged().and(file.conclusion.verdict()));
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
-        if args.json {
+        if output::as_json() {
             return output::conclude("ab", exit, error, &json!({ "results": directory.path, "ab": file }));
         }
         let table = report::ab(&file, output::style());
@@ -521,15 +521,4 @@ fn draw(file: &AbFile, directory: &Path) {
 fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
     let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
     with_pairs.map(|one| one.ratio.and_then(|ratio| ratio.half_width)).collect()
-}
-
-/// What the comparison means as an exit code: a violation or a regression is 1, and nothing is green that is not known.
-fn exit(file: &AbFile) -> Exit {
-    match (file.ending, file.judged(), file.conclusion) {
-        (Ending::Interrupted, ..) => Exit::Interrupted,
-        (Ending::Aborted | Ending::GoingOn, ..) => Exit::Environment,
-        (_, Verdict::Violated(_), _) | (_, _, Conclusion::Regressed) => Exit::Violated,
-        (_, Verdict::Unknown(_), _) | (_, _, Conclusion::Unknown) => Exit::Unknown,
-        (_, Verdict::Held, Conclusion::Improved | Conclusion::NotWorse | Conclusion::Same) => Exit::Held,
-    }
 }

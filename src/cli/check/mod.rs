@@ -13,7 +13,7 @@ use super::output;
 use super::scenario_source::STDIN;
 use crate::check;
 use crate::check::history::{Checker, Ending, Judgement};
-use crate::record::{Judged, Trial};
+use crate::record::{Judged, RunEnding, Trial};
 use crate::results::history::{HistoryReader, lines_at};
 use crate::results::{self, StoredRun};
 use crate::words::error::{Error, Exit};
@@ -32,14 +32,6 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args) } else { judge_history(args, || stop.is_cancelled()) }
 }
 
-fn exit(verdict: &Verdict) -> Exit {
-    match verdict {
-        Verdict::Held => Exit::Held,
-        Verdict::Violated(_) => Exit::Violated,
-        Verdict::Unknown(_) => Exit::Unknown,
-    }
-}
-
 fn conclusion(verdict: &Verdict) -> String {
     let reasons = verdict.reasons().iter().map(|reason| format!("\n  {}", one_line(reason)));
     format!("verdict: {}{}\n", verdict.word(), reasons.collect::<String>())
@@ -55,10 +47,10 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
     let judgement = read_through(reader, args.strict, stopped)?;
-    let exit = exit(&judgement.verdict);
+    let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(Shown { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<Shown<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
-    if args.json {
+    if output::as_json() {
         output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
     } else {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
@@ -113,8 +105,9 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
-    let (exit, error) = (exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
-    if args.json {
+    let (exit, error) =
+        (RunEnding::Complete.exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
+    if output::as_json() {
         let found = json!({
             "run": args.path.display().to_string(),
             "verdict": verdict.word(),

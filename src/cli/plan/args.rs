@@ -64,9 +64,6 @@ pub struct PlanArgs {
     /// Where to put the plan's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Print the plan as JSON instead of tables
-    #[arg(long)]
-    pub json: bool,
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,

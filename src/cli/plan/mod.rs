@@ -21,13 +21,13 @@ use crate::answer::plan::{
 };
 use crate::answer::queueing::Order;
 use crate::lock;
+use crate::record::RunEnding;
 use crate::report::{self, Style, page};
 use crate::results::{self, layout};
 use crate::scenario::{Plan, Scenario, nearest, parse};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
-use crate::words::verdict::Verdict;
 use crate::world::fault;
 use args::PlanArgs;
 use evidence::{Library, VERIFIES};
@@ -107,7 +107,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     } else if let Some(site) = site {
         site.close();
     }
-    tell(&args, &plan, &directory.path, stop)
+    tell(&plan, &directory.path, stop)
 }
 
 fn words() -> Vec<String> {
@@ -276,18 +276,11 @@ async fn prove_one(
     Ok(verified)
 }
 
-fn exit(plan: &PlanFile) -> Exit {
-    match plan.verdict() {
-        Verdict::Held => Exit::Held,
-        Verdict::Violated(_) => Exit::Violated,
-        Verdict::Unknown(_) => Exit::Unknown,
-    }
-}
-
-fn tell(args: &PlanArgs, plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<Exit, Error> {
-    let exit = if stop.is_cancelled() { Exit::Interrupted } else { exit(plan) };
+fn tell(plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<Exit, Error> {
+    let ending = if stop.is_cancelled() { RunEnding::Interrupted } else { RunEnding::Complete };
+    let exit = ending.exit(&plan.verdict());
     let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
-    if args.json {
+    if output::as_json() {
         output::answer("plan", exit, &json!({ "results": directory, "report": report, "plan": plan }))?;
         return Ok(exit);
     }

@@ -64,7 +64,11 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
             Ok(file) => (file, None),
             Err(unusable) => {
                 broke_off(Error::usage(format!("{} cannot be run as it is", named.display())));
-                return if args.json { unusable.answer(NAME, &named) } else { Err(unusable.report(&named)) };
+                return if output::as_json() {
+                    unusable.answer(NAME, &named)
+                } else {
+                    Err(unusable.report(&named))
+                };
             }
         }
     };
@@ -84,7 +88,6 @@ fn nothing_to_do(
     output::note("nothing to do: the run is complete");
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     Finding::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.strict).tell(
-        args,
         &file.parsed.scenario,
         outputs,
         None,
@@ -413,7 +416,7 @@ impl Measured {
                 path.display()
             ))
         });
-        Finding { path, ..found }.tell(&args, scenario, outputs, aborted.or(unfinished))
+        Finding { path, ..found }.tell(scenario, outputs, aborted.or(unfinished))
     }
 }
 
@@ -455,16 +458,6 @@ fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
     }
 }
 
-fn exit(ending: RunEnding, verdict: &Verdict) -> Exit {
-    match (ending, verdict) {
-        (RunEnding::Interrupted, _) => Exit::Interrupted,
-        (RunEnding::Aborted, _) => Exit::Environment,
-        (RunEnding::Complete, Verdict::Violated(_)) => Exit::Violated,
-        (RunEnding::Complete, Verdict::Unknown(_)) => Exit::Unknown,
-        (RunEnding::Complete, Verdict::Held) => Exit::Held,
-    }
-}
-
 /// What a run comes to.
 struct Finding {
     path: PathBuf,
@@ -491,7 +484,7 @@ impl Finding {
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let Gated { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
-        let exit = exit(ending, &gate::overall(&gates));
+        let exit = ending.exit(&gate::overall(&gates));
         Self { path, side, view, summary: Summary { gates, baseline, ..summary }, comparison, exit }
     }
 
@@ -500,13 +493,7 @@ impl Finding {
     }
 
     /// Writes what CI reads and prints it, with the error that ends the run after all, if there is one.
-    fn tell(
-        &self,
-        args: &RunArgs,
-        scenario: &Scenario,
-        outputs: &Prepared,
-        error: Option<Error>,
-    ) -> Result<Exit, Error> {
+    fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, view, summary, comparison, exit, .. } = self;
         let stored = self.stored();
         let mut document = CiReport::of_run(stored, view).with_gates(&summary.gates);
@@ -520,7 +507,7 @@ impl Finding {
         let error = error.or(written.err());
         let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
         let resume = is_cut_short.then(|| format!("{RESUME}{}", path.display()));
-        if args.json {
+        if output::as_json() {
             let found = json!({
                 "results": path,
                 "resume": resume,
@@ -568,16 +555,5 @@ mod tests {
         assert_eq!(places(run.path()), format!("results: {}", run.path().display()));
         std::fs::create_dir(run.path().join("charts")).unwrap();
         assert!(places(run.path()).ends_with("/charts"));
-    }
-
-    #[test]
-    fn nothing_but_a_complete_run_that_held_is_green() {
-        let unknown = || Verdict::Unknown(vec!["why".into()]);
-        let violated = || Verdict::Violated(vec!["why".into()]);
-        assert_eq!(exit(RunEnding::Complete, &Verdict::Held), Exit::Held);
-        assert_eq!(exit(RunEnding::Complete, &violated()), Exit::Violated);
-        assert_eq!(exit(RunEnding::Complete, &unknown()), Exit::Unknown);
-        assert_eq!(exit(RunEnding::Interrupted, &unknown()), Exit::Interrupted);
-        assert_eq!(exit(RunEnding::Aborted, &unknown()), Exit::Environment);
     }
 }

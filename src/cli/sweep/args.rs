@@ -52,9 +52,6 @@ pub struct SweepArgs {
     /// Draw no charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
-    /// Print the outcome as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
     /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,

@@ -468,7 +468,7 @@ impl Session {
             report::chart::draw_sweep(&self.file, &self.directory)?
         };
         let notes = self.question.notes();
-        let exit = exit(&self.file);
+        let exit = self.file.ending.of_a_run().exit(&self.file.judged());
         let goes_on = matches!(
             self.file.ending,
             Ending::Interrupted | Ending::Aborted | Ending::NotCovered | Ending::OutOfTime
@@ -485,7 +485,7 @@ impl Session {
         });
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
-        if self.args.json {
+        if output::as_json() {
             let found = json!({ "results": self.directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
             return output::conclude("sweep", exit, error, &found);
         }
@@ -497,19 +497,5 @@ impl Session {
         }
         output::data(&text)?;
         error.map_or(Ok(exit), Err)
-    }
-}
-
-/// What a sweep means as an exit code.
-fn exit(file: &SweepFile) -> Exit {
-    let violated = file.samples.iter().any(|sample| sample.state == State::Violated);
-    let any_sound = file.samples.iter().any(|sample| sample.state == State::Sound);
-    match file.ending {
-        Ending::Interrupted => Exit::Interrupted,
-        Ending::Aborted | Ending::GoingOn => Exit::Environment,
-        _ if violated => Exit::Violated,
-        Ending::NotCovered => Exit::Unknown,
-        Ending::Complete | Ending::OutOfTime if any_sound => Exit::Held,
-        Ending::Complete | Ending::OutOfTime => Exit::Unknown,
     }
 }

@@ -41,6 +41,9 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let faults = Faults::without(fault::cards(), why_not(&args));
     let mut rounds = Rounds::new(seed, lock::cards(), faults);
+    if args.show && output::as_json() {
+        return Err(Error::usage("--show prints scenarios, which are not JSON; leave out --show or --json"));
+    }
     if args.show {
         let about = (60 * args.minutes).div_ceil(ROUND.as_secs());
         let texts: Vec<String> =
@@ -148,7 +151,7 @@ impl Session {
     fn conclude(self, error: Option<Error>) -> Result<Exit, Error> {
         let tally = Tally::of(&self.outcomes);
         let exit = tally.exit(error.as_ref());
-        if self.args.json {
+        if output::as_json() {
             let found = json!({
                 "results": self.directory,
                 "seed": self.seed,

@@ -10,7 +10,7 @@ use crate::check;
 use crate::cli::runs::child::{self, Ended};
 use crate::cli::runs::whole_seconds;
 use crate::lock;
-use crate::record::Trial;
+use crate::record::{RunEnding, Trial};
 use crate::results;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
@@ -187,10 +187,9 @@ impl<'a> Tally<'a> {
         let verdict =
             self.outcomes.iter().map(|outcome| outcome.verdict.clone()).fold(Verdict::Held, Verdict::and);
         match (verdict, error) {
-            (Verdict::Violated(_), _) => Exit::Violated,
-            (_, Some(error)) => error.exit(),
-            (Verdict::Unknown(_), None) => Exit::Unknown,
-            (Verdict::Held, None) => Exit::Held,
+            (Verdict::Held | Verdict::Unknown(_), Some(error)) => error.exit(),
+            // A violation counts however the rounds ended.
+            (verdict, _) => RunEnding::Complete.exit(&verdict),
         }
     }
 

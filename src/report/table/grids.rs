@@ -93,8 +93,16 @@ fn floor(view: &View) -> String {
         told("handoff", "handoffs without a lock, measured before the first trial", floor.handoff),
         told("uncontended", "uncontended acquires by raw requests", floor.uncontended),
     ];
-    told.into_iter().flatten().map(|told| told + "; ").collect()
+    let told: String = told.into_iter().flatten().map(|told| told + "; ").collect();
+    let multiples = |cell| [view.handoff_over_floor(cell), view.uncontended_over_floor(cell)];
+    let is_below = view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR);
+    let below =
+        if is_below { "a multiple below 1: the host was slower while the floor was measured; " } else { "" };
+    told + below
 }
+
+/// What is shown as 1 is not below it.
+const BELOW_FLOOR: f64 = 0.995;
 
 fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
