@@ -78,9 +78,7 @@ pub fn main() -> ExitCode {
 fn obey(cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
         let name = cli.command.name();
-        return Err(Error::usage(format!(
-            "`{name}` prints a text as it is, and has no outcome for --json to print"
-        )));
+        return Err(Error::usage(format!("`{name}` does not take --json")));
     }
     // It is to be reached from this machine's own network.
     let port = match &cli.command {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Trial;
+use crate::scenario::TrialSpec;
 use crate::words::units::contenders;
 
 /// A strategy at a number of contenders.
@@ -16,6 +17,11 @@ pub struct CellKey {
 }
 
 impl CellKey {
+    /// That of a trial.
+    pub fn of(spec: &TrialSpec) -> Self {
+        Self { strategy: spec.strategy.label.clone(), contenders: spec.contenders }
+    }
+
     /// Whether that trial is one of its repetitions.
     pub fn is_of(&self, trial: &Trial) -> bool {
         trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders

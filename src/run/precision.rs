@@ -16,7 +16,7 @@ const REPETITIONS_AT_LEAST: usize = 3;
 const UPPER_END: f64 = 0.975;
 
 /// The figures of one strategy at one contender count.
-struct CellFigures {
+struct CellLogarithms {
     key: CellKey,
     /// The logarithm of the figure of each sound repetition.
     logarithms: Vec<f64>,
@@ -24,16 +24,13 @@ struct CellFigures {
 
 pub(super) struct Figures {
     asked: scenario::Precision,
-    cells: Vec<CellFigures>,
+    cells: Vec<CellLogarithms>,
 }
 
 impl Figures {
     /// Of a run whose rounds each hold those trials.
     pub(super) fn of(asked: scenario::Precision, round: &[TrialSpec]) -> Self {
-        let cell = |spec: &TrialSpec| CellFigures {
-            key: CellKey { strategy: spec.strategy.label.clone(), contenders: spec.contenders },
-            logarithms: Vec::new(),
-        };
+        let cell = |spec: &TrialSpec| CellLogarithms { key: CellKey::of(spec), logarithms: Vec::new() };
         Self { asked, cells: round.iter().map(cell).collect() }
     }
 

@@ -9,8 +9,7 @@ use zklockbench::answer::ab::{
     RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
-use zklockbench::record::CellKey;
-use zklockbench::record::{Cause, CutShort, Figure, Floor, Reading};
+use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style};
 use zklockbench::words::verdict::Verdict;
 
@@ -227,7 +226,7 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
         trial.cut_short = None;
         trial
     };
-    let cell = CellKey { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+    let cell = CellKey::of(&trial.spec);
     let other = CellKey { contenders: 99, ..cell.clone() };
     let asked = |figure: Figure| Question { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
     let of = |trial: &zklockbench::record::Trial, turn| {

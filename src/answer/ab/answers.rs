@@ -5,7 +5,7 @@ use std::fmt;
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Figure, Missing, Reading, Trial};
+use crate::results::record::{CellKey, Figure, Missing, Reading};
 
 /// What is to be found out: whether a figure of one side is that of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,10 +66,7 @@ impl Question {
     /// known in it.
     pub fn answer(&self, turn: Turn, run: &StoredRun) -> Answer {
         let cell = self.cell(turn);
-        let is_it = |trial: &&Trial| {
-            trial.spec.strategy.label == cell.strategy && trial.spec.contenders == cell.contenders
-        };
-        let trial = run.trials.iter().find(is_it);
+        let trial = run.trials.iter().find(|trial| cell.is_of(trial));
         let trial = trial.ok_or_else(|| Silence::Unknown("its trial did not run".to_owned()))?;
         if let Some(cut) = &trial.cut_short {
             return Err(Silence::Spoiled(format!("its trial is partial ({})", cut.why)));

@@ -64,13 +64,17 @@ pub enum Regression {
 }
 
 impl Regression {
-    /// A regression fails a build; what is not known is no evidence that nothing regressed.
-    pub(super) fn exit(self) -> Exit {
-        let verdict = match self {
-            Self::Yes => Verdict::Violated(Vec::new()),
-            Self::Unknown => Verdict::Unknown(Vec::new()),
+    /// As a verdict, for that reason: what is not known is no evidence that nothing regressed.
+    pub fn verdict(self, why: &str) -> Verdict {
+        match self {
             Self::No => Verdict::Held,
-        };
-        RunEnding::Complete.exit(&verdict)
+            Self::Yes => Verdict::Violated(vec![why.to_owned()]),
+            Self::Unknown => Verdict::Unknown(vec![why.to_owned()]),
+        }
+    }
+
+    /// The exit code, which tells no reason.
+    pub(super) fn exit(self) -> Exit {
+        RunEnding::Complete.exit(&self.verdict(""))
     }
 }

@@ -76,7 +76,7 @@ fn found(figure: Figure, compared: &Compared, limits: Limits) -> Found {
     let was = base.map(|median| format!("{} in the baseline", figure.unit().show(median)));
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Found { regression: verdict(regression, &sentence), ratio: times, sentence }
+    Found { regression: regression.verdict(&sentence), ratio: times, sentence }
 }
 
 /// How many times as bad it is: below 1 where it is better.
@@ -100,14 +100,6 @@ fn ratio(compared: &Compared) -> Option<String> {
     Some(format!("{} times that{interval}", number(ratio.ratio)))
 }
 
-fn verdict(regression: Regression, why: &str) -> Verdict {
-    match regression {
-        Regression::No => Verdict::Held,
-        Regression::Yes => Verdict::Violated(vec![why.to_owned()]),
-        Regression::Unknown => Verdict::Unknown(vec![why.to_owned()]),
-    }
-}
-
 impl Outcome {
     /// The text of the gate that a run has which is compared with a baseline and has no gate about that.
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
@@ -118,7 +110,7 @@ impl Outcome {
             Ok(comparison) => {
                 let conclusion = &comparison.conclusion;
                 let checks = comparison.rows.iter().map(row).collect();
-                (verdict(conclusion.regression, &conclusion.sentence), checks)
+                (conclusion.regression.verdict(&conclusion.sentence), checks)
             }
             Err(error) => {
                 let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -140,7 +132,7 @@ fn row(row: &Row) -> Check {
     Check {
         strategy: row.cell.strategy.clone(),
         contenders: row.cell.contenders,
-        verdict: verdict(row.compared.regression, &sentence),
+        verdict: row.compared.regression.verdict(&sentence),
         observed: None,
         limit: None,
         sentence,

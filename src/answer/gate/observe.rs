@@ -1,5 +1,6 @@
 //! What a run shows of a figure in one cell, and what speaks against judging by it.
 
+use crate::answer::stats::median;
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Reading, Trial};
 use crate::words::catalog::gate::Relation;
@@ -84,13 +85,10 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
         (Figure::Count(_), Worst::Of(relation, limit)) => (worst_of(min, max, relation, limit), is_cut),
         _ => {
             // Lower bounds leave the median as it is where they lie above it whatever they really are.
-            let value = median(&values);
-            let mut longest: Vec<f64> = readings
-                .iter()
-                .map(|reading| if reading.at_least { f64::INFINITY } else { reading.value })
-                .collect();
-            longest.sort_by(f64::total_cmp);
-            (value, is_cut || median(&longest) > value)
+            let value = median(&values)?;
+            let longest =
+                readings.iter().map(|reading| if reading.at_least { f64::INFINITY } else { reading.value });
+            (value, is_cut || median(&longest.collect::<Vec<_>>())? > value)
         }
     };
     let samples = readings.iter().map(|reading| reading.samples).sum::<Option<u64>>();
@@ -104,12 +102,6 @@ fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
         Relation::Equal if limit - min > max - limit => min,
         Relation::Equal => max,
     }
-}
-
-/// Of sorted values, of which there is one at least.
-fn median(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1].midpoint(sorted[half]) }
 }
 
 impl Observed {

@@ -41,10 +41,12 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let faults = Faults::without(fault::cards(), why_not(&args));
     let mut rounds = Rounds::new(seed, lock::cards(), faults);
-    if args.show && output::as_json() {
-        return Err(Error::usage("--show prints scenarios, which are not JSON; leave out --show or --json"));
-    }
     if args.show {
+        if output::as_json() {
+            return Err(Error::usage(
+                "--show prints scenarios, which are not JSON; leave out --show or --json",
+            ));
+        }
         let about = (60 * args.minutes).div_ceil(ROUND.as_secs());
         let texts: Vec<String> =
             rounds.take(usize::try_from(about).unwrap_or(usize::MAX)).map(|round| round.text).collect();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::answer::compare::{Compared, Comparison, Method, Regression, Row};
+use crate::answer::compare::{Compared, Comparison, Method, Row};
 use crate::answer::gate::Outcome;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
@@ -173,7 +173,7 @@ impl CiReport {
         let whole = Check {
             kind: CheckKind::Run,
             name: "nothing regressed".into(),
-            verdict: of_regression(conclusion.regression, &conclusion.sentence),
+            verdict: conclusion.regression.verdict(&clean(&conclusion.sentence)),
             seen: vec![clean(&conclusion.sentence)],
             took: Duration::ZERO,
         };
@@ -303,7 +303,7 @@ fn of_row(row: &Row) -> Check {
     Check {
         kind: CheckKind::Comparison,
         name: clean(&format!("{}: {}", row.cell.name(), row.figure)),
-        verdict: of_regression(row.compared.regression, &sentence),
+        verdict: row.compared.regression.verdict(&clean(&sentence)),
         seen: vec![clean(&sentence)],
         took: Duration::ZERO,
     }
@@ -315,14 +315,6 @@ fn ratio(compared: &Compared) -> Option<String> {
     let ratio = compared.ratio.map(|ratio| ratio.ratio).filter(|ratio| ratio.is_finite())?;
     let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
     (!is_equal).then(|| format!("{} times the base's", number(ratio)))
-}
-
-fn of_regression(regression: Regression, sentence: &str) -> Verdict {
-    match regression {
-        Regression::No => Verdict::Held,
-        Regression::Unknown => Verdict::Unknown(vec![clean(sentence)]),
-        Regression::Yes => Verdict::Violated(vec![clean(sentence)]),
-    }
 }
 
 /// What a gate came to, with a line for each strategy and number of contenders.

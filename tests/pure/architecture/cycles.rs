@@ -113,43 +113,39 @@ fn are_nested(one: &[String], other: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::planted;
     use super::*;
-
-    fn broken(files: &[(&str, &str)]) -> Vec<Violation> {
-        let tree: Vec<Source> = files.iter().map(|(path, text)| Source::parse(path, text)).collect();
-        check(&tree)
-    }
 
     #[test]
     fn two_files_that_import_each_other_are_found_once() {
-        let found = broken(&[
+        let found = check(&planted(&[
             ("src/zk/session.rs", "//! Doc.\nuse super::watch::Watch;\n"),
             ("src/zk/watch.rs", "use crate::zk::session::Inner;\n"),
             ("src/zk/stamp.rs", "use super::session::Session;\n"),
-        ]);
+        ]));
         assert_eq!(found.iter().map(Violation::place).collect::<Vec<_>>(), [("src/zk/session.rs", 2)]);
         assert!(found[0].what.ends_with("zk::session → zk::watch → zk::session"), "{}", found[0].what);
     }
 
     #[test]
     fn a_circle_through_the_folders_face_and_a_third_file_is_found() {
-        let found = broken(&[
+        let found = check(&planted(&[
             ("src/lock/mod.rs", "mod registry;\nmod polling;\nmod queue;\npub use registry::Entry;\n"),
             ("src/lock/registry.rs", "use super::polling;\n"),
             ("src/lock/polling.rs", "use super::queue::Node;\n"),
             ("src/lock/queue.rs", "fn f(entry: super::Entry) {}\n"),
-        ]);
+        ]));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].what.contains("lock::polling → lock::queue → lock::registry → lock::polling"));
     }
 
     #[test]
     fn a_folder_and_its_files_may_use_each_other() {
-        let found = broken(&[
+        let found = check(&planted(&[
             ("src/lock/mod.rs", "mod queue;\npub use queue::Node;\npub struct Held(Node);\n"),
             ("src/lock/queue.rs", "use super::Held;\nuse super::retry::Retry;\n"),
             ("src/lock/retry.rs", "#[cfg(test)]\nmod tests {\n    use super::super::Node;\n}\n"),
-        ]);
+        ]));
         assert_eq!(found, []);
     }
 }

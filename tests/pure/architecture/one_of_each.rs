@@ -36,20 +36,16 @@ pub fn check(tree: &[Source]) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::planted;
     use super::*;
-
-    fn broken(files: &[(&str, &str)]) -> Vec<Violation> {
-        let tree: Vec<Source> = files.iter().map(|(path, text)| Source::parse(path, text)).collect();
-        check(&tree)
-    }
 
     #[test]
     fn a_second_definition_is_found_and_other_names_are_not() {
-        let found = broken(&[
+        let found = check(&planted(&[
             ("src/record/figure.rs", "pub struct Reading;\npub struct Pair;\n"),
             ("src/sweep/sample.rs", "struct Pair;\nfn f() {}\n\nenum Reading {}\n"),
             ("src/sweep/next.rs", "struct CellKey;\n"),
-        ]);
+        ]));
         assert_eq!(found.iter().map(Violation::place).collect::<Vec<_>>(), [("src/sweep/sample.rs", 4)]);
         assert!(found[0].what.contains("src/record/figure.rs"), "{}", found[0].what);
     }

@@ -128,11 +128,8 @@ fn has_word(part: &impl ToTokens, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::planted;
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> Vec<Source> {
-        files.iter().map(|(path, text)| Source::parse(path, text)).collect()
-    }
 
     fn places(found: &[Violation]) -> Vec<(&str, usize)> {
         found.iter().map(Violation::place).collect()
@@ -140,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_file_that_nobody_declares_is_found() {
-        let tree = tree(&[
+        let tree = planted(&[
             ("src/lib.rs", "pub mod lock;\n"),
             ("src/lock/mod.rs", "mod polling;\n"),
             ("src/lock/polling.rs", "//! Polls.\n"),
@@ -152,7 +149,7 @@ mod tests {
     #[test]
     fn a_strategy_that_is_imported_but_not_listed_is_found() {
         let strategy = "//! Doc.\nstruct S;\n#[async_trait(?Send)]\nimpl Strategy for S {}\n";
-        let tree = tree(&[
+        let tree = planted(&[
             ("src/lock/polling.rs", strategy),
             ("src/lock/no_lock.rs", strategy),
             ("src/lock/retry.rs", "pub struct Retry;\nimpl Clone for Retry {}\n"),
@@ -165,7 +162,7 @@ mod tests {
     #[test]
     fn a_fault_that_is_imported_but_not_listed_is_found() {
         let card = "//! Doc.\n\npub const CARD: FaultCard = FaultCard {};\n";
-        let tree = tree(&[
+        let tree = planted(&[
             ("src/world/fault/kill.rs", card),
             ("src/world/fault/pause.rs", card),
             ("src/world/fault/reference.rs", "pub fn reference() {}\n"),
@@ -177,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_chart_that_is_not_drawn_is_found_but_a_part_of_a_chart_is_none() {
-        let tree = tree(&[
+        let tree = planted(&[
             ("src/report/chart/fan_out.rs", "pub fn draw(view: &View) -> Result<Picture, String> {}\n"),
             ("src/report/chart/lost.rs", "pub fn draw(view: &View) -> Result<Picture, String> {}\n"),
             (
@@ -198,7 +195,7 @@ mod tests {
     fn a_command_that_is_not_dispatched_is_found() {
         let command =
             "//! Doc.\npub async fn execute(args: Args) -> Result<Exit, Error> {}\nfn part() -> Exit {}\n";
-        let tree = tree(&[
+        let tree = planted(&[
             ("src/cli/run/mod.rs", command),
             ("src/cli/clean.rs", command),
             ("src/cli/output.rs", "pub fn complain() {}\n"),
@@ -213,7 +210,7 @@ mod tests {
 
     #[test]
     fn without_its_list_nothing_counts_as_listed() {
-        let found = strategies(&tree(&[("src/lock/polling.rs", "impl Strategy for S {}\n")]));
+        let found = strategies(&planted(&[("src/lock/polling.rs", "impl Strategy for S {}\n")]));
         assert_eq!(places(&found), [("src/lock/polling.rs", 1)]);
     }
 }

@@ -70,6 +70,11 @@ fn module_of(path: &str) -> Vec<String> {
     parts
 }
 
+/// Sources of these paths and texts, for tests of the rules.
+pub fn planted(files: &[(&str, &str)]) -> Vec<Source> {
+    files.iter().map(|(path, text)| Source::parse(path, text)).collect()
+}
+
 /// The crate's sources, in the order of their paths.
 pub fn tree() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
