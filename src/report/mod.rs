@@ -7,6 +7,7 @@ pub mod chart;
 pub mod ci;
 pub mod conclusions;
 pub mod document;
+pub mod draw;
 pub mod html;
 pub mod page;
 pub mod summary;

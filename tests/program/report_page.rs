@@ -24,7 +24,7 @@ addEventListener("load", () => {
   const shown = (one) => one.getClientRects().length > 0;
   const charts = [...document.querySelectorAll("figure.chart")].map((figure) => {
     const svg = figure.querySelector("svg[role=img]"), box = svg.getBoundingClientRect();
-    const marks = [...svg.querySelectorAll("path.line, .mark, rect.bar, rect.part")].filter(shown);
+    const marks = [...svg.querySelectorAll(".s .line, .mark, .area")].filter(shown);
     const broken = svg.outerHTML.includes("NaN");
     const plot = figure.querySelector(".plot"), readout = figure.querySelector(".readout");
     const data = figure.querySelector("script[type='application/json']");

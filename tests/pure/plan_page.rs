@@ -32,9 +32,12 @@ fn every_strategy_has_its_line_its_interval_and_a_marker_at_the_rate_that_was_as
     let (_, chart) = page.split_once("plot-a").unwrap();
     let (chart, _) = chart.split_once("plot-b").unwrap();
     let count = |class: &str| chart.matches(&format!("class=\"{class}\"")).count();
-    assert_eq!((count("area"), count("line"), count("mark")), (2, 2, 2));
-    // One of them was measured, and what is to be kept goes across
-    assert_eq!((count("measured"), chart.contains("wait.p99 &lt; 500ms")), (1, true));
+    // The first look is a solid line
+    for drawn in ["area k0 shaded", "line k0", "mark k0", "area k1 shaded", "line k1 dash", "mark k1"] {
+        assert_eq!(count(drawn), 1, "{drawn}");
+    }
+    // One of them was measured, which is a ring, and what is to be kept goes across
+    assert_eq!((count("line ink"), count("line alarm"), chart.contains("wait.p99 &lt; 500ms")), (1, 1, true));
     assert!(page.contains("your rate: 5/s"));
     assert!(
         page.contains("<desc")

@@ -25,11 +25,16 @@ fn drawn(view: &View) -> (BTreeMap<String, String>, Vec<(String, String)>) {
 /// A whole run, drawn once for all tests that only look.
 static RUN: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| drawn(&view(&FIVE, &[1, 2, 10, 100])).0);
 
+/// Whether a chart shows kinds of requests by their colours, and strategies by name only.
+fn has_colours_of_kinds(chart: &str) -> bool {
+    chart.starts_with("requests-by-kind")
+}
+
 /// The colours of strategies, as SVG writes them, in their order.
 const COLOURS: [&str; 5] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
 
 #[test]
-fn a_whole_run_gives_six_charts_each_as_svg_and_png() {
+fn a_whole_run_gives_seven_charts_each_as_svg_and_png() {
     // Given a directory that does not exist yet
     let dir = tempfile::tempdir().unwrap();
     let charts = dir.path().join("run").join("charts");
@@ -42,6 +47,7 @@ fn a_whole_run_gives_six_charts_each_as_svg_and_png() {
         "throughput",
         "fan-out",
         "requests",
+        "requests-by-kind-n10",
         "throughput-over-time-n10",
     ];
     let files = expected.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.png")]);
@@ -138,7 +144,8 @@ fn every_axis_says_what_it_shows_in_which_unit() {
         ("throughput", "acquisitions per second"),
         ("throughput", "contenders (one session each; log scale)"),
         ("fan-out", "fan-out: notifications caused by a release, per release"),
-        ("requests", "requests per acquisition (log scale)"),
+        ("requests", "requests per acquisition"),
+        ("requests-by-kind-n100", "share of the requests per acquisition (%)"),
         ("wait-by-percentile-n100", "wait (duration; log scale)"),
         ("wait-by-percentile-n100", "percentile (log scale towards 100 %)"),
         ("throughput-over-time-n100", "seconds since the measured phase began"),
@@ -155,7 +162,10 @@ fn every_strategy_is_drawn_and_named_in_every_chart_in_its_own_colour() {
     for (chart, svg) in &*RUN {
         for (label, colour) in FIVE.iter().zip(COLOURS) {
             assert!(texts(svg).contains(label), "{chart} does not name {label}");
-            assert!(svg.contains(colour), "{chart} does not draw {label} in {colour}");
+            assert!(
+                svg.contains(colour) || has_colours_of_kinds(chart),
+                "{chart}: {label} is not in {colour}"
+            );
         }
     }
 }
@@ -167,8 +177,8 @@ fn a_strategy_keeps_its_colour_when_another_was_not_measured() {
     view.cells.retain(|cell| cell.strategy != 0);
     // When its charts are drawn, then the others keep their colours and the first one's does not occur
     let (charts, _) = drawn(&view);
-    assert_eq!(charts.len(), 6);
-    for (chart, svg) in &charts {
+    assert_eq!(charts.len(), 7);
+    for (chart, svg) in charts.iter().filter(|(chart, _)| !has_colours_of_kinds(chart)) {
         assert!(!svg.contains(COLOURS[0]), "{chart}");
         assert!(COLOURS[1..].iter().all(|colour| svg.contains(colour)), "{chart}");
     }
@@ -246,7 +256,7 @@ fn doubtful_and_violated_trials_are_marked_and_explained() {
 fn an_empty_run_draws_nothing_and_says_why() {
     let (charts, left_out) = drawn(&views::empty());
     assert!(charts.is_empty());
-    assert_eq!(left_out.len(), 6);
+    assert_eq!(left_out.len(), 7);
     assert!(left_out.iter().all(|(_, why)| !why.is_empty()));
 }
 
@@ -259,7 +269,7 @@ fn a_run_that_measured_nothing_draws_nothing() {
     }
     let (charts, left_out) = drawn(&view);
     assert!(charts.is_empty(), "{:?}", charts.keys());
-    assert_eq!(left_out.len(), 6);
+    assert_eq!(left_out.len(), 7);
 }
 
 #[test]

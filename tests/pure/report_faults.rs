@@ -42,7 +42,7 @@ fn without_faults_nothing_is_said_of_them() {
         assert!(!shown.contains("fault") && !shown.contains("recovery"), "{shown}");
     }
     let charts: Vec<String> = chart::svgs(&view).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(charts.len(), 6, "{charts:?}");
+    assert_eq!(charts.len(), 7, "{charts:?}");
     assert!(!svg(&view, "throughput-over-time").contains("Shaded"));
 }
 

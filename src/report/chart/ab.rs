@@ -1,79 +1,72 @@
 //! The charts of an A/B comparison: every ratio with its interval, and the ratios block by block, beside what noise does.
 
-use super::axis::{Axis, float};
-use super::look::{Look, Mark};
-use super::panels::{Panel, Panels};
-use super::picture::Picture;
-use super::plot::{Key, Series};
-use super::ratios::{Bar, Ratios};
+use super::compared::of_ratios;
 use crate::answer::ab::{AbFile, Comparison, Turn, Values};
-use crate::report::{ab_headline, sides};
+use crate::report::document::{
+    Axis, Chart, Guide, GuideCourse, Kind, Lines, Mark, Panels, Place, RatioRow, Ratios, Series, Weight,
+    float,
+};
+use crate::report::sides;
 use crate::words::units::number;
 
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
 /// Every ratio with its interval; says why when there is none.
-pub(super) fn ratios(file: &AbFile) -> Result<Picture, String> {
-    let mut caption = vec![format!(
+pub fn ratios(file: &AbFile) -> Result<Chart, String> {
+    let how_to_read = format!(
         "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
          machine. Thick line: no change; thin lines: the margin of {} %.",
         number(100.0 * file.terms.margin)
-    )];
-    caption.extend(told(file));
-    Ratios {
-        heading: ab_headline(file),
-        axis: OVER_A[0],
-        margin: file.terms.margin,
-        bars: file.comparisons.iter().filter(|one| one.ratio.is_some()).map(bar).collect(),
-        caption,
-    }
-    .draw()
+    );
+    let rows = file.comparisons.iter().filter(|one| one.ratio.is_some()).map(ratio_row).collect();
+    let of = Ratios { of: OVER_A[0], margin: file.terms.margin, rows };
+    of_ratios("ratios", of, std::iter::once(how_to_read).chain(told(file)).collect())
 }
 
-fn bar(one: &Comparison) -> Bar {
+fn ratio_row(one: &Comparison) -> RatioRow {
     let [below, above] = [0, 1].map(|which| over_a(one, which).map(|(_, ratio)| ratio).collect());
-    Bar { label: label(one), verdict: one.verdict, interval: one.ratio, above, below }
+    RatioRow { label: label(one), verdict: one.verdict, interval: one.ratio, above, below }
 }
 
 /// The ratios in the order in which they were measured: a drift or one bad block shows here and in no interval.
-pub(super) fn blocks(file: &AbFile) -> Result<Picture, String> {
+pub fn blocks(file: &AbFile) -> Result<Chart, String> {
     let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
     let mut comparisons: Vec<&Comparison> = file.comparisons.iter().collect();
     comparisons.sort_by_key(|one| one.verdict);
     let margin = file.terms.margin;
-    let panel = |one: &Comparison| {
-        let series: Vec<Series> = (0..OVER_A.len()).map(|which| series(one, which)).collect();
-        let rules = vec![1.0 / (1.0 + margin), 1.0, 1.0 + margin];
-        let heights = || series.iter().flat_map(Series::heights).chain(rules.iter().copied());
-        let (low, high) =
-            (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
-        (!series.iter().all(|series| series.line.is_empty())).then(|| Panel {
-            heading: format!("{}: {}", label(one), one.verdict.word()),
-            x: Axis::columns("block", &labels),
-            y: Axis::logarithmic("ratio", low, high),
-            series,
-            rules,
-        })
-    };
-    let panels: Vec<Panel> = comparisons.into_iter().filter_map(panel).collect();
+    let panels: Vec<(String, Lines)> =
+        comparisons.into_iter().filter_map(|one| panel(one, &labels, margin)).collect();
     if panels.is_empty() {
         return Err("no block has a ratio".to_owned());
     }
-    let key =
-        |(at, name): (usize, &&str)| Key { look: Look::of(at), label: (*name).to_owned(), end: (1.0, 1.0) };
-    let mut caption = vec![format!(
+    let how_to_read = format!(
         "Dashed: no change, and the margin of {} %. A block that gave no ratio has no marker.",
         number(100.0 * margin)
-    )];
-    caption.extend(told(file));
-    let panels = Panels {
+    );
+    let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
+    Ok(Chart {
+        id: "blocks".to_owned(),
         title: "Ratios block by block".to_owned(),
-        place: ab_headline(file),
-        keys: OVER_A.iter().enumerate().map(key).collect(),
-        panels,
-        caption,
-    };
-    Ok(panels.draw())
+        said: format!("{}.", headings.join("; ")),
+        caption: std::iter::once(how_to_read).chain(told(file)).collect(),
+        kind: Kind::Panels(Panels { keys: OVER_A.map(str::to_owned).into(), panels }),
+    })
+}
+
+fn panel(one: &Comparison, labels: &[String], margin: f64) -> Option<(String, Lines)> {
+    let series: Vec<Series> = (0..OVER_A.len())
+        .map(|which| Series::new(which, OVER_A[which]).through(over_a(one, which).collect(), Mark::default()))
+        .collect();
+    if series.iter().all(|series| series.line.is_empty()) {
+        return None;
+    }
+    let rules = [1.0 / (1.0 + margin), 1.0, 1.0 + margin];
+    let heights = || series.iter().flat_map(Series::heights).chain(rules);
+    let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
+    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", low, high));
+    let guides = rules.map(|rule| Guide::new(GuideCourse::Level(rule), "", Weight::Faint)).into();
+    let heading = format!("{}: {}", label(one), one.verdict.word());
+    Some((heading, Lines { guides, ..Lines::new(x, y, series) }))
 }
 
 fn told(file: &AbFile) -> [String; 2] {
@@ -84,14 +77,8 @@ fn label(one: &Comparison) -> String {
     format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
 }
 
-fn series(one: &Comparison, which: usize) -> Series {
-    let line: Vec<(f64, f64)> = over_a(one, which).collect();
-    let markers = line.iter().map(|point| (*point, Mark::default())).collect();
-    Series { strategy: which, label: OVER_A[which].to_owned(), line, markers, dots: Vec::new() }
-}
-
 /// The ratio of each block that has one, with the block's place: of B, or of A again.
-fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
+fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = Place> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {
         let (a, of) = (values.a?, value(values)?);

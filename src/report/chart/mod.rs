@@ -1,36 +1,29 @@
-//! Charts, each drawn as SVG and PNG from the same picture.
+//! What charts show: which there are of a run, a comparison, a sweep or a store of baselines, and what is on each. The same
+//! charts go into files and onto pages; `draw` draws them.
 
 mod ab;
-mod axis;
-mod both;
-mod by_contenders;
-mod comparison;
+mod compared;
 mod faults;
-mod heat;
 mod herd;
-mod look;
+mod kinds;
+mod marks;
+mod over_contenders;
 mod over_time;
-mod paint;
-mod panels;
 mod percentile;
-mod picture;
-mod plot;
-mod ratios;
-mod requests;
-mod sheet;
+mod shares;
 mod sweep;
 mod trend;
 
 use std::path::{Path, PathBuf};
 
-use super::View;
+use super::document::Chart;
+use super::draw::{self, Medium, draw};
+use super::{Trend, View, ab_headline};
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Side};
+use crate::answer::sweep::SweepFile;
 use crate::words::error::Error;
 use crate::words::measure::Measure;
-use picture::Picture;
-pub use sweep::draw_sweep;
-pub use trend::draw_trend;
 
 /// What was drawn, and what was not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,37 +33,142 @@ pub struct Drawn {
     pub left_out: Vec<(String, String)>,
 }
 
+/// A chart by its name, or why there is none.
+type Found = (&'static str, Result<Chart, String>);
+
+/// A chart of a run: on its page and, for some, in files.
+pub struct RunChart {
+    pub name: &'static str,
+    /// What it is called where there is none.
+    pub title: &'static str,
+    /// The section of the page that it belongs to.
+    pub section: &'static str,
+    has_files: bool,
+    missed: Missed,
+    of: fn(&View) -> Result<Chart, String>,
+}
+
+/// Where the lack of a chart is told.
+enum Missed {
+    Always,
+    /// Only where something was to be broken.
+    UnderFaults,
+    /// Nobody misses a chart of what a load doesn't have.
+    Never,
+}
+
+impl RunChart {
+    /// The chart, or why there is none; `None` where nobody misses it.
+    pub fn of(&self, view: &View) -> Option<Result<Chart, String>> {
+        let is_missed = match self.missed {
+            Missed::Always => true,
+            Missed::UnderFaults => view.has_faults(),
+            Missed::Never => false,
+        };
+        Some((self.of)(view)).filter(|chart| chart.is_ok() || is_missed)
+    }
+}
+
+const fn run_chart(
+    name: &'static str,
+    title: &'static str,
+    section: &'static str,
+    of: fn(&View) -> Result<Chart, String>,
+) -> RunChart {
+    RunChart { name, title, section, has_files: true, missed: Missed::Always, of }
+}
+
+impl RunChart {
+    const fn on_the_page_alone(self) -> Self {
+        Self { has_files: false, ..self }
+    }
+
+    const fn missed(self, missed: Missed) -> Self {
+        Self { missed, ..self }
+    }
+}
+
+/// All charts of a run, in the order in which they are shown.
+pub const OF_A_RUN: [RunChart; 13] = [
+    run_chart("wait-by-percentile", "Waits by percentile", "waits", |view| {
+        percentile::by_percentile(view, Measure::Wait)
+    }),
+    run_chart("handoff-by-percentile", "Handoffs by percentile", "waits", |view| {
+        percentile::by_percentile(view, Measure::Handoff)
+    }),
+    run_chart("read-wait-by-percentile", "Waits of readers by percentile", "waits", |view| {
+        percentile::by_percentile(view, Measure::ReadWait)
+    })
+    .on_the_page_alone()
+    .missed(Missed::Never),
+    run_chart("write-wait-by-percentile", "Waits of writers by percentile", "waits", |view| {
+        percentile::by_percentile(view, Measure::WriteWait)
+    })
+    .on_the_page_alone()
+    .missed(Missed::Never),
+    run_chart("notification-by-percentile", "Notifications by percentile", "waits", |view| {
+        percentile::by_percentile(view, Measure::Notification)
+    })
+    .on_the_page_alone()
+    .missed(Missed::Never),
+    run_chart("herd", "The herd", "waits", herd::herd).missed(Missed::Never),
+    run_chart("throughput", "Throughput", "throughput", over_contenders::throughput),
+    run_chart("fan-out", "Fan-out", "requests", over_contenders::fan_out),
+    run_chart("requests", "Requests per acquisition", "requests", over_contenders::requests),
+    run_chart("requests-by-kind", "Requests by kind", "requests", kinds::kinds),
+    run_chart("throughput-over-time", "Throughput over time", "time", over_time::over_time),
+    run_chart("shares", "Shares of the acquisitions", "fairness", shares::shares).on_the_page_alone(),
+    run_chart("faults", "Recovery from faults", "faults", faults::faults).missed(Missed::UnderFaults),
+];
+
+/// The charts of a run that have files.
+fn of_run(view: &View) -> Vec<Found> {
+    let with_files = OF_A_RUN.iter().filter(|chart| chart.has_files);
+    with_files.filter_map(|chart| Some((chart.name, chart.of(view)?))).collect()
+}
+
 /// Draws every chart of a run into a directory, which is created if there is any; files there are overwritten.
 ///
 /// # Errors
 /// [`Error::Environment`] when a file cannot be written.
 pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
-    draw_each(charts(view), dir)
+    draw_each(of_run(view), &view.place_line(), dir)
 }
 
-fn draw_each(
-    charts: impl IntoIterator<Item = (String, Result<Picture, String>)>,
-    dir: &Path,
-) -> Result<Drawn, Error> {
+/// Every chart of a run as SVG text, by the name of its file, or why it is not drawn.
+pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
+    let place = view.place_line();
+    let text = |chart: &Chart| {
+        draw::svg_text(&draw(chart, Medium::File { place: &place })).map_err(|error| error.to_string())
+    };
+    let named = |(name, chart): Found| match chart {
+        Ok(chart) => (chart.id.clone(), text(&chart)),
+        Err(why) => (name.to_owned(), Err(why)),
+    };
+    of_run(view).into_iter().map(named).collect()
+}
+
+fn draw_each(charts: Vec<Found>, place: &str, dir: &Path) -> Result<Drawn, Error> {
     let mut drawn = Drawn::default();
     for (name, chart) in charts {
         match chart {
-            Ok(picture) => {
+            Ok(chart) => {
                 // Not before there is something to put into it.
                 std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
-                drawn.files.extend(write(&picture, dir, &name)?);
+                drawn.files.extend(write(&chart, place, dir)?);
             }
-            Err(why) => drawn.left_out.push((name, why)),
+            Err(why) => drawn.left_out.push((name.to_owned(), why)),
         }
     }
     Ok(drawn)
 }
 
-/// Every chart of a run as SVG text, by the name of its file, or why it is not drawn: for pages that hold
-/// their charts themselves.
-pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
-    let text = |picture: Picture| paint::svg_text(&picture).map_err(|error| error.to_string());
-    charts(view).into_iter().map(|(name, chart)| (name, chart.and_then(text))).collect()
+fn write(chart: &Chart, place: &str, dir: &Path) -> Result<[PathBuf; 2], Error> {
+    let picture = draw(chart, Medium::File { place });
+    let files = ["svg", "png"].map(|kind| dir.join(format!("{}.{kind}", chart.id)));
+    draw::svg(&picture, &files[0])?;
+    draw::png(&picture, &files[1])?;
+    Ok(files)
 }
 
 /// Draws every ratio of a comparison with its interval, as SVG or PNG by the end of the file's name.
@@ -78,7 +176,7 @@ pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
 /// # Errors
 /// [`Error::Usage`] for another end or when there is no ratio, [`Error::Environment`] when the file cannot be written.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
-    draw_into(path, || comparison::draw(compared))
+    draw_into(path, &compared.conclusion.sentence, || compared::ratios(compared))
 }
 
 /// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
@@ -86,7 +184,7 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
 /// # Errors
 /// As [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
-    draw_into(path, || both::draw(base, new, compared))
+    draw_into(path, &compared.conclusion.sentence, || compared::percentiles(base, new, compared))
 }
 
 /// Draws what an A/B comparison came to into a directory: every ratio with its interval, and the ratios block by block.
@@ -95,51 +193,34 @@ pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &P
 /// # Errors
 /// [`Error::Environment`] when a file cannot be written.
 pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
-    draw_each([("ratios".to_owned(), ab::ratios(file)), ("blocks".to_owned(), ab::blocks(file))], dir)
+    draw_each(vec![("ratios", ab::ratios(file)), ("blocks", ab::blocks(file))], &ab_headline(file), dir)
 }
 
-fn draw_into(path: &Path, draw: impl FnOnce() -> Result<Picture, String>) -> Result<(), Error> {
+/// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
+///
+/// # Errors
+/// [`Error::Environment`] when a file cannot be written.
+pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let charts = sweep::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
+    Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)
+}
+
+/// Draws a figure over runs as SVG.
+///
+/// # Errors
+/// [`Error::Usage`] when there is nothing to draw; [`Error::Environment`] when the file can't be written.
+pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
+    let chart = trend::by_commit(trend).map_err(Error::Usage)?;
+    draw::svg(&draw(&chart, Medium::File { place: trend::PLACE }), file)
+}
+
+fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {
     let kind = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
     let paint = match kind {
-        "svg" => paint::svg,
-        "png" => paint::png,
+        "svg" => draw::svg,
+        "png" => draw::png,
         _ => return Err(Error::usage(format!("{} must end with .svg or .png", path.display()))),
     };
-    let picture = draw().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
-    paint(&picture, path)
-}
-
-/// Every chart by the name of its file. A name ends with the contender count where the chart has one only.
-fn charts(view: &View) -> Vec<(String, Result<Picture, String>)> {
-    let at = |name: &str, count: Option<usize>| {
-        count.map_or_else(|| name.to_owned(), |count| format!("{name}-n{count}"))
-    };
-    let percentile = |measure: Measure| {
-        let name = format!("{}-by-percentile", measure.name());
-        (at(&name, percentile::count(view, measure)), percentile::draw(view, measure))
-    };
-    let mut charts = vec![
-        percentile(Measure::Wait),
-        percentile(Measure::Handoff),
-        ("throughput".to_owned(), by_contenders::throughput(view)),
-        ("fan-out".to_owned(), by_contenders::fan_out(view)),
-        ("requests".to_owned(), requests::draw(view)),
-        (at("throughput-over-time", over_time::count(view)), over_time::draw(view)),
-    ];
-    // Where each release wakes one waiter there is no herd to show.
-    if let Some(count) = view.herd_count() {
-        charts.push((at("herd", Some(count)), Ok(herd::draw(view, count))));
-    }
-    // Nobody misses a chart of faults where there was to be none.
-    if view.has_faults() {
-        charts.push(("faults".to_owned(), faults::draw(view)));
-    }
-    charts
-}
-
-fn write(picture: &Picture, dir: &Path, name: &str) -> Result<[PathBuf; 2], Error> {
-    let files = [dir.join(format!("{name}.svg")), dir.join(format!("{name}.png"))];
-    paint::svg(picture, &files[0])?;
-    paint::png(picture, &files[1])?;
-    Ok(files)
+    let chart = chart().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
+    paint(&draw(&chart, Medium::File { place }), path)
 }

@@ -1,79 +1,69 @@
 //! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
 //! nobody here caused are lines across it.
 
-use super::axis::{Axis, float};
-use super::look::{FAINT_INK, Mark, between, caption_of, dashed};
-use super::picture::{Anchor, Colour, Picture, SMALL, text_width};
-use super::plot::{Plot, Series, draw_series};
-use super::sheet::Sheet;
+use super::marks::{caption_of, mark_of};
 use crate::report::View;
+use crate::report::document::{
+    Axis, Band, Chart, Guide, GuideCourse, Kind, Lines, Place, Series, Weight, float,
+};
 use crate::report::view::{Broken, Cell, Fault};
-use crate::words::units;
-
-/// The contender count that the chart is drawn for; `None` when no trial has a course.
-pub(super) fn count(view: &View) -> Option<usize> {
-    view.best_common_count(lasted)
-}
+use crate::words::units::{self, number};
 
 fn lasted(cell: &Cell) -> bool {
     cell.over_time().is_some()
 }
 
-/// Draws it; the error says why not.
-pub(super) fn draw(view: &View) -> Result<Picture, String> {
-    let contenders =
-        count(view).ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
+/// The chart; the error says why there is none.
+pub fn over_time(view: &View) -> Result<Chart, String> {
+    let contenders = view
+        .best_common_count(lasted)
+        .ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
     let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
     let all: Vec<Series> = cells().map(|cell| series(view, cell)).collect();
-    let mut said = Vec::new();
+    let mut how_to_read = Vec::new();
     if cells().any(|cell| cell.repetitions.len() > 1) {
-        said.push("Each step: the median over the repetitions.".to_owned());
+        how_to_read.push("Each step: the median over the repetitions.".to_owned());
     }
     let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
     let x = Axis::from_zero("seconds since the measured phase began", end);
-    let last = x.ticks.last().map_or(end, |tick| tick.0);
+    let last = x.ticks.last().map_or(end, |tick| tick.at);
     let shade = Shade::of(cells(), last);
-    said.extend(shade.said());
+    how_to_read.extend(shade.said());
     let elections = Elections::of(view, cells(), last);
-    said.extend(elections.said());
-    let said = caption_of(view, said, |cell| cell.contenders == contenders && lasted(cell));
-    let title = format!("Throughput over time, {}", units::contenders(contenders));
-    let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
-    let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Series::heights));
-    let plot = sheet.plot_on(x, y, &keys, |picture, plot| {
-        shade.draw(picture, plot);
-        elections.draw(picture, plot);
-        write_above(picture, plot, [shade.numbers(), elections.labels()].concat());
-    });
-    draw_series(&mut sheet.picture, &plot, &all);
-    Ok(sheet.picture)
+    how_to_read.extend(elections.said());
+    let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Series::heights));
+    let said: Vec<String> = all.iter().map(said).collect();
+    Ok(Chart {
+        id: format!("throughput-over-time-n{contenders}"),
+        title: format!("Throughput over time, {}", units::contenders(contenders)),
+        said: format!("Acquisitions a second. {}.", said.join("; ")),
+        caption: caption_of(view, how_to_read, |cell| cell.contenders == contenders && lasted(cell)),
+        kind: Kind::Lines(Lines {
+            bands: shade.bands(),
+            guides: [shade.numbers(), elections.guides()].concat(),
+            ..Lines::either_way(x, y, all)
+        }),
+    })
+}
+
+fn said(series: &Series) -> String {
+    let low = series.heights().fold(f64::INFINITY, f64::min);
+    let high = series.heights().fold(0.0, f64::max);
+    format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
 /// The points of each step, at its middle; markers on about a dozen of them.
 fn series(view: &View, cell: &Cell) -> Series {
-    let course = cell.over_time();
-    let line: Vec<(f64, f64)> = course.map_or_else(Vec::new, |course| {
+    let line: Vec<Place> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;
         let middles = (0_u32..).map(|step| (f64::from(step) + 0.5) * long);
         middles.zip(course.per_second).collect()
     });
     let every = (line.len() / 12).max(1);
-    // One cross a line is enough.
-    let plain = Mark { violated: false, ..Mark::of(cell) };
-    let mut markers: Vec<_> =
-        line.iter().skip(cell.strategy % every).step_by(every).map(|point| (*point, plain)).collect();
-    if let Some(last) = markers.last_mut() {
-        last.1 = Mark::of(cell);
-    }
-    Series { strategy: cell.strategy, label: view.label(cell).to_owned(), markers, line, dots: Vec::new() }
+    let marked = line.iter().skip(cell.strategy % every).step_by(every).copied();
+    let markers = Series::marked(marked, mark_of(cell));
+    Series { markers, line, ..Series::new(cell.strategy, view.label(cell)) }
 }
-
-/// While a fault lasts for one lock of many, and for all of them. Grid lines can still be seen on both.
-const PALE: Colour = (254, 248, 234);
-const DEEP: Colour = (251, 236, 200);
-/// The least width that can be seen, in pixels.
-const THIN: f64 = 2.5;
 
 /// When a fault lasted, in seconds since the measured phase began.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,19 +112,15 @@ impl Shade {
         ))
     }
 
-    fn draw(&self, picture: &mut Picture, plot: &Plot) {
+    /// A band for each span of time in which the same locks were under a fault.
+    fn bands(&self) -> Vec<Band> {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);
         edges.dedup();
         let last = edges.last().copied();
-        for (from, to) in edges.iter().zip(edges.iter().skip(1).chain(&last)) {
-            let share = self.share(*from);
-            let (left, right) = (plot.at(*from, 0.0).0, plot.at(*to, 0.0).0);
-            if share > 0.0 {
-                let right = right.max(left + THIN).min(plot.right);
-                picture.rectangle((left, plot.top), (right, plot.bottom), between(PALE, DEEP, share));
-            }
-        }
+        let spans = edges.iter().zip(edges.iter().skip(1).chain(&last));
+        let bands = spans.map(|(from, to)| Band { from: *from, to: *to, share: self.share(*from) });
+        bands.filter(|band| band.share > 0.0).collect()
     }
 
     /// The share of locks for which something was broken at that time.
@@ -146,27 +132,13 @@ impl Shade {
     }
 
     /// Which fault it is, where there are several.
-    fn numbers(&self) -> Vec<(f64, String)> {
-        if self.labels.len() < 2 {
-            return Vec::new();
-        }
-        let number = |span: &Span| self.labels.iter().position(|label| *label == span.label).map(|at| at + 1);
-        let all = self.locks.iter().flatten();
-        all.filter_map(|span| Some((span.from, format!("({})", number(span)?)))).collect()
-    }
-}
-
-/// Writes each of these above the plot, at its time; one that would touch the one before it is left out.
-fn write_above(picture: &mut Picture, plot: &Plot, mut labels: Vec<(f64, String)>) {
-    labels.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut free = plot.left;
-    for (at, text) in labels {
-        let wide = text_width(&text, SMALL);
-        let start = (plot.at(at, 0.0).0 - 2.0).min(plot.right - wide).max(plot.left);
-        if start >= free {
-            picture.text((start, plot.top - 7.0), text, SMALL, FAINT_INK, Anchor::Start);
-            free = start + wide + 4.0;
-        }
+    fn numbers(&self) -> Vec<Guide> {
+        let number = |span: &Span| {
+            let at = self.labels.iter().position(|label| *label == span.label)?;
+            Some(Guide::new(GuideCourse::Above(span.from), format!("({})", at + 1), Weight::Faint))
+        };
+        let all = self.locks.iter().flatten().filter(|_| self.labels.len() > 1);
+        all.filter_map(number).collect()
     }
 }
 
@@ -181,9 +153,6 @@ fn spans(broken: &Broken, end: f64) -> Vec<Span> {
     broken.faults.iter().filter_map(span).collect()
 }
 
-/// Dashes of the line at which an election was seen.
-const ELECTION_DASHES: [f64; 2] = [5.0, 4.0];
-const ELECTION: &str = "election";
 /// How many elections a caption tells of one by one.
 const ELECTIONS_TOLD: usize = 4;
 
@@ -228,15 +197,8 @@ impl Elections {
         })
     }
 
-    fn draw(&self, picture: &mut Picture, plot: &Plot) {
-        for (at, _) in &self.seen {
-            let across = plot.at(*at, 0.0).0;
-            let down = [(across, plot.top), (across, plot.bottom)];
-            dashed(picture, &down, &ELECTION_DASHES, FAINT_INK, 1.5);
-        }
-    }
-
-    fn labels(&self) -> Vec<(f64, String)> {
-        self.seen.iter().map(|(at, _)| (*at, ELECTION.to_owned())).collect()
+    fn guides(&self) -> Vec<Guide> {
+        let guide = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
+        self.seen.iter().map(|(at, _)| guide(*at)).collect()
     }
 }

@@ -1,55 +1,60 @@
 //! A measure by percentile, on the scale that shows the tail: each step to the right is ten times rarer.
 
-use super::axis::Axis;
-use super::look::{INK, Mark, caption_of, dashed};
-use super::picture::{Anchor, Picture, SMALL};
-use super::plot::{Marked, Plot, Series, draw_series};
-use super::sheet::Sheet;
+use super::marks::{caption_of, mark_of};
 use crate::report::View;
+use crate::report::document::{
+    Axis, Chart, Guide, GuideCourse, Kind, Lines, Mark, Marked, PERCENTILES, Place, Series, Weight,
+};
 use crate::report::view::{Cell, Repetition};
 use crate::results::record::Timing;
 use crate::words::measure::{Measure, Survival};
-use crate::words::units::{self, format_micros};
+use crate::words::units::{self, capitalised, format_micros};
 
-/// The contender count that the chart is drawn for; `None` when there is no sample.
-pub(super) fn count(view: &View, measure: Measure) -> Option<usize> {
-    view.best_common_count(|cell| cell.has_samples(measure))
+/// The chart; the error says why there is none.
+pub fn by_percentile(view: &View, measure: Measure) -> Result<Chart, String> {
+    let name = measure.name().replace('_', " ");
+    let has = |cell: &Cell| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
+    let contenders = view.best_common_count(has).ok_or_else(|| {
+        match view.cells.iter().any(|cell| cell.has_samples(measure)) {
+            true => format!("the queue grew, so that each {name} only tells how long the trial was"),
+            false => format!("no trial measured a {name}"),
+        }
+    })?;
+    let shown = |cell: &Cell| cell.contenders == contenders && has(cell);
+    let cells = || view.cells.iter().filter(|cell| shown(cell));
+    let all: Vec<(Series, Survival)> = cells()
+        .filter_map(|cell| {
+            let samples = cell.pooled(measure)?;
+            Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
+        })
+        .collect();
+    let told: Vec<String> = all.iter().map(|(series, samples)| told(&series.label, samples)).collect();
+    let furthest = all.iter().filter_map(|(one, _)| one.line.last()).map(|end| end.0).fold(10.0, f64::max);
+    let floor = floor(view, measure);
+    let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
+    let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
+    let y = Axis::durations_either_way(&name, heights);
+    let series = all.into_iter().map(|(series, _)| series).collect();
+    let unserved = cells().any(|cell| measure == Measure::Wait && cell.sum(Repetition::unserved) > 0);
+    Ok(Chart {
+        id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
+        title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
+        said: format!("{}.", told.join("; ")),
+        caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], shown),
+        kind: Kind::Lines(Lines {
+            guides: floor.into_iter().map(guide).collect(),
+            ..Lines::either_way(Axis::percentiles(furthest), y, series)
+        }),
+    })
 }
 
-/// Draws it; the error says why not.
-pub(super) fn draw(view: &View, measure: Measure) -> Result<Picture, String> {
-    let name = measure.name();
-    let contenders = count(view, measure).ok_or_else(|| format!("no trial measured a {name}"))?;
-    let all: Vec<Series> = view.cells_at(contenders).filter_map(|cell| series(view, cell, measure)).collect();
-    let shown = |cell: &Cell| cell.contenders == contenders && cell.has_samples(measure);
-    let unserved = |cell: &Cell| cell.sum(Repetition::unserved);
-    let bound = view.cells.iter().any(|cell| shown(cell) && measure == Measure::Wait && unserved(cell) > 0);
-    let bound = bound.then(|| {
-        "Unserved waits would have lasted longer than is known: a line ends where only they are left."
-            .to_owned()
-    });
-    let floor = floor(view, measure);
-    let under = floor.map(|floor| {
-        format!(
-            "Dashed: the floor, {}, a handoff without a lock (median of {}).",
-            format_micros(floor.p50_us),
-            floor.count
-        )
-    });
-    let said = [explain(measure)].into_iter().chain(under).chain(bound).collect::<Vec<_>>().join(" ");
-    let said = caption_of(view, vec![said], shown);
-    let title = format!("{} by percentile, {}", units::capitalised(&name), units::contenders(contenders));
-    let keys: Vec<_> = all.iter().map(Series::key).collect();
-    let mut sheet = Sheet::for_keys(&view.place_line(), &title, &said, &keys);
-    let furthest = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
-    let heights = all.iter().flat_map(Series::heights);
-    let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
-    let plot = sheet.plot(Axis::percentiles(furthest), y, &keys);
-    if let Some(floor) = floor {
-        draw_floor(&mut sheet.picture, &plot, floor);
-    }
-    draw_series(&mut sheet.picture, &plot, &all);
-    Ok(sheet.picture)
+fn told(label: &str, samples: &Survival) -> String {
+    let at = |share| {
+        let found = samples.quantile(share);
+        let bound = if found.at_least { "at least " } else { "" };
+        format!("{bound}{}", format_micros(found.us))
+    };
+    format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
 }
 
 /// What the samples of a measure cannot fall below; only of handoffs.
@@ -57,69 +62,65 @@ fn floor(view: &View, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
 
-/// A dashed line across, and its value at the left end.
-fn draw_floor(picture: &mut Picture, plot: &Plot, floor: Timing) {
-    let row = plot.bottom - plot.y.share(floor.p50_us as f64) * (plot.bottom - plot.top);
-    dashed(picture, &[(plot.left, row), (plot.right, row)], &[6.0, 4.0], INK, 1.5);
-    let name = format!("floor: {}", format_micros(floor.p50_us));
-    picture.text((plot.left + 6.0, row + 10.0), name, SMALL, INK, Anchor::Start);
+fn guide(floor: Timing) -> Guide {
+    let label = format!("floor: {}", format_micros(floor.p50_us));
+    Guide::new(GuideCourse::Level(floor.p50_us as f64), label, Weight::Strong)
 }
 
-fn explain(measure: Measure) -> String {
+fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> String {
     let what = match measure {
         Measure::Handoff => {
             "Handoff: from one holder's release call to the next holder's return from acquire."
         }
+        Measure::ReadWait => "From when an acquire to read should have started to its return.",
+        Measure::WriteWait => "From when an acquire to write should have started to its return.",
+        Measure::Notification => "From a release call to the arrival of each notification that it caused.",
         _ => "Wait: from when the acquire should have started to its return.",
     };
-    format!(
-        "{what} The samples of all repetitions are pooled; a line ends where fewer than ten samples remain beyond it."
-    )
+    let pooled = "The samples of all repetitions are pooled; a line ends where fewer than ten samples remain beyond it.";
+    let floor = floor.map(|floor| {
+        let median = format_micros(floor.p50_us);
+        format!("Dashed: the floor, {median}, a handoff without a lock (median of {}).", floor.count)
+    });
+    let unserved = unserved.then(|| {
+        "Unserved waits would have lasted longer than is known: a line ends where only they are left."
+            .to_owned()
+    });
+    let sentences = [what, pooled].map(str::to_owned).into_iter().chain(floor).chain(unserved);
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
-fn series(view: &View, cell: &Cell, measure: Measure) -> Option<Series> {
-    let samples = cell.pooled(measure)?;
-    let mark = Mark::of(cell);
-    Some(Series {
-        strategy: cell.strategy,
-        label: view.label(cell).to_owned(),
-        line: curve(&samples),
-        markers: markers(&samples, mark),
-        dots: Vec::new(),
-    })
+/// The line of these samples, with markers at the percentiles that have a tick, and at its end.
+pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Series {
+    Series { line: curve(samples), markers: markers(samples, mark), ..Series::new(look, label) }
 }
 
-/// The curve: from the smallest sample to the rarest that is shown.
-pub(super) fn curve(samples: &Survival) -> Vec<(f64, f64)> {
-    const STEPS: u32 = 240;
+/// A step for each length, as long as the share of those that took that long.
+fn curve(samples: &Survival) -> Vec<Place> {
     let end = samples.rarest_shown();
-    let point = |step: u32| {
-        let rarity = end.powf(f64::from(step) / f64::from(STEPS));
-        (rarity, value_at(samples, rarity))
-    };
-    let mut points: Vec<(f64, f64)> = (0..STEPS).map(point).collect();
-    points.push(last(samples, end));
+    let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
+    let mut points = Vec::new();
+    let mut before = 1.0;
+    for (us, share) in samples.steps() {
+        let (value, after) = ((*us).min(samples.longest().us).max(1) as f64, rarity(*share));
+        points.push((before, value));
+        points.push((after.min(end), value));
+        before = after;
+        // Shares are sums of fractions, so the end may be missed by a rounding.
+        if after >= end * (1.0 - 1e-9) {
+            break;
+        }
+    }
     points
 }
 
-/// Where the curve ends: of so few samples that all are shown, at the largest.
-fn last(samples: &Survival, end: f64) -> (f64, f64) {
+fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
+    let end = samples.rarest_shown();
+    let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
+    let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
+    // Of so few samples that all are shown, it ends at the largest.
     let longest = samples.longest();
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
-    (end, if shows_all { longest.us.max(1) as f64 } else { value_at(samples, end) })
-}
-
-/// Markers at the percentiles that have a tick, and at the end.
-pub(super) fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
-    let end = samples.rarest_shown();
-    let named = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|rarity| *rarity < end * 0.8);
-    // One cross a line is enough.
-    let plain = Mark { violated: false, ..mark };
-    let mut markers: Vec<_> = named.map(|rarity| ((rarity, value_at(samples, rarity)), plain)).collect();
-    markers.push((last(samples, end), mark));
-    markers
-}
-
-fn value_at(samples: &Survival, rarity: f64) -> f64 {
-    samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64
+    let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });
+    Series::marked(inner.map(|rarity| (rarity, value(rarity))).chain([last]), mark)
 }

@@ -1,23 +1,31 @@
-//! Charts before they are drawn: what is on the axes, and each series in its own units.
+//! Charts before they are drawn: what is on the axes, and each series in the units of its figure. A picture and a page draw
+//! the same.
 
-/// A chart.
+use super::Axis;
+use crate::answer::compare::{ComparisonVerdict, StoredRatio};
+
+/// A pair of values, along the axis below and along the upright one.
+pub type Place = (f64, f64);
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// By what it is named in a document.
+    /// The name of its file, and of its place on a page.
     pub id: String,
     pub title: String,
     /// What it shows, with its extremes, for whoever cannot see it; full sentences.
     pub said: String,
-    /// How to read it; empty where that is plain.
-    pub caption: String,
+    /// How to read it, and what must be known of its figures, paragraph by paragraph.
+    pub caption: Vec<String>,
     pub kind: Kind,
 }
 
-/// What is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     Lines(Lines),
+    Panels(Panels),
     Bars(Bars),
+    Ratios(Ratios),
+    Heat(Heat),
 }
 
 /// Lines over a common axis.
@@ -25,142 +33,279 @@ pub enum Kind {
 pub struct Lines {
     pub x: Axis,
     pub y: Axis,
-    /// The lines, one for each strategy that has one.
+    /// The upright axis on another scale, for a reader of a page who prefers it.
+    pub other_y: Option<Axis>,
     pub series: Vec<Series>,
-    /// Where something was broken.
     pub bands: Vec<Band>,
     pub guides: Vec<Guide>,
-    /// Lines upright, such as what was asked for.
-    pub upright: Vec<Guide>,
+    pub knees: Vec<KneeMark>,
 }
 
-/// An axis.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
-    /// What is on it, with its unit.
-    pub title: String,
-    pub scale: Scale,
-    /// Where it has labels, if those do not follow from the scale.
-    pub ticks: Vec<Tick>,
-    pub unit: Unit,
+impl Lines {
+    /// Just lines.
+    #[must_use]
+    pub const fn new(x: Axis, y: Axis, series: Vec<Series>) -> Self {
+        Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new(), knees: Vec::new() }
+    }
+
+    /// The same with two scales for the upright axis, of which the first is shown.
+    #[must_use]
+    pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Series>) -> Self {
+        Self { other_y: Some(other), ..Self::new(x, y, series) }
+    }
 }
 
-/// A place on an axis with a label.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tick {
-    /// Where.
-    pub at: f64,
-    pub label: String,
+/// What is marked on a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// It is that of invalid or partial trials, or a bound.
+    pub doubtful: bool,
+    /// The lock did not exclude.
+    pub violated: bool,
 }
 
-/// How values are spread over an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Evenly, from zero.
-    Linear,
-    Log,
-    /// Either, as the reader likes: logarithmic at first.
-    LogOrLinear,
-    /// Either, as the reader likes: linear at first.
-    LinearOrLog,
-}
-
-/// What the values of an axis are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Times in microseconds.
-    Micros,
-    /// Times in seconds.
-    Seconds,
-    Amount,
-    /// How rare something is: 1 in so many.
-    Rarity,
-}
+/// A pair of values with its mark.
+pub type Marked = (Place, Mark);
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    pub strategy: usize,
-    pub line: Vec<(f64, f64)>,
-    /// The ends of their intervals, where they have some.
-    pub ends: Vec<Ends>,
-    pub marked: Vec<(f64, f64)>,
+    /// Which colour, dash pattern and marker it has: the place of its strategy among those of its document.
+    pub look: usize,
+    pub label: String,
+    pub line: Vec<Place>,
+    pub markers: Vec<Marked>,
     /// Single values around it, such as one for each repetition.
-    pub dots: Vec<(f64, f64)>,
+    pub dots: Vec<Marked>,
+    pub intervals: Intervals,
     /// What was measured of what the line predicts.
-    pub measured: Vec<(f64, f64)>,
-    /// Its figures are those of invalid or partial trials.
-    pub doubtful: bool,
-    /// Its lock did not exclude.
-    pub violated: bool,
+    pub measured: Vec<Place>,
 }
 
 impl Series {
     /// One without points.
-    #[must_use]
-    pub const fn of(strategy: usize) -> Self {
+    pub fn new(look: usize, label: impl Into<String>) -> Self {
         Self {
-            strategy,
+            look,
+            label: label.into(),
             line: Vec::new(),
-            ends: Vec::new(),
-            marked: Vec::new(),
+            markers: Vec::new(),
             dots: Vec::new(),
+            intervals: Intervals::None,
             measured: Vec::new(),
-            doubtful: false,
-            violated: false,
         }
     }
+
+    /// The same with a line through these points, each of them marked; one cross a line is enough, so it's at the last.
+    #[must_use]
+    pub fn through(self, line: Vec<Place>, mark: Mark) -> Self {
+        Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
+    }
+
+    /// Marks of these points, with the cross at the last.
+    pub fn marked(places: impl IntoIterator<Item = Place>, mark: Mark) -> Vec<Marked> {
+        let plain = Mark { violated: false, ..mark };
+        let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();
+        if let Some(last) = all.last_mut() {
+            last.1 = mark;
+        }
+        all
+    }
+
+    /// All values along the upright axis.
+    pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
+        let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
+        points.map(|place| place.1).chain(self.ends().iter().flat_map(|ends| [ends.low, ends.high]))
+    }
+
+    /// The ends of the intervals of its points.
+    pub fn ends(&self) -> &[Ends] {
+        match &self.intervals {
+            Intervals::None => &[],
+            Intervals::Whiskers(ends) | Intervals::Shaded(ends) => ends,
+        }
+    }
+}
+
+/// The intervals of a line's points.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Intervals {
+    None,
+    /// Of a few points.
+    Whiskers(Vec<Ends>),
+    /// Of a whole curve.
+    Shaded(Vec<Ends>),
 }
 
 /// The ends of the interval of one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ends {
-    /// Where on the horizontal axis.
+    /// Where on the axis below.
     pub at: f64,
     pub low: f64,
     pub high: f64,
 }
 
-/// A span of the horizontal axis that stands out.
+/// A span of the axis below that stands out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// Where it begins.
     pub from: f64,
-    /// Where it ends.
     pub to: f64,
-    pub label: String,
-    pub strategy: usize,
+    /// Of how many of the strategies it is true, between 0 and 1.
+    pub share: f64,
 }
 
-/// A line through the whole chart.
+/// A line to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guide {
-    pub at: f64,
+    pub course: GuideCourse,
+    /// Empty where the caption says it.
     pub label: String,
+    pub weight: Weight,
 }
 
-/// Bars of parts, one for each row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GuideCourse {
+    /// Across the chart, at that height.
+    Level(f64),
+    /// From top to bottom, at that place of the axis below.
+    Upright(f64),
+    Along(Vec<Place>),
+    /// Only a label above the chart.
+    Above(f64),
+}
+
+/// How much a guide stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    Faint,
+    Strong,
+    /// What must not be exceeded.
+    Limit,
+}
+
+impl Guide {
+    pub fn new(course: GuideCourse, label: impl Into<String>, weight: Weight) -> Self {
+        Self { course, label: label.into(), weight }
+    }
+}
+
+/// Where a line bends, and between which places that lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KneeMark {
+    pub look: usize,
+    pub at: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Several small charts of one kind with the same series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panels {
+    /// What each look stands for.
+    pub keys: Vec<String>,
+    /// Each with its heading.
+    pub panels: Vec<(String, Lines)>,
+}
+
+/// Bars, one for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    pub title: String,
-    /// What the parts are, in the order in which they follow each other.
-    pub parts: Vec<String>,
+    pub axis: Axis,
+    /// What the parts of a bar are, in the order in which they follow each other; one where bars have no parts.
+    pub parts: Vec<PartName>,
+    /// Values to compare with, and their names.
+    pub references: Vec<(f64, String)>,
     pub rows: Vec<Row>,
+}
+
+/// What a part of a bar is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartName {
+    pub name: String,
+    /// Which colour it has: the same for the same thing in every chart.
+    pub colour: usize,
 }
 
 /// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    pub strategy: usize,
+    pub look: usize,
     pub label: String,
     /// Its parts that are not nothing.
     pub parts: Vec<Part>,
+    /// What is written beside it.
+    pub value: String,
+    pub mark: Mark,
+    /// The values of single repetitions, and whether each is doubtful.
+    pub dots: Vec<(f64, bool)>,
 }
 
 /// A part of a bar.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Which of [`Bars::parts`].
     pub of: usize,
-    pub amount: f64,
+    pub length: f64,
+    /// What is written on it where there is room.
+    pub label: String,
+}
+
+/// Ratios with their intervals on one axis, one below the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratios {
+    /// What is divided by what.
+    pub of: &'static str,
+    /// The smallest difference that matters, as a share.
+    pub margin: f64,
+    pub rows: Vec<RatioRow>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RatioRow {
+    pub label: String,
+    pub verdict: ComparisonVerdict,
+    pub interval: Option<StoredRatio>,
+    /// The values it is of, as dots above and below its interval.
+    pub above: Vec<f64>,
+    pub below: Vec<f64>,
+}
+
+/// What became of each row under each column, as words on coloured tiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    pub columns: Vec<String>,
+    pub rows: Vec<HeatRow>,
+    /// How times are ranked; `None` where there is none.
+    pub scale: Option<Axis>,
+}
+
+/// One strategy with one number of contenders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatRow {
+    pub label: String,
+    pub contenders: usize,
+    /// A tile for each column; none where it was not tried.
+    pub tiles: Vec<Option<Tile>>,
+}
+
+/// One tile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tile {
+    /// What is written on it, line by line.
+    pub said: Vec<String>,
+    pub shade: Shade,
+    /// Its figures are those of invalid or partial trials.
+    pub doubtful: bool,
+}
+
+/// What colours a tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shade {
+    None,
+    /// How long it took, as a share of the way from the shortest to the longest of the scale.
+    Time(f64),
+    /// It did not go on.
+    Stuck,
+    Violated,
 }

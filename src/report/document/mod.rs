@@ -2,12 +2,17 @@
 //! makes the strings; until then a duration is a duration and a verdict a verdict, so that a terminal can colour it, a page
 //! can sort by it, and none has to look at a text to find out what it is.
 
+mod axis;
 mod chart;
 mod curve;
 mod table;
 pub mod value;
 
-pub use chart::{Axis, Band, Bars, Chart, Ends, Guide, Kind, Lines, Part, Row, Scale, Series, Tick, Unit};
+pub use axis::{Axis, PERCENTILES, float};
+pub use chart::{
+    Band, Bars, Chart, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals, Kind, KneeMark, Lines, Mark,
+    Marked, Panels, Part, PartName, Place, RatioRow, Ratios, Row, Series, Shade, Tile, Weight,
+};
 pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};
 pub use value::{Missing, Tone, Value};
@@ -68,7 +73,7 @@ pub enum Block {
         /// How to read it; empty where it needs no words.
         legend: String,
     },
-    Chart(Chart),
+    Chart(Box<Chart>),
     NoChart {
         title: String,
         /// Why, in a sentence without a full stop.
@@ -82,35 +87,10 @@ pub enum Block {
         caption: String,
         text: String,
     },
-    /// A table of words on coloured tiles.
-    Heat(Heat),
 }
 
-/// A table of what became of each row under each column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Heat {
-    pub caption: String,
-    pub columns: Vec<String>,
-    /// The rows by their names, with a tile for each column.
-    pub rows: Vec<(String, Vec<Tile>)>,
-    pub legend: String,
-}
-
-/// One tile.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tile {
-    /// What is written on it, line by line; nothing where there is nothing to say.
-    pub said: Vec<String>,
-    pub shade: Shade,
-}
-
-/// What colours a tile.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shade {
-    None,
-    /// How long it took, as a share of the way from the shortest to the longest.
-    Time(f64),
-    /// It did not go on.
-    Stuck,
-    Violated,
+impl From<Chart> for Block {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(Box::new(chart))
+    }
 }

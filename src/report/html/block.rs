@@ -3,27 +3,28 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::{badge, svg, text};
-use crate::report::document::{Block, Chart, Heat, Kind, Scale, Section, Shade, Table, Tile, Value};
+use crate::report::document::{Block, Chart, Heat, Kind, Section, Shade, Table, Tile, Value};
+use crate::words::units::contenders;
 
 /// A section of a run whose elements' ids begin with that.
-pub(super) fn section(section: &Section, id: &str, strategies: &[String]) -> Markup {
+pub(super) fn section(section: &Section, id: &str) -> Markup {
     let own = format!("{id}-{}", section.id);
     html! {
         section #(own) aria-labelledby=(format!("{own}-h")) {
             h2 #(format!("{own}-h")) { (text(&section.title)) }
             div.blocks {
-                @for one in &section.blocks { (block(one, id, strategies)) }
+                @for one in &section.blocks { (block(one, id)) }
             }
         }
     }
 }
 
-fn block(block: &Block, id: &str, strategies: &[String]) -> Markup {
+fn block(block: &Block, id: &str) -> Markup {
     html! {
         @match block {
             Block::Text(words) => p { (text(words)) },
             Block::Table { caption, table, legend } => (self::table(caption, table, legend)),
-            Block::Chart(chart) => (self::chart(chart, id, strategies)),
+            Block::Chart(chart) => (self::chart(chart, id)),
             Block::NoChart { title, why } => p.missing { (text(title)) ": no chart, because " (text(why)) "." },
             Block::Notes(notes) => ul.notes { @for note in notes { li { (text(note)) } } },
             Block::Facts(facts) => dl {
@@ -33,7 +34,6 @@ fn block(block: &Block, id: &str, strategies: &[String]) -> Markup {
                 p { (text(caption)) }
                 pre tabindex="0" { code { (text(code)) } }
             },
-            Block::Heat(heat) => (self::heat(heat)),
         }
     }
 }
@@ -68,61 +68,66 @@ fn cell(value: &Value, is_label: bool, is_number: bool) -> Markup {
     }
 }
 
-fn chart(chart: &Chart, id: &str, strategies: &[String]) -> Markup {
-    let own = format!("{id}-{}", chart.id);
+fn chart(chart: &Chart, id: &str) -> Markup {
+    if let Kind::Heat(heat) = &chart.kind {
+        return self::heat(chart, heat);
+    }
+    let own = format!("{id}-chart-{}", chart.id);
     let other = match &chart.kind {
-        Kind::Lines(lines) => match lines.y.scale {
-            Scale::LogOrLinear => Some("linear axis"),
-            Scale::LinearOrLog => Some("logarithmic axis"),
-            Scale::Log | Scale::Linear => None,
-        },
-        Kind::Bars(_) => None,
+        Kind::Lines(lines) => lines.other_y.as_ref(),
+        _ => None,
     };
-    let (drawing, values) = svg::chart(chart, &own, strategies);
+    let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
+    let (drawing, values) = svg::chart(chart, &own);
     html! {
         figure.chart #(own) {
             figcaption { h3 { (text(&chart.title)) } }
-            @if let Some(other) = other {
-                label.toggle { input.axis type="checkbox"; " " (other) }
-            }
+            @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
             div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: arrow keys read the values", chart.title))) {
                 (drawing)
             }
             p.readout aria-live="polite" {}
-            (key(&chart.kind, strategies))
-            @if !chart.caption.is_empty() { p.caption { (text(&chart.caption)) } }
+            (key(&chart.kind))
+            @for said in &chart.caption { p.caption { (text(said)) } }
             @if let Some(values) = values { script type="application/json" { (PreEscaped(values)) } }
         }
     }
 }
 
 /// What the lines or the parts of bars are. Bars of one part have their names beside them.
-fn key(kind: &Kind, strategies: &[String]) -> Markup {
+fn key(kind: &Kind) -> Markup {
     html! {
         @match kind {
             Kind::Lines(lines) => ul.key {
                 @for series in &lines.series {
-                    li class={ "s k" (series.strategy) } data-k=(series.strategy) {
-                        (svg::swatch(series.strategy)) " "
-                        (text(strategies.get(series.strategy).map_or("?", String::as_str)))
-                        @if series.violated { " (violated: crossed out)" }
-                        @else if series.doubtful { " (invalid or partial: hollow)" }
+                    @let mut marks = series.markers.iter().map(|(_, mark)| *mark);
+                    li class={ "s k" (series.look) } data-k=(series.look) {
+                        (svg::swatch(series.look)) " " (text(&series.label))
+                        @if marks.clone().any(|mark| mark.violated) { " (violated: crossed out)" }
+                        @else if marks.any(|mark| mark.doubtful) { " (invalid or partial: hollow)" }
                     }
                 }
             },
             Kind::Bars(bars) => @if bars.parts.len() > 1 {
-                ul.key { @for (part, at) in bars.parts.iter().zip(0_usize..) { li { span class={ "part p" (at % 12) } {} " " (text(part)) } } }
+                ul.key { @for part in &bars.parts { li { span class={ "part p" (part.colour) } {} " " (text(&part.name)) } } }
             },
+            Kind::Panels(panels) => ul.key {
+                @for (label, look) in panels.keys.iter().zip(0_usize..) {
+                    li class={ "s k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
+                }
+            },
+            Kind::Ratios(_) | Kind::Heat(_) => {}
         }
     }
 }
 
-fn heat(heat: &Heat) -> Markup {
+fn heat(chart: &Chart, heat: &Heat) -> Markup {
+    let several = heat.rows.windows(2).any(|rows| rows[0].contenders != rows[1].contenders);
     html! {
         div.wide {
-            div.scroll tabindex="0" role="region" aria-label=(text(&heat.caption)) {
+            div.scroll tabindex="0" role="region" aria-label=(text(&chart.title)) {
                 table.heat {
-                    caption { (text(&heat.caption)) }
+                    caption { (text(&chart.title)) }
                     thead {
                         tr {
                             td {}
@@ -130,19 +135,22 @@ fn heat(heat: &Heat) -> Markup {
                         }
                     }
                     tbody {
-                        @for (name, tiles) in &heat.rows {
-                            tr { th scope="row" { (text(name)) } @for tile in tiles { (self::tile(tile)) } }
+                        @for row in &heat.rows {
+                            tr {
+                                th scope="row" { (text(&row.label)) @if several { ", " (contenders(row.contenders)) } }
+                                @for tile in &row.tiles { (self::tile(tile.as_ref())) }
+                            }
                         }
                     }
                 }
             }
-            p.caption { (text(&heat.legend)) }
+            @for said in &chart.caption { p.caption { (text(said)) } }
         }
     }
 }
 
-fn tile(tile: &Tile) -> Markup {
-    let class = match tile.shade {
+fn tile(tile: Option<&Tile>) -> Markup {
+    let class = match tile.map_or(Shade::None, |tile| tile.shade) {
         Shade::None => "plain".to_owned(),
         Shade::Time(share) => format!("t{}", (share * 4.0).round().clamp(0.0, 4.0)),
         Shade::Stuck => "stuck".to_owned(),
@@ -150,8 +158,10 @@ fn tile(tile: &Tile) -> Markup {
     };
     html! {
         td class=(class) {
-            @if tile.said.is_empty() { span aria-label="not tried" { "-" } }
-            @for said in &tile.said { div { (text(said)) } }
+            @match tile {
+                None => span aria-label="not tried" { "-" },
+                Some(tile) => @for said in &tile.said { div { (text(said)) } },
+            }
         }
     }
 }

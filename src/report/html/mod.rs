@@ -7,6 +7,7 @@ mod svg;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::document::{Document, Finding, Section, Tone, Value};
+use super::draw::look::dash;
 use crate::words::units::harmless;
 
 /// Colours, sizes and what is switched off where.
@@ -37,7 +38,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
                 main {
                     @if let Some(section) = between {
                         header.top { h1 { "zklockbench: " (documents.len()) " runs" } }
-                        (block::section(section, "all", &[]))
+                        (block::section(section, "all"))
                     }
                     @for (document, number) in documents.iter().zip(1_usize..) {
                         (run(document, &format!("r{number}")))
@@ -50,13 +51,12 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     markup.into_string()
 }
 
-/// How the strategy at that place looks: one of eight colours and one of ten dash patterns, so that no two of the first
-/// forty look the same.
+/// How the strategy at that place looks: one of eight colours and the dash pattern that it has in every file, so that no two
+/// of the first forty look the same.
 fn look(strategy: usize) -> String {
-    const DASHES: [&str; 10] =
-        ["none", "10 4", "3 3", "12 4 3 4", "6 3", "16 5", "12 3 3 3 3 3", "2 5", "5 6", "18 3 6 3"];
-    let (colour, dash) = (strategy % 8, DASHES[strategy % DASHES.len()]);
-    format!(".k{strategy}{{--c:var(--c{colour});--dash:{dash}}}")
+    let dash: Vec<String> = dash(strategy).iter().map(f64::to_string).collect();
+    let dash = if dash.is_empty() { "none".to_owned() } else { dash.join(" ") };
+    format!(".k{strategy}{{--c:var(--c{});--dash:{dash}}}", strategy % 8)
 }
 
 /// Somebody's text: without characters that turn round the order of others. Lines stay lines.
@@ -105,7 +105,7 @@ fn run(document: &Document, id: &str) -> Markup {
                     }
                 }
             }
-            @for section in &document.sections { (block::section(section, id, &document.strategies)) }
+            @for section in &document.sections { (block::section(section, id)) }
         }
     }
 }

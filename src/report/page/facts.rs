@@ -144,7 +144,7 @@ const fn name(outcome: Outcome) -> &'static str {
 pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
     let row = |cell: &Cell| {
-        let trials: Vec<&Trial> = source.trials(cell).collect();
+        let trials: Vec<&Trial> = cell.trials(&source.stored.trials).collect();
         let acquired: u64 = trials.iter().map(|trial| trial.whole.acquired()).sum();
         let sum = |key: &str| -> Option<f64> {
             let servers = || trials.iter().flat_map(|trial| &trial.servers);

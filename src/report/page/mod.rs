@@ -1,13 +1,12 @@
 //! The documents of a run and of a plan: which parts they have, and what is in them. No string is made here that a renderer could make.
 
-mod charts;
 mod facts;
-mod faults;
 mod plan;
 
 pub use plan::of_plan;
 
 use super::View;
+use super::chart;
 use super::conclusions::{Certainty, Conclusion, Topic, conclusions};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
 use super::summary::Gated;
@@ -15,7 +14,6 @@ use super::table::grids::{OPEN_LEGEND, faults_legend, legend};
 use super::table::{evidence, gates_not_passed, gates_sentence, gates_table, headline};
 use crate::answer::gate::overall;
 use crate::results::StoredRun;
-use crate::words::measure::Measure;
 use crate::words::verdict::Verdict;
 
 /// A run that was read, and where from.
@@ -34,14 +32,14 @@ pub fn document(source: &Source<'_>) -> Document {
         section(GATES.section, "Gates", gates(source.gated)),
         section("environment", "Where it was measured", facts::environment(source)),
         section("table", "Figures", figures(view)),
-        section("waits", "Waits, handoffs and notifications", waits(source)),
-        section("throughput", "Throughput", vec![drawn("Throughput", charts::throughput(source))]),
-        section("requests", "Fan-out, requests and notifications", requests(source)),
-        section("time", "Over time", vec![drawn("Throughput over time", charts::over_time(source))]),
+        section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
+        section("throughput", "Throughput", charts(view, "throughput")),
+        section("requests", "Fan-out, requests and notifications", charts(view, "requests")),
+        section("time", "Over time", charts(view, "time")),
         section("outcomes", "Outcomes", facts::outcomes(source)),
-        section("fairness", "Fairness", vec![drawn("Shares of the acquisitions", charts::fairness(source))]),
+        section("fairness", "Fairness", charts(view, "fairness")),
         section("servers", "Server counters", facts::servers(source)),
-        section("faults", "Locks under faults", faults::blocks(view)),
+        section("faults", "Locks under faults", charts(view, "faults")),
         section("floor", "The floor", facts::floor(view)),
         section("verdicts", "Verdicts and their evidence", facts::verdicts(source)),
         section("notes", "Notes", notes(view)),
@@ -148,7 +146,7 @@ fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
 }
 
 fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
-    chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::Chart)
+    chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::from)
 }
 
 fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
@@ -165,29 +163,10 @@ fn figures(view: &View) -> Vec<Block> {
     all.into_iter().chain(open).collect()
 }
 
-fn waits(source: &Source<'_>) -> Vec<Block> {
-    let mut blocks = vec![
-        drawn("Waits by percentile", charts::by_percentile(source, Measure::Wait)),
-        drawn("Handoffs by percentile", charts::by_percentile(source, Measure::Handoff)),
-    ];
-    // Nobody misses a chart of what the load does not have.
-    let others = [Measure::ReadWait, Measure::WriteWait, Measure::Notification];
-    blocks.extend(
-        others
-            .into_iter()
-            .filter_map(|measure| charts::by_percentile(source, measure).ok())
-            .chain(charts::herd(source.view))
-            .map(Block::Chart),
-    );
-    blocks
-}
-
-fn requests(source: &Source<'_>) -> Vec<Block> {
-    vec![
-        drawn("Fan-out", charts::fan_out(source)),
-        drawn("Requests and notifications", charts::requests(source)),
-        drawn("Requests by kind", charts::kinds(source)),
-    ]
+/// The charts of that section, and why some are missing.
+fn charts(view: &View, section: &str) -> Vec<Block> {
+    let all = chart::OF_A_RUN.iter().filter(|chart| chart.section == section);
+    all.filter_map(|chart| Some(drawn(chart.title, chart.of(view)?))).collect()
 }
 
 fn notes(view: &View) -> Vec<Block> {

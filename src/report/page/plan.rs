@@ -4,7 +4,8 @@ use super::facts::{fact, place, program};
 use super::section;
 use crate::answer::plan::{Answer, CurvePoint, PlanFile, wait_of};
 use crate::report::document::{
-    Axis, Block, Chart, Document, Ends, Finding, Guide, Kind, Lines, Link, Scale, Series, Tone, Unit, Value,
+    Axis, Block, Chart, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link, Mark,
+    Series, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
     Explained, checked, doubt, ensemble, fits, left_out, missing, recommendation, sensitivities, unverified,
@@ -104,40 +105,31 @@ fn curve(plan: &PlanFile) -> Block {
     let objective = format!("Objective: {}.", question.objective.text);
     let said = plan.answers.iter().filter_map(|answer| said(plan, answer));
     let said: Vec<String> = std::iter::once(objective).chain(said).collect();
-    let limit = (figure == question.objective.figure)
-        .then(|| Guide { at: question.objective.limit, label: question.objective.text.clone() });
     let is_measured = series.iter().any(|one| !one.measured.is_empty());
     let rings =
         if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
-    Block::Chart(Chart {
+    let caption = format!(
+        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends about where the \
+         objective breaks, or at the end of the measured range."
+    );
+    let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
+    let y =
+        Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Series::heights).chain(limit));
+    let x = match most >= 10.0 * least {
+        true => Axis::logarithmic("lock requests a second", least, most),
+        false => Axis::from_zero("lock requests a second", most),
+    };
+    let limit =
+        limit.map(|at| Guide::new(GuideCourse::Level(at), question.objective.text.as_str(), Weight::Limit));
+    let rate = format!("your rate: {}/s", number(question.rate));
+    let guides =
+        limit.into_iter().chain([Guide::new(GuideCourse::Upright(question.rate), rate, Weight::Strong)]);
+    Block::from(Chart {
         id: "waits-over-rate".to_owned(),
         title,
         said: said.join(" "),
-        caption: format!(
-            "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends about where the \
-             objective breaks, or at the end of the measured range."
-        ),
-        kind: Kind::Lines(Lines {
-            x: Axis {
-                title: "lock requests a second".to_owned(),
-                scale: if most >= 10.0 * least { Scale::Log } else { Scale::Linear },
-                ticks: Vec::new(),
-                unit: Unit::Amount,
-            },
-            y: Axis {
-                title: figure.to_string(),
-                scale: Scale::LogOrLinear,
-                ticks: Vec::new(),
-                unit: Unit::Micros,
-            },
-            series,
-            bands: Vec::new(),
-            guides: limit.into_iter().collect(),
-            upright: vec![Guide {
-                at: question.rate,
-                label: format!("your rate: {}/s", number(question.rate)),
-            }],
-        }),
+        caption: vec![caption],
+        kind: Kind::Lines(Lines { guides: guides.collect(), ..Lines::either_way(x, y, series) }),
     })
 }
 
@@ -164,10 +156,10 @@ fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Series> {
     let ends = |point: &CurvePoint| Ends { at: point.rate, low: point.wait.low, high: point.wait.high };
     Some(Series {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
-        ends: answer.curve.iter().map(ends).collect(),
-        marked: vec![(asked.rate, asked.wait.middle)],
+        intervals: Intervals::Shaded(answer.curve.iter().map(ends).collect()),
+        markers: vec![((asked.rate, asked.wait.middle), Mark::default())],
         measured: measured(plan, answer),
-        ..Series::of(strategy)
+        ..Series::new(strategy, answer.strategy.as_str())
     })
 }
 

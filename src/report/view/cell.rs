@@ -100,7 +100,7 @@ impl Cell {
 
     /// A percentile of a part of the wait: the median over the repetitions that count.
     pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
-        self.median(|one| Some(one.parts_of_wait.get(&measure)?.value_at_quantile(quantile) as f64))
+        self.median(|one| Some(one.others.get(&measure)?.value_at_quantile(quantile) as f64))
     }
 
     /// A percentile of a measure: the median over the repetitions that count of what it is in each; a lower bound as soon
@@ -226,6 +226,8 @@ pub struct Repetition {
     pub notifications: Option<f64>,
     /// Share of acquisitions that a later arrival was served before, between 0 and 1.
     pub overtaken: Option<f64>,
+    /// How often each contender acquired the lock.
+    pub turns: Vec<u64>,
     /// Jain's fairness index: 1 when all contenders got the same.
     pub fairness: Option<f64>,
     /// Readers inside at a time, on average.
@@ -241,8 +243,8 @@ pub struct Repetition {
     /// Samples of those that ended without the lock, timed out or otherwise, or had not ended when the measured phase did:
     /// each lasted at least so long.
     pub unserved_wait: Option<Histogram>,
-    /// Samples of the parts of the wait in an open load.
-    pub parts_of_wait: BTreeMap<Measure, Histogram>,
+    /// Samples of other measures: the parts of the wait in an open load, the waits of readers and of writers, notifications.
+    pub others: BTreeMap<Measure, Histogram>,
     /// What became of the arrivals of an open load; `None` for other loads.
     pub open: Option<OpenFigures>,
     pub handoff: Option<Histogram>,
@@ -289,6 +291,7 @@ impl Repetition {
             requests: Vec::new(),
             notifications: None,
             overtaken: None,
+            turns: Vec::new(),
             fairness: None,
             readers: None,
             took_part: 0,
@@ -298,7 +301,7 @@ impl Repetition {
             saturated: 0,
             wait: None,
             unserved_wait: None,
-            parts_of_wait: BTreeMap::new(),
+            others: BTreeMap::new(),
             open: None,
             handoff: None,
             uncontended: None,
@@ -361,13 +364,13 @@ impl Repetition {
         Survival::of(self.samples(measure), self.unserved_samples(measure))
     }
 
-    /// The samples of wait, handoff or uncontended acquire; `None` for every other measure.
+    /// The samples of a measure.
     pub fn samples(&self, measure: Measure) -> Option<&Histogram> {
         match measure {
             Measure::Wait => self.wait.as_ref(),
             Measure::Handoff => self.handoff.as_ref(),
             Measure::Uncontended => self.uncontended.as_ref(),
-            _ => None,
+            _ => self.others.get(&measure),
         }
     }
 }

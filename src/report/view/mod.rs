@@ -96,10 +96,6 @@ impl View {
         })
     }
 
-    pub const HERD_CAPTION: &str = "One release may wake many waiters, one after the other: this is how long after the \
-        release call the first, second, … of them is notified. The line is the median, the dots are the 99th \
-        percentile (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
-
     /// One line on where it was measured.
     pub fn place_line(&self) -> String {
         self.place.join("; ")

@@ -59,6 +59,10 @@ fn cells(trials: &[(usize, &Trial)]) -> Vec<Cell> {
     trials.chunk_by(together).map(cell).collect()
 }
 
+/// The measures that some loads or locks have.
+const OTHERS: [Measure; 5] =
+    [Measure::ClientWait, Measure::Service, Measure::ReadWait, Measure::WriteWait, Measure::Notification];
+
 fn repetition(trial: &Trial) -> Repetition {
     let (derived, counts) = (trial.derived(), &trial.measured);
     Repetition {
@@ -68,6 +72,7 @@ fn repetition(trial: &Trial) -> Repetition {
         requests: requests(counts, derived.requests_per_acquisition.is_some()),
         notifications: derived.notifications_per_acquisition,
         overtaken: per_acquisition(counts, counts.overtaken),
+        turns: trial.tallies.iter().map(|tally| tally.acquired).collect(),
         fairness: derived.fairness,
         readers: derived.mean_readers,
         took_part: trial.took_part(),
@@ -77,7 +82,7 @@ fn repetition(trial: &Trial) -> Repetition {
         saturated: counts.saturated,
         wait: trial.histograms.get(&Measure::Wait).cloned(),
         unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
-        parts_of_wait: [Measure::ClientWait, Measure::Service]
+        others: OTHERS
             .into_iter()
             .filter_map(|measure| Some((measure, trial.histograms.get(&measure)?.clone())))
             .collect(),

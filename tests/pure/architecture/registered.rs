@@ -48,12 +48,12 @@ pub fn faults(tree: &[Source]) -> Vec<Violation> {
     unlisted(tree, "src/world/fault/", FAULTS, "fault", is_one)
 }
 
-/// Functions that draw a view, or say why they can not, and that the list of charts does not name.
+/// Functions that make a chart of a view, or say why there is none, and that the list of charts does not name.
 pub fn charts(tree: &[Source]) -> Vec<Violation> {
     let is_one = |item: &Item| match item {
         Item::Fn(function) => {
             let takes_view = function.sig.inputs.first().is_some_and(|first| has_word(first, "View"));
-            takes_view && ["Result", "Picture"].iter().all(|word| has_word(&function.sig.output, word))
+            takes_view && ["Result", "Chart"].iter().all(|word| has_word(&function.sig.output, word))
         }
         _ => false,
     };
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn a_chart_that_is_not_drawn_is_found_but_a_part_of_a_chart_is_none() {
         let tree = planted(&[
-            ("src/report/chart/fan_out.rs", "pub fn draw(view: &View) -> Result<Picture, String> {}\n"),
-            ("src/report/chart/lost.rs", "pub fn draw(view: &View) -> Result<Picture, String> {}\n"),
+            ("src/report/chart/fan_out.rs", "pub fn draw(view: &View) -> Result<Chart, String> {}\n"),
+            ("src/report/chart/lost.rs", "pub fn draw(view: &View) -> Result<Chart, String> {}\n"),
             (
                 "src/report/chart/two.rs",
-                "pub fn one(view: &View) -> Result<Picture, String> {}\npub fn other(view: &View) -> Result<Picture, String> {}\n",
+                "pub fn one(view: &View) -> Result<Chart, String> {}\npub fn other(view: &View) -> Result<Chart, String> {}\n",
             ),
             ("src/report/chart/keys.rs", "pub fn draw(picture: &mut Picture, plot: &Plot) {}\n"),
-            ("src/report/chart/bars.rs", "pub fn draw(view: &View, bars: &Bars) -> Picture {}\n"),
+            ("src/report/chart/bars.rs", "pub fn draw(view: &View, bars: &Bars) -> Chart {}\n"),
             (
                 CHARTS,
                 "mod fan_out;\nmod lost;\nfn charts(view: &View) { fan_out::draw(view); two::one(view) }\n",

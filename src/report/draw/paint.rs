@@ -14,7 +14,9 @@ use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
 use png::{ColorType, Encoder};
 
-use super::picture::{Anchor, Colour, Picture, Point, Shape, font};
+use super::look::{Colour, Paint, Point, circle, marker};
+use super::picture::{Anchor, Dot, Picture, Shape, font};
+use crate::report::document::Mark;
 use crate::words::disk;
 use crate::words::error::Error;
 
@@ -33,14 +35,14 @@ struct Fit {
     down: f64,
 }
 
-pub(super) fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
+pub fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
     let text = svg_text(picture)?;
     disk::create_anew(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(Error::cannot("write", path))
 }
 
-pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
+pub fn svg_text(picture: &Picture) -> Result<String, Error> {
     let mut text = String::new();
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
@@ -54,7 +56,7 @@ pub(super) fn svg_text(picture: &Picture) -> Result<String, Error> {
     Ok(text.replacen(&fine, &shown, 1))
 }
 
-pub(super) fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
+pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
     // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges. And in
     // bands, because the whole would take more memory than a run with a hundred contenders.
     let (width, height) = size(picture, 2 * DENSITY);
@@ -116,23 +118,105 @@ fn paint<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     fit: Fit,
 ) -> Result<(), Refusal<DB>> {
-    for shape in &picture.shapes {
+    Painter { area, fit }.all(&picture.shapes)?;
+    area.present()
+}
+
+struct Painter<'a, DB: DrawingBackend> {
+    area: &'a DrawingArea<DB, Shift>,
+    fit: Fit,
+}
+
+impl<DB: DrawingBackend> Painter<'_, DB> {
+    fn all(&self, shapes: &[Shape]) -> Result<(), Refusal<DB>> {
+        shapes.iter().try_for_each(|shape| self.one(shape))
+    }
+
+    fn one(&self, shape: &Shape) -> Result<(), Refusal<DB>> {
         match shape {
-            Shape::Line { points, colour, width } => {
-                let style = rgb(*colour).stroke_width(dots(*width, fit).unsigned_abs().max(1));
-                area.draw(&PathElement::new(all_dots(points, fit), style))?;
+            Shape::Line { points, paint, width, dash } => {
+                strokes(points, dash).iter().try_for_each(|stroke| self.line(stroke, *paint, *width))
             }
-            Shape::Area { points, colour } => {
-                area.draw(&Polygon::new(all_dots(points, fit), rgb(*colour).filled()))?;
-            }
-            Shape::Text { at, text, size, colour, anchor } => {
-                let style = text_style(*size * fit.size * fit.dots, *colour, *anchor);
+            Shape::Area { points, paint } => self.polygon(points, *paint),
+            Shape::Text { at, text, size, paint, anchor } => {
+                let fit = self.fit;
+                let style = text_style(*size * fit.size * fit.dots, paint.colour(), *anchor);
                 let at = (dots(at.0, fit), dots(at.1 + size * fit.down, fit));
-                area.draw(&Text::new(text.as_str(), at, style))?;
+                self.area.draw(&Text::new(text.as_str(), at, style))
             }
+            Shape::Marker { at, look, mark } => self.marker(*at, *look, *mark),
+            Shape::Dot(dot) => self.dot(dot),
+            Shape::Cross { at } => self.cross(*at),
+            Shape::Group { shapes, .. } => self.all(shapes),
         }
     }
-    area.present()
+
+    fn line(&self, points: &[Point], paint: Paint, width: f64) -> Result<(), Refusal<DB>> {
+        let style = rgb(paint.colour()).stroke_width(dots(width, self.fit).unsigned_abs().max(1));
+        self.area.draw(&PathElement::new(all_dots(points, self.fit), style))
+    }
+
+    fn polygon(&self, points: &[Point], paint: Paint) -> Result<(), Refusal<DB>> {
+        self.area.draw(&Polygon::new(all_dots(points, self.fit), rgb(paint.colour()).filled()))
+    }
+
+    fn marker(&self, at: Point, look: usize, mark: Mark) -> Result<(), Refusal<DB>> {
+        self.polygon(&marker(look, at, 7.5), Paint::Paper)?;
+        self.polygon(&marker(look, at, 6.0), Paint::Look(look))?;
+        if mark.doubtful {
+            self.polygon(&marker(look, at, 3.5), Paint::Paper)?;
+        }
+        if mark.violated { self.cross(at) } else { Ok(()) }
+    }
+
+    fn dot(&self, dot: &Dot) -> Result<(), Refusal<DB>> {
+        if dot.rimmed {
+            self.polygon(&circle(dot.at, dot.radius + 1.2), Paint::Paper)?;
+        }
+        self.polygon(&circle(dot.at, dot.radius), dot.paint)?;
+        if dot.hollow { self.polygon(&circle(dot.at, dot.radius * 0.6), Paint::Paper) } else { Ok(()) }
+    }
+
+    fn cross(&self, (x, y): Point) -> Result<(), Refusal<DB>> {
+        const ARM: f64 = 8.0;
+        self.line(&[(x - ARM, y - ARM), (x + ARM, y + ARM)], Paint::Alarm, 1.8)?;
+        self.line(&[(x - ARM, y + ARM), (x + ARM, y - ARM)], Paint::Alarm, 1.8)
+    }
+}
+
+/// Cuts a line into the strokes of a dash pattern.
+fn strokes(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+    if pattern.iter().sum::<f64>() <= 0.0 {
+        return vec![points.to_vec()];
+    }
+    let mut strokes = vec![points.iter().take(1).copied().collect::<Vec<Point>>()];
+    let (mut part, mut left) = (0, pattern[0]);
+    for pair in points.windows(2) {
+        let (mut from, to) = (pair[0], pair[1]);
+        let mut length = (to.0 - from.0).hypot(to.1 - from.1);
+        while length > left {
+            let share = left / length;
+            from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
+            turn(&mut strokes, part, from);
+            length -= left;
+            part = (part + 1) % pattern.len();
+            left = pattern[part].max(0.5);
+        }
+        left -= length;
+        if let Some(stroke) = strokes.last_mut().filter(|_| part.is_multiple_of(2)) {
+            stroke.push(to);
+        }
+    }
+    strokes.retain(|stroke| stroke.len() > 1);
+    strokes
+}
+
+/// Ends the stroke of an even part, begins one after the gap of an odd part.
+fn turn(strokes: &mut Vec<Vec<Point>>, part: usize, at: Point) {
+    match strokes.last_mut().filter(|_| part.is_multiple_of(2)) {
+        Some(stroke) => stroke.push(at),
+        None => strokes.push(vec![at]),
+    }
 }
 
 fn text_style(size: f64, colour: Colour, anchor: Anchor) -> TextStyle<'static> {

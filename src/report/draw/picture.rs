@@ -1,25 +1,22 @@
-//! A picture as plain data: lines, areas and texts in pixels. Charts make it; `paint` puts it on paper.
+//! A picture as plain data: lines, areas, marks and texts in pixels, each with what its colour means. `paint` makes files of
+//! it; a page writes it as elements whose colours are the page's.
 //!
-//! One picture gives the SVG and the PNG, and a test can ask it what overlaps or is too small. Its font is embedded, so
-//! that texts have the same width, and a PNG looks the same, on a host without any font.
+//! The font of files is embedded, so that texts have the same width, and a PNG looks the same, on a host without any font.
 
 use std::sync::OnceLock;
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
+use super::look::{Paint, Point};
+use crate::report::document::Mark;
+
 pub(super) const MEDIUM: f64 = 14.0;
 /// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
 pub(super) const SMALL: f64 = 13.0;
 
-/// Red, green and blue.
-pub(super) type Colour = (u8, u8, u8);
-
-/// A point in pixels, from the top left corner.
-pub(super) type Point = (f64, f64);
-
 /// Which point of a text its position means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub enum Anchor {
     Start,
     Middle,
     End,
@@ -27,28 +24,67 @@ pub(super) enum Anchor {
 
 /// One thing drawn. Later ones cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub enum Shape {
     Line {
         points: Vec<Point>,
-        colour: Colour,
+        paint: Paint,
         width: f64,
+        /// Lengths of strokes and gaps in turn; empty for a solid line.
+        dash: &'static [f64],
     },
     Area {
         points: Vec<Point>,
-        colour: Colour,
+        paint: Paint,
     },
     /// A text, vertically centred on its position.
     Text {
         at: Point,
         text: String,
         size: f64,
-        colour: Colour,
+        paint: Paint,
         anchor: Anchor,
+    },
+    /// The marker of a look.
+    Marker {
+        at: Point,
+        look: usize,
+        mark: Mark,
+    },
+    Dot(Dot),
+    /// The cross that says: this lock did not exclude.
+    Cross {
+        at: Point,
+    },
+    Group {
+        of: Group,
+        shapes: Vec<Shape>,
     },
 }
 
+/// A filled circle, or a ring where it is hollow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dot {
+    pub at: Point,
+    pub radius: f64,
+    pub paint: Paint,
+    pub hollow: bool,
+    /// Set apart from what is behind it.
+    pub rimmed: bool,
+}
+
+/// What belongs together, so that a page can hide it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What has that look.
+    Series(usize),
+    /// What is drawn over the scale that is shown at first.
+    FirstScale,
+    /// The same over the other scale.
+    OtherScale,
+}
+
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Picture {
+pub struct Picture {
     pub width: f64,
     pub height: f64,
     /// What is drawn, in order.
@@ -60,25 +96,49 @@ impl Picture {
         Self { width, height, shapes: Vec::new() }
     }
 
-    pub fn line(&mut self, points: Vec<Point>, colour: Colour, width: f64) {
+    pub fn line(&mut self, points: Vec<Point>, paint: Paint, width: f64) {
+        self.dashed(points, &[], paint, width);
+    }
+
+    pub fn dashed(&mut self, points: Vec<Point>, dash: &'static [f64], paint: Paint, width: f64) {
         if points.len() > 1 {
-            self.shapes.push(Shape::Line { points, colour, width });
+            self.shapes.push(Shape::Line { points, paint, width, dash });
         }
     }
 
-    pub fn area(&mut self, points: Vec<Point>, colour: Colour) {
-        self.shapes.push(Shape::Area { points, colour });
+    pub fn area(&mut self, points: Vec<Point>, paint: Paint) {
+        self.shapes.push(Shape::Area { points, paint });
     }
 
-    pub fn rectangle(&mut self, from: Point, to: Point, colour: Colour) {
-        self.area(vec![from, (to.0, from.1), to, (from.0, to.1)], colour);
+    pub fn rectangle(&mut self, from: Point, to: Point, paint: Paint) {
+        self.area(vec![from, (to.0, from.1), to, (from.0, to.1)], paint);
     }
 
-    pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, colour: Colour, anchor: Anchor) {
+    pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, paint: Paint, anchor: Anchor) {
         let text = text.into();
         if !text.is_empty() {
-            self.shapes.push(Shape::Text { at, text, size, colour, anchor });
+            self.shapes.push(Shape::Text { at, text, size, paint, anchor });
         }
+    }
+
+    pub fn dot(&mut self, dot: Dot) {
+        self.shapes.push(Shape::Dot(dot));
+    }
+
+    pub fn marker(&mut self, at: Point, look: usize, mark: Mark) {
+        self.shapes.push(Shape::Marker { at, look, mark });
+    }
+
+    pub fn cross(&mut self, at: Point) {
+        self.shapes.push(Shape::Cross { at });
+    }
+
+    /// Draws something as a group.
+    pub fn group(&mut self, of: Group, draw: impl FnOnce(&mut Self)) {
+        let before = std::mem::take(&mut self.shapes);
+        draw(self);
+        let shapes = std::mem::replace(&mut self.shapes, before);
+        self.shapes.push(Shape::Group { of, shapes });
     }
 }
 

@@ -22,23 +22,96 @@ impl Scale {
     }
 }
 
-/// One tick: a value and what is written at it; nothing for a lesser one.
-pub(super) type Tick = (f64, String);
+/// A labelled place on an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    pub at: f64,
+    /// Empty for a lesser one.
+    pub label: String,
+}
+
+impl Tick {
+    fn new(at: f64, label: impl Into<String>) -> Self {
+        Self { at, label: label.into() }
+    }
+}
+
+/// How the values of an axis are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Micros,
+    Number,
+    /// 1/(1-p): how rare something is, as one in so many.
+    Rarity,
+}
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Axis {
+pub struct Axis {
+    /// What is on it, with its unit and its scale.
     pub title: String,
     pub ticks: Vec<Tick>,
+    unit: Unit,
     scale: Scale,
     low: f64,
     high: f64,
 }
+
+/// The percentiles that have a tick where they fit.
+pub const PERCENTILES: [(f64, &str); 8] = [
+    (1.0, "0 %"),
+    (2.0, "50 %"),
+    (1e1, "90 %"),
+    (1e2, "99 %"),
+    (1e3, "99.9 %"),
+    (1e4, "99.99 %"),
+    (1e5, "99.999 %"),
+    (1e6, "99.9999 %"),
+];
 
 impl Axis {
     /// How far along the axis a value lies: 0 at its low end, 1 at its high end.
     pub fn share(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.stretch(self.low), self.scale.stretch(self.high));
         if high > low { (self.scale.stretch(value) - low) / (high - low) } else { 0.5 }
+    }
+
+    /// What a value is called: as its tick, if it has one.
+    pub fn told(&self, value: f64) -> String {
+        let named = self.ticks.iter().find(|tick| tick.at == value && !tick.label.is_empty());
+        named.map_or_else(|| self.unit.told(value), |tick| tick.label.clone())
+    }
+
+    /// Whether it is one of percentiles.
+    pub fn is_of_percentiles(&self) -> bool {
+        self.unit == Unit::Rarity
+    }
+
+    pub fn is_linear(&self) -> bool {
+        self.scale == Scale::Linear
+    }
+
+    /// Durations on a logarithmic scale and, for a reader who prefers it, from zero.
+    pub fn durations_either_way(title: &str, values: impl IntoIterator<Item = f64>) -> [Self; 2] {
+        let values: Vec<f64> = values.into_iter().collect();
+        let high = ends(values.iter().copied()).1;
+        [Self::durations(title, values), Self::linear(title, high, Unit::Micros)]
+    }
+
+    /// Amounts on the scale that suits them, and on the other.
+    pub fn amounts_either_way(title: &str, values: impl IntoIterator<Item = f64>) -> [Self; 2] {
+        let values: Vec<f64> = values.into_iter().collect();
+        let high = ends(values.iter().copied()).1;
+        let suits = Self::amounts(title, values);
+        let other = match suits.scale {
+            Scale::Linear => Self::zero_and_log(title, high),
+            Scale::Log | Scale::ZeroAndLog => Self::from_zero(title, high),
+        };
+        [suits, other]
+    }
+
+    /// Counts on a scale on which 0, 1 and the highest can be told apart, and from zero evenly.
+    pub fn counts_either_way(title: &str, high: f64) -> [Self; 2] {
+        [Self::zero_and_log(title, high), Self::from_zero(title, high)]
     }
 
     /// An axis of durations on a logarithmic scale, wide enough for these microseconds.
@@ -51,8 +124,9 @@ impl Axis {
         let sparse = within.iter().filter(|step| is_major_duration(**step)).count() < 4;
         let label =
             |step: f64| if sparse || is_major_duration(step) { duration(step) } else { String::new() };
-        let ticks = within.into_iter().map(|step| (step, label(step))).collect();
-        Self { title: format!("{title} (duration; log scale)"), ticks, scale: Scale::Log, low, high }
+        let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
+        let title = format!("{title} (duration; log scale)");
+        Self { title, ticks, unit: Unit::Micros, scale: Scale::Log, low, high }
     }
 
     /// The axis of contender counts: a tick at each that was measured.
@@ -66,27 +140,28 @@ impl Axis {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let ticks: Vec<Tick> = values.iter().map(|value| (*value, number(*value))).collect();
+        let ticks = values.iter().map(|value| Tick::new(*value, number(*value))).collect();
         let (low, high) = ends(values);
         let room = (high / low).powf(0.04);
-        Self { title: title.to_owned(), ticks, scale: Scale::Log, low: low / room, high: high * room }
+        let (low, high) = (low / room, high * room);
+        Self { title: title.to_owned(), ticks, unit: Unit::Number, scale: Scale::Log, low, high }
     }
 
     /// An axis with a column for each of these, the first at 1.
     pub fn columns(title: &str, labels: &[String]) -> Self {
-        let ticks = labels.iter().enumerate().map(|(at, label)| (float(at) + 1.0, label.clone())).collect();
+        let tick = |(at, label): (usize, &String)| Tick::new(float(at) + 1.0, label.clone());
+        let ticks = labels.iter().enumerate().map(tick).collect();
         let high = float(labels.len()) + 0.5;
-        Self { title: title.to_owned(), ticks, scale: Scale::Linear, low: 0.5, high }
+        Self { title: title.to_owned(), ticks, unit: Unit::Number, scale: Scale::Linear, low: 0.5, high }
     }
 
     /// The axis of percentiles, far enough for that many samples: a value is 1/(1-p).
     pub fn percentiles(samples: f64) -> Self {
-        let named = ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %"];
-        let places = [1.0, 2.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
         let high = samples.clamp(10.0, 1e7);
-        let ticks = places.into_iter().zip(named.map(str::to_owned)).filter(|(at, _)| *at <= high).collect();
+        let reached = PERCENTILES.into_iter().filter(|(at, _)| *at <= high);
+        let ticks = reached.map(|(at, label)| Tick::new(at, label)).collect();
         let title = "percentile (log scale towards 100 %)".to_owned();
-        Self { title, ticks, scale: Scale::Log, low: 1.0, high }
+        Self { title, ticks, unit: Unit::Rarity, scale: Scale::Log, low: 1.0, high }
     }
 
     /// An axis of amounts: from 0 and linear or, when they span more than a factor of 20, logarithmic. A 0
@@ -110,21 +185,24 @@ impl Axis {
         let within: Vec<f64> = fine.into_iter().filter(|step| *step >= low && *step <= high).collect();
         let sparse = within.iter().filter(|step| is_decade(**step)).count() < 3;
         let label = |step: f64| if sparse || is_decade(step) { number(step) } else { String::new() };
-        let ticks = within.into_iter().map(|step| (step, label(step))).collect();
-        Self { title: format!("{title} (log scale)"), ticks, scale: Scale::Log, low, high }
+        let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
+        let title = format!("{title} (log scale)");
+        Self { title, ticks, unit: Unit::Number, scale: Scale::Log, low, high }
     }
 
     /// A linear axis from 0, wide enough for that value.
     pub fn from_zero(title: &str, high: f64) -> Self {
+        Self::linear(title, high, Unit::Number)
+    }
+
+    fn linear(title: &str, high: f64, unit: Unit) -> Self {
         let high = if high > 0.0 { high } else { 1.0 };
         let step = one_two_five(-6, 12).into_iter().find(|step| high / step <= 6.0).unwrap_or(high);
-        let count = (high / step - 1e-9).ceil().max(1.0);
-        let mut ticks = vec![(0.0, "0".to_owned())];
-        while ticks.len() <= 8 && ticks.last().is_some_and(|tick| tick.0 < step * (count - 0.5)) {
-            let at = ticks.last().map_or(0.0, |tick| tick.0) + step;
-            ticks.push((at, number(at)));
-        }
-        Self { title: title.to_owned(), ticks, scale: Scale::Linear, low: 0.0, high: step * count }
+        let count = (high / step - 1e-9).ceil().clamp(1.0, 8.0) as u32;
+        let tick = |at: f64| Tick::new(at, if at > 0.0 { unit.told(at) } else { "0".to_owned() });
+        let ticks = (0..=count).map(|at| tick(step * f64::from(at))).collect();
+        let high = step * f64::from(count);
+        Self { title: title.to_owned(), ticks, unit, scale: Scale::Linear, low: 0.0, high }
     }
 
     /// An axis from 0 to that many, linear up to 1 and logarithmic above.
@@ -133,10 +211,24 @@ impl Axis {
         let decades_only = high > 100.0;
         let steps = one_two_five(0, 6).into_iter().filter(|step| *step <= high * 1.001);
         let label = |step: f64| if decades_only && !is_decade(step) { String::new() } else { number(step) };
-        let mut ticks = vec![(0.0, "0".to_owned())];
-        ticks.extend(steps.map(|step| (step, label(step))));
+        let mut ticks = vec![Tick::new(0.0, "0")];
+        ticks.extend(steps.map(|step| Tick::new(step, label(step))));
         let title = format!("{title} (linear to 1, log scale above)");
-        Self { title, ticks, scale: Scale::ZeroAndLog, low: -0.06, high: high * 1.25 }
+        let (low, high) = (-0.06, high * 1.25);
+        Self { title, ticks, unit: Unit::Number, scale: Scale::ZeroAndLog, low, high }
+    }
+}
+
+impl Unit {
+    fn told(self, value: f64) -> String {
+        match self {
+            Self::Micros => format_micros(value.round() as u64),
+            Self::Number => number(value),
+            Self::Rarity => {
+                let digits = (value.max(1.0).log10().ceil() as usize).saturating_sub(1);
+                format!("{:.digits$} %", 100.0 * (1.0 - 1.0 / value.max(1.0)))
+            }
+        }
     }
 }
 
@@ -148,7 +240,7 @@ fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
 }
 
 /// A count as a number to reckon with.
-pub(super) fn float(count: usize) -> f64 {
+pub fn float(count: usize) -> f64 {
     count as f64
 }
 
@@ -188,7 +280,7 @@ mod tests {
     use super::Axis;
 
     fn labels(axis: &Axis) -> Vec<&str> {
-        axis.ticks.iter().map(|tick| tick.1.as_str()).filter(|label| !label.is_empty()).collect()
+        axis.ticks.iter().map(|tick| tick.label.as_str()).filter(|label| !label.is_empty()).collect()
     }
 
     fn holds(axis: &Axis, value: f64) -> bool {
@@ -216,6 +308,15 @@ mod tests {
             assert!(axis.ticks.len() > 1, "{axis:?}");
         }
         assert!(holds(&Axis::durations("wait", [7.0, 7.0]), 7.0));
+    }
+
+    #[test]
+    fn a_value_is_called_as_its_tick_or_by_its_unit() {
+        let percentiles = Axis::percentiles(700.0);
+        assert_eq!([percentiles.told(100.0), percentiles.told(700.0)], ["99 %", "99.86 %"]);
+        let [log, linear] = Axis::durations_either_way("wait", [1_200.0, 8_000.0]);
+        assert_eq!([log.told(1_500.0), linear.told(0.0)], ["1.5 ms", "0"]);
+        assert_eq!(labels(&linear), ["0", "2 ms", "4 ms", "6 ms", "8 ms"]);
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! What each contender got, the one with the most first, as a multiple of an even share.
+
+use super::marks::{caption_of, mark_of};
+use crate::answer::stats::median;
+use crate::report::View;
+use crate::report::document::{Axis, Chart, Guide, GuideCourse, Kind, Lines, Place, Series, Weight, float};
+use crate::report::view::Cell;
+use crate::words::units::{contenders, number};
+
+/// The chart; the error says why there is none.
+pub fn shares(view: &View) -> Result<Chart, String> {
+    let has = |cell: &Cell| cell.contenders > 1 && cell.median(|one| one.fairness).is_some();
+    let count = view
+        .best_common_count(has)
+        .ok_or("each contender had as many turns as the others, or too few to tell")?;
+    let shown = |cell: &Cell| cell.contenders == count && has(cell);
+    let of = |cell: &Cell| {
+        let line = line(cell);
+        let every = (line.len() / 8).max(1);
+        let marked: Vec<Place> = line.iter().step_by(every).chain(line.last()).copied().collect();
+        let markers = Series::marked(marked, mark_of(cell));
+        (!line.is_empty()).then(|| Series { line, markers, ..Series::new(cell.strategy, view.label(cell)) })
+    };
+    let all: Vec<Series> = view.cells.iter().filter(|cell| shown(cell)).filter_map(of).collect();
+    let said = all.iter().filter_map(|one| {
+        let (most, least) = (one.line.first()?.1, one.line.last()?.1);
+        Some(format!("{}: {} to {}", one.label, number(most), number(least)))
+    });
+    let said: Vec<String> = said.collect();
+    let x = Axis::from_zero("contenders, the one with the most acquisitions first", float(count));
+    let highest = all.iter().flat_map(Series::heights).fold(1.0, f64::max);
+    let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
+    let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, contender by contender in the order \
+                   of what they got.";
+    Ok(Chart {
+        id: format!("shares-n{count}"),
+        title: format!("Shares of the acquisitions, {}", contenders(count)),
+        said: format!(
+            "From the contender with the most to the one with the least, as multiples of an even share. {}.",
+            said.join("; ")
+        ),
+        caption: caption_of(view, vec![caption.to_owned()], shown),
+        kind: Kind::Lines(Lines {
+            guides: vec![guide],
+            ..Lines::new(x, Axis::from_zero("multiple of an even share", highest), all)
+        }),
+    })
+}
+
+/// The median share of each rank, from the first.
+fn line(cell: &Cell) -> Vec<Place> {
+    let mut shares = vec![Vec::new(); cell.contenders];
+    for repetition in cell.counting() {
+        let mut turns = repetition.turns.clone();
+        let even = turns.iter().sum::<u64>() as f64 / turns.len().max(1) as f64;
+        turns.sort_unstable_by(|one, other| other.cmp(one));
+        if even > 0.0 {
+            shares.iter_mut().zip(turns).for_each(|(all, turns)| all.push(turns as f64 / even));
+        }
+    }
+    let ranked = shares.iter().zip(1_u32..);
+    ranked.filter_map(|(all, rank)| Some((f64::from(rank), median(all)?))).collect()
+}

@@ -1,0 +1,29 @@
+//! Drawing: one function makes the picture of any chart, for a file or for a page.
+
+mod bars;
+mod frame;
+mod heat;
+mod lines;
+pub mod look;
+mod paint;
+mod panels;
+pub mod picture;
+mod ratios;
+
+pub use frame::Medium;
+pub use lines::{Plot, plot_on_page};
+pub use paint::{png, svg, svg_text};
+
+use super::document::{Chart, Kind};
+use picture::Picture;
+
+/// The picture of a chart.
+pub fn draw(chart: &Chart, medium: Medium<'_>) -> Picture {
+    match &chart.kind {
+        Kind::Lines(all) => lines::draw(chart, all, medium),
+        Kind::Panels(all) => panels::draw(chart, all, medium),
+        Kind::Bars(all) => bars::draw(chart, all, medium),
+        Kind::Ratios(all) => ratios::draw(chart, all, medium),
+        Kind::Heat(heat) => heat::draw(chart, heat, medium),
+    }
+}
